@@ -1,0 +1,41 @@
+# Needs only make and Python 3.11 or newer; everything else is installed into .venv.
+PYTHON ?= python3
+
+# Named after the interpreter, so that another PYTHON builds the environment anew.
+installed := .venv/.installed-with-$(notdir $(PYTHON))
+
+.PHONY: serve test lint format check install clean
+
+serve: $(installed)
+	.venv/bin/duly serve
+
+test: $(installed)
+	.venv/bin/pytest
+
+lint: $(installed)
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+
+format: $(installed)
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+check: lint test
+
+install: $(installed)
+
+$(installed): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "duly needs Python 3.11 or newer, and $(PYTHON) is not:" \
+			"$$($(PYTHON) --version 2>&1)." \
+			"Name another one: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; \
+		exit 1; \
+	}
+	@test -e $@ || $(PYTHON) -m venv --clear .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,285 @@
+"""App: the object people hold. It takes deliveries in and runs them; here the graph is wired."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar
+
+from duly.domain import payloads, retry
+from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery, Request
+from duly.domain.errors import InvalidInput
+from duly.domain.retry import RetryPlan
+from duly.domain.states import State
+from duly.engine.acceptor import Acceptor
+from duly.engine.supervisor import Engine
+from duly.failpoints import arm_from
+from duly.ports import Chance, Clock, Filter, Store
+from duly.settings import Settings, load
+from duly.stores import postgres
+from duly.stores.store import store_at, store_on
+from duly.system import SystemChance, SystemClock, Threads, listen_for_signals, process_name
+from duly.telemetry import Telemetry
+from duly.transports.handlers import Handlers
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+BULK_CHUNK = 2000
+Item = tuple[str, Any] | Mapping[str, Any]
+
+
+class App:
+    """A store, the handlers of this process, and the engine that brings them together.
+
+    `database` is an address; a caller on PostgreSQL may bring its own asyncpg `pool`, or a
+    `connect` function, instead. Other settings go by their names, as in `App(concurrency=10)`.
+    """
+
+    def __init__(
+        self,
+        database: str | None = None,
+        *,
+        pool: Any = None,
+        connect: postgres.Connect | None = None,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        environment: Mapping[str, str] = os.environ,
+        **settings: Any,
+    ) -> None:
+        arm_from(environment)
+        self.settings = load({"database": database, **settings}, environment)
+        self.clock = clock or SystemClock()
+        self.chance = chance or SystemChance(self.clock)
+        self.telemetry = Telemetry()
+        self.handlers = Handlers(Threads(self.settings.concurrency).run)
+        self.store: Store = _store(self.settings, self.clock, pool, connect)
+        self._acceptor = Acceptor(self.store)
+        self._elsewhere: set[str] = set()
+        self._open = False
+        self._stop: asyncio.Event | None = None
+
+    def handler(
+        self,
+        name: str,
+        *,
+        retry: RetryPlan | None = None,
+        timeout: float | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register a function as the target `name`; it is called with the delivery.
+
+        `retry` is the plan for failed attempts, `timeout` the seconds an attempt may take
+        (300 by default). Plain functions run in threads.
+        """
+
+        def register(function: Function) -> Function:
+            self.handlers.add(name, function, retry, timeout)
+            return function
+
+        return register
+
+    def expect(self, *names: str) -> None:
+        """Say that these handlers live in another process, which may not have started yet."""
+        self._elsewhere.update(payloads.checked_name("handler", name) for name in names)
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """Connect to the store and bring its schema up to date."""
+        if not self._open:
+            await self.store.open(migrate=migrate)
+            self._open = True
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        self._open = False
+        await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def deliver(
+        self,
+        target: str,
+        payload: Any = None,
+        *,
+        at: datetime | None = None,
+        after: float | timedelta | None = None,
+        key: str | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        expires_at: datetime | None = None,
+        tags: Iterable[str] = (),
+        retry: RetryPlan | None = None,
+    ) -> Accepted:
+        """Accept one delivery; when this returns it is on disk.
+
+        It is due at once, `at` a moment, or `after` some seconds. The same `key` gives the same
+        delivery again, or a Conflict if target or payload differ.
+        """
+        request = self._request(target, payload, at, after, key, priority, expires_at, tags, retry)
+        await self._know([target])
+        return await self._acceptor.accept(request)
+
+    async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
+        """Accept many deliveries in one transaction: all of them or none.
+
+        An item is `(target, payload)`, or a mapping of deliver's arguments.
+        """
+        # Made known first: on SQLite nothing else can be written while the transaction is open.
+        await self._know(self._elsewhere.union(self.handlers.serves()))
+        return await self._acceptor.accept_all(self._chunks(items))
+
+    async def _chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[Request]]:
+        chunk: builtins.list[Request] = []
+        for item in items:
+            chunk.append(self._item(item))
+            if len(chunk) >= BULK_CHUNK:
+                await self._know({each.target for each in chunk})
+                yield chunk
+                chunk = []
+        if chunk:
+            await self._know({each.target for each in chunk})
+            yield chunk
+
+    def _item(self, item: Item) -> Request:
+        if isinstance(item, Mapping):
+            try:
+                return self._request(**item)
+            except TypeError as error:
+                raise InvalidInput("items", f"{error}; give deliver's arguments") from error
+        target, payload = item
+        return self._request(target, payload)
+
+    def _request(
+        self,
+        target: str,
+        payload: Any = None,
+        at: datetime | None = None,
+        after: float | timedelta | None = None,
+        key: str | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        expires_at: datetime | None = None,
+        tags: Iterable[str] = (),
+        retry: RetryPlan | None = None,
+    ) -> Request:
+        if at is not None and after is not None:
+            raise InvalidInput("at", "give either at or after, not both")
+        return Request(
+            self.chance.delivery_id(),
+            payloads.checked_name("target", target),
+            payloads.payload_bytes(payload, self.settings.payload_limit),
+            None if at is None else payloads.checked_moment("at", at),
+            None if after is None else payloads.checked_wait("after", after),
+            None if key is None else payloads.checked_text("key", key),
+            payloads.checked_priority(priority),
+            None if expires_at is None else payloads.checked_moment("expires_at", expires_at),
+            payloads.checked_tags(tags) if tags else (),
+            None if retry is None else encode_plan(retry),
+        )
+
+    async def _know(self, targets: Collection[str]) -> None:
+        """See that the store has a number for each target, and refuse those nobody has."""
+        numbers = await self.store.targets.numbers(targets, create=False)
+        missing = set(targets) - numbers.keys()
+        if not missing:
+            return
+        here = self._elsewhere.union(self.handlers.serves())
+        if unknown := sorted(missing - here):
+            known = sorted(here | set((await self.store.targets.refresh()).values()))
+            raise InvalidInput(
+                "target",
+                f"no handler {unknown[0]!r} is known; known are: {', '.join(known) or 'none'}. "
+                f"Register it with @app.handler({unknown[0]!r}), start the worker that has it, "
+                f"or declare it with app.expect({unknown[0]!r})",
+            )
+        await self.store.targets.numbers(missing, create=True)
+
+    async def get(self, id: str) -> Delivery:
+        """One delivery with all its facts, or NotFound."""
+        return await self.store.deliveries.get(payloads.checked_id(id))
+
+    async def list(
+        self,
+        *,
+        state: State | str | None = None,
+        target: str | None = None,
+        tag: str | None = None,
+        key: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+    ) -> Sequence[Delivery]:
+        """Deliveries, newest first; `before` is the last id of the page before."""
+        wanted = Filter(
+            state=None if state is None else payloads.checked_state(state),
+            target=target,
+            tag=tag,
+            key=key,
+            before=None if before is None else payloads.checked_id(before),
+            limit=limit,
+        )
+        return await self.store.deliveries.page(wanted)
+
+    async def attempts(self, id: str) -> Sequence[Attempt]:
+        """What happened to a delivery, oldest first."""
+        return await self.store.deliveries.attempts(payloads.checked_id(id))
+
+    async def cancel(self, id: str) -> Delivery:
+        """Cancel a pending delivery; Conflict when it is not pending."""
+        return await self.store.deliveries.cancel(payloads.checked_id(id))
+
+    async def retry(self, id: str) -> Delivery:
+        """Try a dead letter again, with all its attempts, or a waiting delivery now."""
+        delivery = await self.store.deliveries.retry(payloads.checked_id(id))
+        self.store.wakeups.hint()
+        return delivery
+
+    def engine(self) -> Engine:
+        """A worker over this app's store and handlers."""
+        return Engine(
+            self.store,
+            self.handlers,
+            self.clock,
+            self.chance,
+            self.telemetry.emit,
+            self.settings,
+            process_name(),
+        )
+
+    async def run(self, *, signals: bool = True) -> None:
+        """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return."""
+        self._stop = asyncio.Event()
+        opened_here = not self._open
+        await self.open()
+        engine = self.engine()
+        try:
+            with listen_for_signals(self.stop if signals else None):
+                await engine.start()
+                await self._stop.wait()
+                await engine.stop()
+        finally:
+            if opened_here:
+                await self.close()
+
+    def stop(self) -> None:
+        """End `run` gracefully."""
+        if self._stop is not None:
+            self._stop.set()
+
+
+def _store(settings: Settings, clock: Clock, pool: Any, connect: postgres.Connect | None) -> Store:
+    if pool is None and connect is None:
+        return store_at(
+            settings.database, namespace=settings.namespace, clock=clock, pooler=settings.pooler
+        )
+    connections = postgres.from_pool(pool) if connect is None else postgres.from_factory(connect)
+    return store_on(*connections, namespace=settings.namespace, clock=clock, pooler=settings.pooler)
+
+
+def encode_plan(plan: RetryPlan) -> str:
+    """A plan as it is stored; anything else is refused."""
+    if not isinstance(plan, retry.PLANS):
+        raise InvalidInput("retry", f"{plan!r} is no retry plan; try duly.exponential()")
+    return retry.encode(plan)

@@ -1,0 +1,1 @@
+"""What duly knows: values and decisions, without clock, chance, I/O or await."""

@@ -1,0 +1,107 @@
+"""The delivery in its three guises: asked for, claimed by a worker, and on the books."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from duly.domain.failures import Reason
+from duly.domain.states import State
+
+LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
+ALONE = 0
+"""The level, below every priority, of lanes that run alone (see crashes)."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A delivery as it was asked for, checked and ready to be stored."""
+
+    id: str
+    target: str
+    payload: bytes
+    due_at: datetime | None = None
+    after: float | None = None
+    key: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    expires_at: datetime | None = None
+    tags: tuple[str, ...] = ()
+    retry: str | None = None
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The store's yes: the delivery's id, and whether it was there already under its key."""
+
+    id: str
+    due_at: datetime
+    known: bool
+
+
+class Claimed(msgspec.Struct):
+    """A delivery in a lane that this worker holds under `token`."""
+
+    id: str
+    lane: str
+    token: int
+    target: int
+    payload: bytes
+    attempt: int
+    priority: int
+    crashes: int
+    due_at: datetime
+    ready_at: datetime
+    expires_at: datetime | None
+    retry: str | None
+    key: str | None
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery on the books, with all its facts."""
+
+    id: str
+    namespace: str
+    target: str
+    state: State
+    priority: int
+    attempt: int
+    due_at: datetime
+    accepted_at: datetime
+    next_at: datetime | None = None
+    claimed_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    expires_at: datetime | None = None
+    key: str | None = None
+    tags: list[str] = []
+    reason: Reason | str | None = None
+    error: str | None = None
+    crashes: int = 0
+    worker: int | None = None
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def late_by(self) -> timedelta | None:
+        """How long after its due moment the last attempt started."""
+        return None if self.started_at is None else late_by(self.due_at, self.started_at)
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try of a delivery, or another move of its state, as the history keeps it."""
+
+    delivery: str
+    attempt: int
+    outcome: str
+    before: State
+    after: State
+    worker: int | None
+    token: int | None
+    started_at: datetime | None
+    finished_at: datetime
+    next_at: datetime | None = None
+    reason: str | None = None
+    error: str | None = None
+
+
+def late_by(due_at: datetime, started_at: datetime) -> timedelta:
+    """How late something started; never less than nothing."""
+    return max(started_at - due_at, timedelta())

@@ -1,0 +1,60 @@
+"""What a caller did wrong, as exceptions; what the world did is an outcome (see outcomes).
+
+DulyError
+├── InvalidInput        the value cannot be taken            (HTTP 422, exit 2)
+│   └── BadSetting      a setting cannot be taken            (exit 2)
+├── NotFound            there is no such thing               (HTTP 404, exit 3)
+├── Conflict            the thing is in another state        (HTTP 409, exit 5)
+│   └── StoreIsOwned    another server runs on this file     (exit 1)
+├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4 or 1)
+│   └── SchemaMismatch  the store was made by another version (exit 1)
+└── LeaseLost           this worker no longer holds the lane (never leaves the engine)
+"""
+
+from __future__ import annotations
+
+
+class DulyError(Exception):
+    """The root of every error that duly raises on purpose."""
+
+
+class InvalidInput(DulyError):
+    """A value cannot be taken; `field` names it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.problem = message
+
+
+class BadSetting(InvalidInput):
+    """A setting cannot be taken; `field` is the setting's name."""
+
+
+class NotFound(DulyError):
+    """There is no such thing; `kind` and `name` say which was asked for."""
+
+    def __init__(self, kind: str, name: str, remedy: str = "") -> None:
+        super().__init__(f"no {kind} {name!r}" + (f"; {remedy}" if remedy else ""))
+        self.kind = kind
+        self.name = name
+
+
+class Conflict(DulyError):
+    """The thing is in a state in which this move is refused."""
+
+
+class StoreIsOwned(Conflict):
+    """Another server already runs on this SQLite file."""
+
+
+class StoreUnavailable(DulyError):
+    """The store cannot be reached, or did not answer in time."""
+
+
+class SchemaMismatch(StoreUnavailable):
+    """The store's schema is not one that this version can work with."""
+
+
+class LeaseLost(DulyError):
+    """The lane is no longer held under this token, so nothing was written."""

@@ -1,0 +1,163 @@
+"""What came of an attempt, and what follows from it: decided here, written by the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+
+from duly.domain.crashes import CrashRule
+from duly.domain.delivery import ALONE, Claimed
+from duly.domain.failures import Reason
+from duly.domain.retry import RetryPlan, attempts_allowed, next_delay
+
+LONGEST_ERROR = 4000
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """The target took it."""
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The attempt failed; `after` is a wait that was asked for, `again=False` forbids another."""
+
+    reason: Reason
+    error: str
+    after: float | None = None
+    again: bool | None = None
+
+
+class Released(msgspec.Struct, frozen=True):
+    """It was handed back untouched: no attempt is spent."""
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """Its time had passed before it was started."""
+
+
+class Crashed(msgspec.Struct, frozen=True):
+    """The worker that held it died."""
+
+
+Outcome = Completed | Failed | Released | Expired | Crashed
+
+
+class Verdict(StrEnum):
+    """The move that a settlement makes; each is a word of the history too."""
+
+    COMPLETED = "completed"
+    RETRY = "retry"
+    DEAD = "dead"
+    RELEASED = "released"
+    RECLAIMED = "reclaimed"
+    EXPIRED = "expired"
+
+
+class Settlement(msgspec.Struct):
+    """What to write about a lane that is held under `token`; nothing is written under another."""
+
+    lane: str
+    token: int
+    delivery: str
+    verdict: Verdict
+    attempt: int
+    started_at: datetime | None
+    finished_at: datetime
+    priority: int
+    crashes: int = 0
+    wait: float | None = None
+    reason: str | None = None
+    error: str | None = None
+
+
+def settle(
+    claimed: Claimed,
+    outcome: Outcome,
+    plan: RetryPlan,
+    *,
+    started_at: datetime | None,
+    finished_at: datetime,
+    chance: Callable[[], float],
+    crash_rule: CrashRule,
+) -> Settlement:
+    """Decide what an outcome means for its delivery."""
+    settlement = Settlement(
+        claimed.lane,
+        claimed.token,
+        claimed.id,
+        Verdict.COMPLETED,
+        claimed.attempt + 1,
+        started_at,
+        finished_at,
+        claimed.priority,
+    )
+    match outcome:
+        case Completed():
+            pass
+        case Failed():
+            _fail(settlement, outcome, plan, chance)
+        case Released():
+            _hand_back(settlement, claimed)
+        case Expired():
+            settlement.verdict = Verdict.EXPIRED
+            settlement.attempt = claimed.attempt
+            settlement.reason = "expired"
+        case Crashed():
+            _count_crash(settlement, claimed, plan, chance, crash_rule)
+        case _:
+            assert_never(outcome)
+    if crash_rule.runs_alone(settlement.crashes):
+        settlement.priority = ALONE
+    return settlement
+
+
+def _fail(
+    settlement: Settlement, failed: Failed, plan: RetryPlan, chance: Callable[[], float]
+) -> None:
+    settlement.reason = failed.reason
+    settlement.error = failed.error[:LONGEST_ERROR]
+    wait = _wait(failed, plan, settlement.attempt, chance)
+    if wait is None:
+        settlement.verdict = Verdict.DEAD
+    else:
+        settlement.verdict = Verdict.RETRY
+        settlement.wait = wait
+
+
+def _wait(
+    failed: Failed, plan: RetryPlan, failures: int, chance: Callable[[], float]
+) -> float | None:
+    if failed.again is False:
+        return None
+    if failed.after is not None:
+        # A wait that was asked for replaces the plan's, but never its limit.
+        return failed.after if failures < attempts_allowed(plan) else None
+    return next_delay(plan, failed.reason, failures, chance())
+
+
+def _hand_back(settlement: Settlement, claimed: Claimed) -> None:
+    settlement.verdict = Verdict.RELEASED
+    settlement.attempt = claimed.attempt
+    settlement.crashes = claimed.crashes
+    settlement.started_at = None
+
+
+def _count_crash(
+    settlement: Settlement,
+    claimed: Claimed,
+    plan: RetryPlan,
+    chance: Callable[[], float],
+    rule: CrashRule,
+) -> None:
+    settlement.crashes = claimed.crashes + 1
+    if not rule.runs_alone(claimed.crashes):
+        settlement.verdict = Verdict.RECLAIMED
+        settlement.attempt = claimed.attempt
+        return
+    error = f"its worker died {settlement.crashes} times while holding it, the last time alone"
+    proven = rule.is_poison(settlement.crashes) or settlement.attempt >= attempts_allowed(plan)
+    reason = Reason.POISON_MESSAGE if proven else Reason.UNKNOWN
+    _fail(settlement, Failed(reason, error), plan, chance)

@@ -1,0 +1,142 @@
+"""Retry plans: data that says how long to wait before the next attempt, or that there is none.
+
+A plan is stored with the delivery as JSON, so it outlives the process that chose it.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+import msgspec
+
+from duly.domain.errors import InvalidInput
+from duly.domain.failures import Reason, reason_from
+
+YEAR = 366 * 86400.0
+MOST_ATTEMPTS = 1000
+
+
+class _Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What every plan has: its own rules for single reasons."""
+
+    rules: dict[Reason, RetryPlan] = {}
+
+    def on(self, reason: Reason | str, plan: RetryPlan) -> RetryPlan:
+        """The same plan with another one for failures of this reason."""
+        rules = {**self.rules, reason_from(reason): plan}
+        return msgspec.structs.replace(self, rules=rules)  # type: ignore[return-value]
+
+
+class Exponential(_Plan, frozen=True, tag="exponential", kw_only=True):
+    """Wait `base * 2^n` seconds, at most `cap`; jitter adds up to that share on top."""
+
+    base: float = 30.0
+    cap: float = 3600.0
+    attempts: int = 10
+    jitter: float = 0.2
+
+    def delay(self, failures: int, spread: float) -> float:
+        """Seconds to wait after that many failures; `spread` is chance from 0 to 1."""
+        doubled = self.base * 2.0 ** min(failures - 1, 60)
+        return float(min(doubled, self.cap) * (1.0 + self.jitter * spread))
+
+
+class Delays(_Plan, frozen=True, tag="delays", kw_only=True):
+    """Wait the listed seconds before each attempt after the first."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def attempts(self) -> int:
+        """The first attempt and one for each listed delay."""
+        return len(self.seconds) + 1
+
+    def delay(self, failures: int, spread: float) -> float:  # noqa: ARG002 - one shape for all plans
+        """Seconds to wait after that many failures."""
+        return self.seconds[failures - 1]
+
+
+class NoRetry(_Plan, frozen=True, tag="none", kw_only=True):
+    """One attempt, and no other."""
+
+    @property
+    def attempts(self) -> int:
+        """Always one."""
+        return 1
+
+    def delay(self, failures: int, spread: float) -> float:
+        """Never asked for: the only attempt is spent."""
+        raise AssertionError(f"no retry has no delay ({failures}, {spread})")
+
+
+RetryPlan = Union[Exponential, Delays, NoRetry]  # noqa: UP007 - msgspec resolves it by name
+
+PLANS = (Exponential, Delays, NoRetry)
+
+no_retry = NoRetry()
+
+NEVER_AGAIN = frozenset({Reason.VALIDATION_FAILURE, Reason.SERIALIZATION_ERROR})
+"""Reasons that are not retried unless the plan has a rule for them: the bytes will not change."""
+
+
+def exponential(
+    base: float = 30.0, cap: float = 3600.0, attempts: int = 10, jitter: float = 0.2
+) -> Exponential:
+    """A plan that doubles its wait; the default one."""
+    _check("base", base, 0.001, YEAR)
+    _check("cap", cap, base, YEAR)
+    _check("attempts", attempts, 1, MOST_ATTEMPTS)
+    _check("jitter", jitter, 0, 10)
+    return Exponential(base=float(base), cap=float(cap), attempts=attempts, jitter=float(jitter))
+
+
+def delays(*seconds: float) -> Delays:
+    """A plan with explicit waits, in seconds, before each attempt after the first."""
+    if len(seconds) >= MOST_ATTEMPTS:
+        raise InvalidInput("delays", f"give fewer than {MOST_ATTEMPTS} delays")
+    for each in seconds:
+        _check("delays", each, 0, YEAR)
+    return Delays(seconds=tuple(float(each) for each in seconds))
+
+
+def _check(field: str, value: float, least: float, most: float) -> None:
+    # Written so that NaN is refused too.
+    if not least <= value <= most:
+        raise InvalidInput(field, f"{value!r} is not between {least:g} and {most:g}")
+
+
+DEFAULT = exponential()
+WEBHOOK = delays(0, 30, 120, 600)
+
+
+def next_delay(plan: RetryPlan, reason: Reason, failures: int, spread: float) -> float | None:
+    """Seconds until the next attempt, or None when there is none.
+
+    `failures` counts the failed attempts including the one just made.
+    """
+    if reason is Reason.POISON_MESSAGE:
+        return None
+    if (rule := plan.rules.get(reason)) is not None:
+        return next_delay(rule, reason, failures, spread)
+    if reason in NEVER_AGAIN or failures >= plan.attempts:
+        return None
+    return plan.delay(failures, spread)
+
+
+def attempts_allowed(plan: RetryPlan) -> int:
+    """The most attempts that any path through the plan allows."""
+    return max([plan.attempts, *(attempts_allowed(rule) for rule in plan.rules.values())])
+
+
+_decoder: msgspec.json.Decoder[RetryPlan] = msgspec.json.Decoder(RetryPlan)
+
+
+def encode(plan: RetryPlan) -> str:
+    """The plan as the JSON that is stored."""
+    return msgspec.json.encode(plan).decode()
+
+
+def decode(stored: str) -> RetryPlan:
+    """The plan that was stored."""
+    plan: RetryPlan = _decoder.decode(stored)
+    return plan

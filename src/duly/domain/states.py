@@ -1,0 +1,31 @@
+"""The states of a delivery and the moves between them; every other move is refused."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a delivery stands."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+MOVES: dict[State, frozenset[State]] = {
+    State.PENDING: frozenset({State.PROCESSING, State.CANCELLED}),
+    State.PROCESSING: frozenset({State.PENDING, State.COMPLETED, State.DEAD}),
+    State.DEAD: frozenset({State.PENDING}),
+    State.COMPLETED: frozenset(),
+    State.CANCELLED: frozenset(),
+}
+
+FINISHED = frozenset({State.COMPLETED, State.DEAD, State.CANCELLED})
+
+
+def may_move(before: State, after: State) -> bool:
+    """Whether the drawing has an arrow from one state to the other."""
+    return after in MOVES[before]

@@ -1,0 +1,1 @@
+"""Everything that repeats: claiming, running, settling, recovering, keeping the house."""

@@ -1,0 +1,68 @@
+"""Taking deliveries in: callers that come while one commit is under way share the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Sequence
+
+from duly.domain.delivery import Accepted, Request
+from duly.domain.errors import Conflict
+from duly.failpoints import hit
+from duly.ports import Store
+
+MOST_IN_ONE_CALL = 500
+
+
+class Acceptor:
+    """Answers yes only after the store did."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[tuple[Request, asyncio.Future[Accepted]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def accept(self, request: Request) -> Accepted:
+        """Store one delivery; Conflict when its key has another target or payload."""
+        answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, answer))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+        return await answer
+
+    async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
+        """Store them all or none."""
+        await hit("deliver.before")
+        accepted = await self._store.deliveries.accept_all(chunks)
+        await hit("deliver.after")
+        self._store.wakeups.hint()
+        return accepted
+
+    async def _write(self) -> None:
+        while batch := self._waiting[:MOST_IN_ONE_CALL]:
+            del self._waiting[: len(batch)]
+            try:
+                await hit("deliver.before")
+                answers = await self._store.deliveries.accept([each for each, _ in batch])
+                await hit("deliver.after")
+            except BaseException as error:
+                for _, answer in batch:
+                    if not answer.done():
+                        answer.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+                continue
+            self._answer(batch, answers)
+            self._store.wakeups.hint()
+
+    def _answer(
+        self,
+        batch: list[tuple[Request, asyncio.Future[Accepted]]],
+        answers: list[Accepted | Conflict],
+    ) -> None:
+        for (_, answer), given in zip(batch, answers, strict=True):
+            if answer.done():
+                continue
+            if isinstance(given, Conflict):
+                answer.set_exception(given)
+            else:
+                answer.set_result(given)

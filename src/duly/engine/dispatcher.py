@@ -1,0 +1,226 @@
+"""Claiming due lanes for the free slots of this worker, and starting what was claimed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+
+from duly.domain.delivery import Claimed
+from duly.domain.errors import StoreUnavailable
+from duly.domain.events import (
+    AttemptFailed,
+    DeliveryLate,
+    RowPassedOver,
+    SuspectRuns,
+)
+from duly.domain.identity import token
+from duly.domain.outcomes import Settlement, Verdict
+from duly.engine.execution import Execution, Executor
+from duly.engine.lease import Lease
+from duly.engine.loops import NOW, Emit, Pause
+from duly.engine.openings import Openings
+from duly.engine.settler import Settler
+from duly.ports import Ask
+
+UNTIL_WOKEN = Pause(3600.0)
+SURVEY_SECONDS = 1.0
+AGAIN_SECONDS = 0.05
+
+
+class Dispatcher:
+    """Claims at most its free slots, starts a task for each delivery, hands outcomes on."""
+
+    name = "dispatcher"
+
+    def __init__(
+        self,
+        executor: Executor,
+        settler: Settler,
+        lease: Lease,
+        emit: Emit,
+        *,
+        concurrency: int,
+        poll: float,
+        grace: timedelta,
+    ) -> None:
+        self.wake = asyncio.Event()
+        self.on_progress: Callable[[], None] = self.wake.set
+        self._by = executor
+        self._settler = settler
+        self.lease = lease
+        self._emit = emit
+        self._concurrency = concurrency
+        self._poll = poll
+        self._grace = grace
+        self._openings = Openings()
+        self._names: dict[int, str] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._surveyed_at = float("-inf")
+        self._came_short = True
+        self._claims = 0
+        self._doubtful: int | None = None
+        self._alone = False
+        self.on_time = self.recovered = 0
+
+    @property
+    def running(self) -> int:
+        """How many deliveries are being attempted."""
+        return len(self._running)
+
+    async def learn_targets(self) -> None:
+        """Make the handlers of this process known, and learn their numbers."""
+        numbers = await self._by.store.targets.numbers(self._by.transport.serves(), create=True)
+        self._names = {number: name for name, number in numbers.items()}
+
+    def hinted(self) -> None:
+        """Something may be due: look at once."""
+        self._came_short = True
+        self.wake.set()
+
+    async def tick(self) -> Pause:
+        """Survey if need be, claim once, start what came."""
+        if not self.lease.holds():
+            return Pause(self._poll)
+        await self._hand_back_doubtful()
+        free = self._free()
+        if free <= 0 or self._alone:
+            return UNTIL_WOKEN
+        if self._needs_survey():
+            await self._survey()
+        now = self._by.clock.now()
+        if self._openings.has_suspects(now):
+            return await self._claim_suspect()
+        asks = self._openings.asks(free, now)
+        if not asks:
+            self._came_short = True
+            return self._until_due()
+        claimed = await self._claim(free, asks)
+        more = self._openings.note(claimed, free)
+        self._came_short = not more
+        self._start(claimed)
+        if more:
+            return NOW
+        # Due by our clock and yet not to be had: another has it, or the store's clock is behind.
+        return self._until_due() if claimed else Pause(min(AGAIN_SECONDS, self._poll))
+
+    def _free(self) -> int:
+        # Outcomes that wait to be written may be as many as run, or a slow store would let
+        # memory grow.
+        unwritten = max(0, self._settler.unsettled - self._concurrency)
+        return self._concurrency - len(self._running) - unwritten
+
+    def _needs_survey(self) -> bool:
+        return self._came_short or (
+            self._by.clock.monotonic() - self._surveyed_at >= SURVEY_SECONDS
+        )
+
+    async def _survey(self) -> None:
+        self._surveyed_at = self._by.clock.monotonic()
+        self._openings.learn(await self._by.store.agenda.survey(), self._names.keys())
+
+    def _until_due(self) -> Pause:
+        next_due = self._openings.next_due()
+        if next_due is None:
+            return Pause(self._poll)
+        seconds = (next_due - self._by.clock.now()).total_seconds()
+        return Pause(min(max(seconds, 0.0), self._poll))
+
+    async def _claim(self, slots: int, asks: list[Ask]) -> list[Claimed]:
+        self._claims += 1
+        given = token(self.lease.worker, self._claims)
+        try:
+            return await self._by.store.agenda.claim(given, slots, asks)
+        except BaseException:
+            # The lanes may be ours without our knowing which.
+            self._doubtful = given
+            raise
+
+    async def _hand_back_doubtful(self) -> None:
+        if self._doubtful is not None:
+            await self._by.store.agenda.release(self._doubtful)
+            self._doubtful = None
+
+    async def _claim_suspect(self) -> Pause:
+        if self._running:
+            return UNTIL_WOKEN
+        now = self._by.clock.now()
+        claimed = await self._claim(1, self._openings.suspect(now))
+        self._openings.note(claimed, 1)
+        self._came_short = True
+        for each in claimed:
+            self._alone = True
+            self._emit(SuspectRuns(delivery=each.id, crashes=each.crashes))
+        self._start(claimed)
+        return NOW
+
+    def _start(self, claimed: list[Claimed]) -> None:
+        create_task = asyncio.get_running_loop().create_task
+        for each in claimed:
+            if each.id is None:
+                self._emit(
+                    RowPassedOver(lane=each.lane, problem="its delivery is not on the books")
+                )
+                continue
+            self._running[each.lane] = create_task(self._run(each))
+
+    async def _run(self, claimed: Claimed) -> None:
+        execution = Execution(self._by, claimed, self._names[claimed.target])
+        self._measure_lateness(execution)
+        try:
+            settlement = await execution.run()
+            if settlement is not None:
+                self._settler.put(settlement)
+                if settlement.verdict is not Verdict.COMPLETED:
+                    self._tell(execution.target, settlement)
+        finally:
+            del self._running[claimed.lane]
+            self._alone = False
+            self.on_progress()
+
+    def _measure_lateness(self, execution: Execution) -> None:
+        claimed, started_at = execution.claimed, execution.started_at
+        late_by = started_at - claimed.due_at
+        if late_by <= self._grace:
+            self.on_time += 1
+        elif claimed.attempt == 0:
+            self.recovered += 1
+            self._emit(
+                DeliveryLate(
+                    delivery=claimed.id,
+                    target=execution.target,
+                    due_at=claimed.due_at,
+                    started_at=started_at,
+                    minutes_late=round(late_by.total_seconds() / 60, 1),
+                )
+            )
+
+    def _tell(self, target: str, settlement: Settlement) -> None:
+        if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
+            self._emit(
+                AttemptFailed(
+                    delivery=settlement.delivery,
+                    target=target,
+                    attempt=settlement.attempt,
+                    reason=str(settlement.reason),
+                    error=settlement.error or "",
+                    again_in=settlement.wait,
+                )
+            )
+
+    async def drain(self, seconds: float) -> int:
+        """Wait for what runs, then have the rest handed back; returns how many those were."""
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=seconds)
+        left = list(self._running.values())
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=5.0)
+        return len(left)
+
+    async def let_go(self) -> None:
+        """Hand back a claim whose answer was lost."""
+        with contextlib.suppress(StoreUnavailable):
+            await self._hand_back_doubtful()

@@ -1,0 +1,119 @@
+"""One delivery's attempt from start to settlement: the story in the order in which it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+from duly.domain import retry
+from duly.domain.crashes import CrashRule
+from duly.domain.delivery import Claimed
+from duly.domain.errors import LeaseLost, StoreUnavailable
+from duly.domain.failures import Reason
+from duly.domain.outcomes import (
+    Completed,
+    Expired,
+    Failed,
+    Outcome,
+    Released,
+    Settlement,
+    settle,
+)
+from duly.domain.retry import RetryPlan
+from duly.ports import Chance, Clock, OpenTransaction, Store, Transaction, Transport
+
+
+class Executor:
+    """What every execution needs."""
+
+    def __init__(
+        self,
+        store: Store,
+        transport: Transport,
+        clock: Clock,
+        chance: Chance,
+        crash_rule: CrashRule,
+    ) -> None:
+        self.store = store
+        self.transport = transport
+        self.clock = clock
+        self.chance = chance
+        self.crash_rule = crash_rule
+
+    def plan(self, claimed: Claimed, target: str) -> RetryPlan:
+        """The delivery's own plan, or its target's."""
+        if claimed.retry is not None:
+            return retry.decode(claimed.retry)
+        return self.transport.plan(target)
+
+    def decide(
+        self, claimed: Claimed, target: str, outcome: Outcome, started_at: datetime | None
+    ) -> Settlement:
+        """What the outcome means for the delivery."""
+        return settle(
+            claimed,
+            outcome,
+            self.plan(claimed, target),
+            started_at=started_at,
+            finished_at=self.clock.now(),
+            chance=self.chance.fraction,
+            crash_rule=self.crash_rule,
+        )
+
+
+class Execution:
+    """One attempt. A settlement comes of it, or nothing when a transaction wrote it already."""
+
+    __slots__ = ("_by", "_transaction", "claimed", "started_at", "target")
+
+    def __init__(self, by: Executor, claimed: Claimed, target: str) -> None:
+        self._by = by
+        self._transaction: OpenTransaction | None = None
+        self.claimed = claimed
+        self.target = target
+        self.started_at = by.clock.now()
+
+    async def begin(self) -> Transaction:
+        """The transaction in which the attempt's completion will be written."""
+        if self._transaction is None:
+            self._transaction = await self._by.store.begin()
+        return self._transaction
+
+    async def run(self) -> Settlement | None:
+        """Make the attempt; None when its transaction settled it, or its lease was lost."""
+        outcome = await self._outcome()
+        if self._transaction is not None:
+            return await self._end_transaction(self._transaction, outcome)
+        return self._decide(outcome)
+
+    async def _outcome(self) -> Outcome:
+        expires_at = self.claimed.expires_at
+        if expires_at is not None and expires_at <= self.started_at:
+            return Expired()
+        try:
+            return await self._by.transport.attempt(self)
+        except asyncio.CancelledError:
+            return Released()
+        except Exception as error:
+            # A transport that raises is broken; the delivery must not suffer for it silently.
+            return Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}")
+
+    async def _end_transaction(
+        self, transaction: OpenTransaction, outcome: Outcome
+    ) -> Settlement | None:
+        if not isinstance(outcome, Completed):
+            await transaction.roll_back()
+            return self._decide(outcome)
+        try:
+            await transaction.complete(self._decide(outcome))
+        except LeaseLost:
+            return None
+        except StoreUnavailable:
+            # Whether it was committed is unknown: if it was, handing back finds nothing to do.
+            return self._decide(Released())
+        except Exception as error:
+            return self._decide(Failed(Reason.HANDLER_EXCEPTION, f"at its commit: {error}"))
+        return None
+
+    def _decide(self, outcome: Outcome) -> Settlement:
+        return self._by.decide(self.claimed, self.target, outcome, self.started_at)

@@ -1,0 +1,85 @@
+"""A worker's lease, and the heart that renews it from a thread and connection of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from duly.domain.errors import StoreUnavailable
+from duly.ports import Clock, Store, Workers
+
+BEATS_PER_LEASE = 3
+
+
+class Lease:
+    """Whether this worker may still start work.
+
+    Read and written from two threads; each attribute is a single value, so no lock is needed.
+    """
+
+    def __init__(self, worker: int, seconds: float, clock: Clock) -> None:
+        self.worker = worker
+        self.seconds = seconds
+        self.lost = False
+        self._clock = clock
+        self._renewed_at = clock.monotonic()
+
+    def renew(self, asked_at: float) -> None:
+        """The store confirmed the lease; it counts from when it was asked."""
+        self._renewed_at = asked_at
+
+    def holds(self) -> bool:
+        """Whether nobody can have taken this worker for dead."""
+        return not self.lost and self._clock.monotonic() - self._renewed_at < self.seconds
+
+
+class Heart:
+    """Beats on its own thread, so that a blocked event loop does not lose the lease."""
+
+    def __init__(
+        self, lease: Lease, store: Store, clock: Clock, on_lost: Callable[[], None]
+    ) -> None:
+        self._lease = lease
+        self._store = store
+        self._clock = clock
+        self._on_lost = on_lost
+        self._home = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="duly-heart", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """End the thread; waits for it a little."""
+        self._stop.set()
+        await self._home.run_in_executor(None, self._thread.join, 5.0)
+
+    def _live(self) -> None:
+        asyncio.run(self._beat())
+
+    async def _beat(self) -> None:
+        interval = self._lease.seconds / BEATS_PER_LEASE
+        loop = asyncio.get_running_loop()
+        while not self._stop.is_set() and not self._lease.lost:
+            async with self._store.beside() as workers:
+                pause = 0.0
+                while not await loop.run_in_executor(None, self._stop.wait, pause):
+                    if not await self._once(workers):
+                        return
+                    pause = interval if self._lease.holds() else min(interval, 0.5)
+
+    async def _once(self, workers: Workers) -> bool:
+        asked_at = self._clock.monotonic()
+        try:
+            alive = await workers.beat(self._lease.worker)
+        except StoreUnavailable:
+            return True
+        if alive:
+            self._lease.renew(asked_at)
+            return True
+        self._lease.lost = True
+        self._home.call_soon_threadsafe(self._on_lost)
+        return False

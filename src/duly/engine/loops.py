@@ -1,0 +1,88 @@
+"""One way to run every loop: it says how long to wait, may be woken, and outlives its failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from duly.domain.errors import StoreUnavailable
+from duly.domain.events import Event, LoopFailed, StoreCameBack, StoreWentAway
+
+FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.05, 5.0
+Emit = Callable[[Event], None]
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """How long a loop waits before its next tick, unless it is woken."""
+
+    seconds: float
+
+
+NOW = Pause(0.0)
+
+
+class Loop(Protocol):
+    """Something that is done again and again."""
+
+    name: str
+    wake: asyncio.Event
+
+    async def tick(self) -> Pause:
+        """Do it once; returns how long to wait."""
+
+
+class Runner:
+    """Runs loops until told to stop."""
+
+    def __init__(self, emit: Emit, chance: Callable[[], float]) -> None:
+        self._emit = emit
+        self._chance = chance
+        self._stopping: set[str] = set()
+
+    def stop(self, loop: Loop) -> None:
+        """Let the loop end after its present tick."""
+        self._stopping.add(loop.name)
+        loop.wake.set()
+
+    async def run(self, loop: Loop) -> None:
+        """Tick until stopped; a store that is away and any other failure only make it wait."""
+        failures = 0
+        while loop.name not in self._stopping:
+            loop.wake.clear()
+            try:
+                pause = await loop.tick()
+            except StoreUnavailable as error:
+                failures += 1
+                if failures == 1:
+                    self._emit(StoreWentAway(loop=loop.name, problem=str(error)))
+                pause = self._back_off(failures)
+            except Exception as error:
+                failures += 1
+                self._emit(LoopFailed(loop=loop.name, problem=f"{type(error).__name__}: {error}"))
+                pause = self._back_off(failures)
+            else:
+                if failures:
+                    self._emit(StoreCameBack(loop=loop.name, failures=failures))
+                failures = 0
+            if loop.name not in self._stopping:
+                await wait(loop.wake, pause.seconds, obey_wake=not failures)
+
+    def _back_off(self, failures: int) -> Pause:
+        seconds = min(FIRST_BACK_OFF * 2.0 ** min(failures - 1, 20), LONGEST_BACK_OFF)
+        return Pause(seconds * (1 + 0.5 * self._chance()))
+
+
+async def wait(wake: asyncio.Event, seconds: float, *, obey_wake: bool = True) -> None:
+    """Wait that long or until woken; always lets others run."""
+    if seconds <= 0:
+        await asyncio.tasks.sleep(0)
+        return
+    event = wake if obey_wake else asyncio.Event()
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,89 @@
+"""The slow loops: removing what is long finished, sweeping up, and keeping an ear open."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from duly.domain.events import Pruned, SweptUp
+from duly.engine.loops import Emit, Pause
+from duly.ports import Upkeep, Wakeups
+
+BEGINNING = "00000000-0000-0000-0000-000000000000"
+BETWEEN_SLICES = Pause(0.05)
+
+
+class Pruner:
+    """Removes finished deliveries after their time, never unfinished ones."""
+
+    name = "pruner"
+
+    def __init__(
+        self,
+        upkeep: Upkeep,
+        emit: Emit,
+        *,
+        keep_completed: timedelta,
+        keep_dead: timedelta,
+        interval: float,
+        batch: int,
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._upkeep = upkeep
+        self._emit = emit
+        self._keep = (keep_completed, keep_dead)
+        self._interval = interval
+        self._batch = batch
+        self._after = BEGINNING
+
+    async def tick(self) -> Pause:
+        """Prune one slice of the ledger."""
+        pruned, after = await self._upkeep.prune(*self._keep, self._after, self._batch)
+        if pruned:
+            self._emit(Pruned(deliveries=pruned))
+        self._after = after or BEGINNING
+        return Pause(self._interval) if after is None else BETWEEN_SLICES
+
+
+class Sweeper:
+    """Looks for what no ordinary path would pick up; normally there is nothing."""
+
+    name = "sweeper"
+
+    def __init__(self, upkeep: Upkeep, emit: Emit, *, interval: float, batch: int) -> None:
+        self.wake = asyncio.Event()
+        self._upkeep = upkeep
+        self._emit = emit
+        self._interval = interval
+        self._batch = batch
+        self._after = BEGINNING
+
+    async def tick(self) -> Pause:
+        """Sweep one slice of the ledger."""
+        swept, after = await self._upkeep.sweep(self._after, self._batch)
+        if swept.total:
+            self._emit(
+                SweptUp(
+                    without_lane=swept.without_lane,
+                    held_by_nobody=swept.held_by_nobody,
+                    lane_without_delivery=swept.lane_without_delivery,
+                )
+            )
+        self._after = after or BEGINNING
+        return Pause(self._interval) if after is None else BETWEEN_SLICES
+
+
+class Listener:
+    """Keeps the line open on which other processes say that something is due."""
+
+    name = "listener"
+
+    def __init__(self, wakeups: Wakeups, interval: float) -> None:
+        self.wake = asyncio.Event()
+        self._wakeups = wakeups
+        self._interval = interval
+
+    async def tick(self) -> Pause:
+        """Check the line, mending it if need be."""
+        await self._wakeups.check()
+        return Pause(self._interval)

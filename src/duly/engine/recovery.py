@@ -1,0 +1,75 @@
+"""Taking back what dead workers held.
+
+Doing it twice is harmless: what a dead worker holds is settled under the dead worker's own token,
+so of two that try, or of one and a zombie, the store lets the first one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from duly.domain.events import Reclaimed, WorkersBuried
+from duly.domain.outcomes import Crashed, Settlement, Verdict
+from duly.engine.execution import Executor
+from duly.engine.loops import NOW, Emit, Pause
+from duly.failpoints import hit
+
+BATCH = 500
+
+
+class Recovery:
+    """Buries workers that missed their lease and puts their deliveries back."""
+
+    name = "recovery"
+
+    def __init__(self, executor: Executor, emit: Emit, interval: float) -> None:
+        self.wake = asyncio.Event()
+        self._by = executor
+        self._emit = emit
+        self._interval = interval
+
+    async def tick(self) -> Pause:
+        """Bury, and take back one batch."""
+        store = self._by.store
+        await self._bury()
+        if await self.take_back():
+            return NOW
+        await store.workers.close_graves()
+        return Pause(self._interval)
+
+    async def at_start(self, survivor: int) -> int:
+        """Take back everything that can be taken back now; returns how much that was.
+
+        Whoever owns a store that allows only one knows that everyone before is dead.
+        """
+        await self._bury(survivor if self._by.store.single_owner else None)
+        total = 0
+        while taken := await self.take_back():
+            total += taken
+        return total
+
+    async def _bury(self, survivor: int | None = None) -> None:
+        if buried := await self._by.store.workers.bury(survivor=survivor):
+            self._emit(WorkersBuried(workers=buried))
+
+    async def take_back(self) -> int:
+        """Take back one batch of what the dead hold; returns how many came back."""
+        store = self._by.store
+        held = await store.agenda.held_by_dead(BATCH)
+        if not held:
+            return 0
+        await hit("reclaim.before")
+        names = await store.targets.refresh()
+        settlements = [
+            self._by.decide(each, names.get(each.target, ""), Crashed(), None) for each in held
+        ]
+        applied = await store.agenda.settle(settlements)
+        await hit("reclaim.after")
+        self._report(settlements, applied)
+        store.wakeups.hint()
+        return len(held)
+
+    def _report(self, settlements: list[Settlement], applied: set[str]) -> None:
+        taken = [each for each in settlements if each.lane in applied]
+        poison = sum(each.verdict is Verdict.DEAD for each in taken)
+        self._emit(Reclaimed(deliveries=len(taken), poison=poison))

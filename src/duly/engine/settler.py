@@ -1,0 +1,96 @@
+"""Writing outcomes in batches: whatever gathers while one batch is written makes the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from duly.domain.errors import StoreUnavailable
+from duly.domain.events import BatchSettled, SettleRefused
+from duly.domain.outcomes import Settlement, Verdict
+from duly.engine.loops import NOW, Emit, Pause
+from duly.ports import Agenda
+
+MOST_IN_ONE_CALL = 1000
+UNTIL_WOKEN = Pause(3600.0)
+STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED})
+
+
+class Settler:
+    """Takes outcomes, writes them, and reports those the store refused.
+
+    Nothing lingers: at rest an outcome is written at once, under load hundreds share a commit.
+    """
+
+    name = "settler"
+
+    def __init__(self, agenda: Agenda, emit: Emit, on_progress: Callable[[bool], None]) -> None:
+        self.wake = asyncio.Event()
+        self._agenda = agenda
+        self._emit = emit
+        self._on_progress = on_progress
+        self._waiting: list[Settlement] = []
+        self._doubtful: set[tuple[str, int]] = set()
+        self._writing = 0
+
+    def put(self, settlement: Settlement) -> None:
+        """Have the outcome written."""
+        self._waiting.append(settlement)
+        self.wake.set()
+
+    @property
+    def unsettled(self) -> int:
+        """How many outcomes are not yet on the books."""
+        return len(self._waiting) + self._writing
+
+    async def tick(self) -> Pause:
+        """Write one batch."""
+        batch = self._waiting[:MOST_IN_ONE_CALL]
+        if not batch:
+            return UNTIL_WOKEN
+        del self._waiting[: len(batch)]
+        self._writing = len(batch)
+        try:
+            applied = await self._agenda.settle(batch)
+        except BaseException as error:
+            self._waiting[:0] = batch
+            if isinstance(error, StoreUnavailable):
+                # The answer may have been lost after the commit, so a refusal proves nothing.
+                self._doubtful.update((each.lane, each.token) for each in batch)
+            raise
+        finally:
+            self._writing = 0
+        self._report(batch, applied)
+        self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
+        return NOW if self._waiting else UNTIL_WOKEN
+
+    def _report(self, batch: list[Settlement], applied: set[str]) -> None:
+        counts = dict.fromkeys(Verdict, 0)
+        refused = 0
+        for each in batch:
+            if each.lane in applied or (each.lane, each.token) in self._doubtful:
+                counts[each.verdict] += 1
+            else:
+                refused += 1
+                self._emit(SettleRefused(delivery=each.delivery, token=each.token))
+        if self._doubtful:
+            self._doubtful.difference_update((each.lane, each.token) for each in batch)
+        self._emit(
+            BatchSettled(
+                completed=counts[Verdict.COMPLETED],
+                retried=counts[Verdict.RETRY],
+                dead=counts[Verdict.DEAD],
+                released=counts[Verdict.RELEASED],
+                expired=counts[Verdict.EXPIRED],
+                refused=refused,
+            )
+        )
+
+    async def flush(self) -> None:
+        """Write everything that waits."""
+        while self._waiting:
+            await self.tick()
+
+    def forget(self) -> None:
+        """Drop what waits: its lease is lost, so the store would refuse it."""
+        self._waiting.clear()

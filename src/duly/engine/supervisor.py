@@ -1,0 +1,168 @@
+"""The engine's life: an ordered start, loops that outlive their failures, an ordered stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
+
+from duly.domain.crashes import CrashRule
+from duly.domain.errors import StoreUnavailable
+from duly.domain.events import Draining, LeaseWasLost, WorkerStarted, WorkerStopped
+from duly.engine.dispatcher import Dispatcher
+from duly.engine.execution import Executor
+from duly.engine.lease import Heart, Lease
+from duly.engine.loops import Emit, Loop, Pause, Runner
+from duly.engine.maintenance import Listener, Pruner, Sweeper
+from duly.engine.recovery import Recovery
+from duly.engine.settler import UNTIL_WOKEN, Settler
+from duly.ports import Chance, Clock, Store, Transport
+from duly.settings import Settings
+
+LAST_WORD_SECONDS = 5.0
+"""How long a stop waits for the store to take the last outcomes."""
+
+
+class Engine:
+    """One worker process: what it claims, runs, settles and takes back."""
+
+    def __init__(
+        self,
+        store: Store,
+        transport: Transport,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        settings: Settings,
+        name: str,
+    ) -> None:
+        self._store = store
+        self._transport = transport
+        self._clock = clock
+        self._emit = emit
+        self._settings = settings
+        self._name = name
+        self._runner = Runner(emit, chance.fraction)
+        self._executor = Executor(store, transport, clock, chance, CrashRule())
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._heart: Heart | None = None
+        self.settler = Settler(store.agenda, emit, self._on_progress)
+        self.dispatcher = Dispatcher(
+            self._executor,
+            self.settler,
+            Lease(0, settings.lease, clock),
+            emit,
+            concurrency=settings.concurrency,
+            poll=settings.poll,
+            grace=timedelta(seconds=settings.grace),
+        )
+        self.recovery = Recovery(self._executor, emit, settings.recovery_interval)
+        self.life = Life(self)
+        self._loops: list[Loop] = [self.dispatcher, self.recovery, self.life, *self._slow_loops()]
+
+    def _slow_loops(self) -> list[Loop]:
+        settings, upkeep = self._settings, self._store.upkeep
+        pruner = Pruner(
+            upkeep,
+            self._emit,
+            keep_completed=timedelta(seconds=settings.keep_completed),
+            keep_dead=timedelta(seconds=settings.keep_dead),
+            interval=settings.prune_interval,
+            batch=settings.prune_batch,
+        )
+        sweeper = Sweeper(
+            upkeep, self._emit, interval=settings.sweep_interval, batch=settings.sweep_batch
+        )
+        return [pruner, sweeper, Listener(self._store.wakeups, min(settings.poll, 0.25))]
+
+    def _on_progress(self, still_open: bool) -> None:
+        if still_open:
+            self.dispatcher.hinted()
+        else:
+            self.dispatcher.wake.set()
+
+    async def start(self) -> None:
+        """Take back what dead workers held, and only then begin to claim."""
+        await self._store.own()
+        await self.dispatcher.learn_targets()
+        await self.register()
+        await self.recovery.at_start(self.dispatcher.lease.worker)
+        self._store.wakeups.listen(self.dispatcher.hinted)
+        for loop in (self.settler, *self._loops):
+            self._tasks[loop.name] = asyncio.create_task(self._runner.run(loop), name=loop.name)
+
+    async def register(self) -> None:
+        """Become a new worker with a lease of its own."""
+        if self._heart is not None:
+            await self._heart.stop()
+        settings, handlers = self._settings, sorted(self._transport.serves())
+        asked_at = self._clock.monotonic()
+        worker = await self._store.workers.register(
+            self._name, settings.lease, settings.concurrency, handlers
+        )
+        lease = Lease(worker, settings.lease, self._clock)
+        lease.renew(asked_at)
+        self.dispatcher.lease = lease
+        self._heart = Heart(lease, self._store, self._clock, self.life.wake.set)
+        self._heart.start()
+        self._emit(
+            WorkerStarted(worker=worker, concurrency=settings.concurrency, handlers=handlers)
+        )
+
+    async def stop(self) -> None:
+        """Stop claiming at once, let running work end, hand back the rest, say goodbye."""
+        for loop in self._loops:
+            self._runner.stop(loop)
+        running = self.dispatcher.running
+        if running:
+            self._emit(Draining(running=running, seconds=self._settings.drain))
+        await self._end(loop.name for loop in self._loops)
+        released = await self.dispatcher.drain(self._settings.drain)
+        await self._last_words()
+        self._emit(WorkerStopped(worker=self.dispatcher.lease.worker, released=released))
+
+    async def _end(self, names: Iterable[str]) -> None:
+        tasks = [self._tasks.pop(name) for name in list(names) if name in self._tasks]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=LAST_WORD_SECONDS)
+            for task in late:
+                task.cancel()
+
+    async def _last_words(self) -> None:
+        self._runner.stop(self.settler)
+        await self._end([self.settler.name])
+        try:
+            async with asyncio.timeout(LAST_WORD_SECONDS):
+                await self.settler.flush()
+                await self.dispatcher.let_go()
+                await self._store.workers.end(self.dispatcher.lease.worker)
+        except (StoreUnavailable, TimeoutError):
+            pass  # the lease runs out, and others take back what is left
+        if self._heart is not None:
+            await self._heart.stop()
+
+    async def lose_lease(self) -> None:
+        """Abandon what runs: others have it now, and the store would refuse its outcomes."""
+        self._emit(
+            LeaseWasLost(worker=self.dispatcher.lease.worker, running=self.dispatcher.running)
+        )
+        await self.dispatcher.drain(0)
+        self.settler.forget()
+
+
+class Life:
+    """Watches the lease; a worker that lost it is born again as another."""
+
+    name = "life"
+
+    def __init__(self, engine: Engine) -> None:
+        self.wake = asyncio.Event()
+        self._engine = engine
+
+    async def tick(self) -> Pause:
+        """Begin anew if the lease was lost."""
+        if self._engine.dispatcher.lease.lost:
+            await self._engine.lose_lease()
+            await self._engine.register()
+            self._engine.dispatcher.wake.set()
+        return UNTIL_WOKEN

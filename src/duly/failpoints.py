@@ -1,0 +1,106 @@
+"""Named places in the product where tests make it fail; free when off.
+
+Armed by `DULY_FAILPOINTS`, a list such as `settle.before=kill@3;claim.after=sleep:2`: the action,
+then for `sleep` its seconds, then on which hit (`@3` the third, `%7` every seventh; else each).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from duly.domain.errors import BadSetting
+
+ACTIONS = ("kill", "stop", "sleep", "raise", "drop", "full")
+PLACES = frozenset(
+    f"{place}.{when}"
+    for place in ("deliver", "claim", "settle", "heartbeat", "reclaim", "plan", "complete")
+    for when in ("before", "after")
+) | {"handler.enter", "handler.exit", "migrate.middle", "lag"}
+
+
+class Failpoint(msgspec.Struct):
+    """What happens at one place, and at which hits."""
+
+    action: str
+    seconds: float = 0.0
+    only: int = 0
+    every: int = 1
+    hits: int = 0
+
+    def is_now(self) -> bool:
+        """Count a hit; whether this is one that fails."""
+        self.hits += 1
+        return self.hits == self.only if self.only else self.hits % self.every == 0
+
+
+class FailpointRaised(Exception):
+    """An armed failpoint was told to raise."""
+
+
+armed: dict[str, Failpoint] = {}
+
+
+def arm(description: str) -> None:
+    """Arm the failpoints that the text describes; an empty text disarms all."""
+    armed.clear()
+    for each in filter(None, description.split(";")):
+        place, _, rest = each.strip().partition("=")
+        if place not in PLACES:
+            raise BadSetting(
+                "DULY_FAILPOINTS", f"no failpoint {place!r}; there are " + ", ".join(sorted(PLACES))
+            )
+        armed[place] = _failpoint(rest)
+
+
+def _failpoint(text: str) -> Failpoint:
+    point = Failpoint("")
+    text, _, only = text.partition("@")
+    text, _, every = text.partition("%")
+    point.action, _, seconds = text.partition(":")
+    if point.action not in ACTIONS:
+        raise BadSetting(
+            "DULY_FAILPOINTS", f"no action {point.action!r}; there are " + ", ".join(ACTIONS)
+        )
+    point.only, point.every, point.seconds = int(only or 0), int(every or 1), float(seconds or 0)
+    return point
+
+
+async def hit(place: str) -> None:
+    """Fail here if this place is armed."""
+    if armed and (point := armed.get(place)) is not None and point.is_now():
+        if point.action == "sleep":
+            await asyncio.sleep(point.seconds)
+        else:
+            _fail(point, place)
+
+
+def hit_in_thread(place: str) -> None:
+    """Fail here if this place is armed; for code that does not run on a loop."""
+    if armed and (point := armed.get(place)) is not None and point.is_now():
+        if point.action == "sleep":
+            time.sleep(point.seconds)
+        else:
+            _fail(point, place)
+
+
+def _fail(point: Failpoint, place: str) -> None:
+    if point.action in ("kill", "stop"):
+        os.kill(os.getpid(), signal.SIGKILL if point.action == "kill" else signal.SIGSTOP)
+    elif point.action == "drop":
+        raise ConnectionResetError(errno.ECONNRESET, f"failpoint {place}")
+    elif point.action == "full":
+        raise OSError(errno.ENOSPC, f"failpoint {place}: no space left on device")
+    else:
+        raise FailpointRaised(place)
+
+
+def arm_from(environment: Mapping[str, str]) -> None:
+    """Arm what the environment asks for."""
+    arm(environment.get("DULY_FAILPOINTS", ""))

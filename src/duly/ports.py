@@ -1,0 +1,309 @@
+"""What the engine asks of the world: Protocols and the values that cross them, no logic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from duly.domain.delivery import Accepted, Attempt, Claimed, Delivery, Request
+from duly.domain.errors import Conflict
+from duly.domain.outcomes import Outcome, Settlement
+from duly.domain.retry import RetryPlan
+from duly.domain.states import State
+
+
+class Clock(Protocol):
+    """The one source of time; a virtual one also decides for a database that has its own."""
+
+    virtual: bool
+
+    def now(self) -> datetime:
+        """The present moment in UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; for timeouts inside the process."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Chance(Protocol):
+    """The one source of randomness and of ids."""
+
+    def fraction(self) -> float:
+        """A number from 0 to 1."""
+
+    def delivery_id(self) -> str:
+        """A new delivery id, later than the ones before."""
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """Lanes of one level and target that nobody holds, and when the first of them is due."""
+
+    priority: int
+    target: int
+    due_at: datetime
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """How many lanes to take of one opening; lanes due before `floor_at` are not looked at."""
+
+    priority: int
+    target: int
+    floor_at: datetime
+    quota: int
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as the store knows it."""
+
+    id: int
+    name: str
+    namespace: str
+    started_at: datetime
+    beat_at: datetime
+    lease: float
+    concurrency: int
+    handlers: list[str]
+    version: str
+    ended_at: datetime | None = None
+    ended_how: str | None = None
+    holding: int = 0
+    alive: bool = False
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which deliveries to list: newest first, `before` is the id to go on from."""
+
+    state: State | None = None
+    target: str | None = None
+    tag: str | None = None
+    key: str | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What the sweep put back; all zeros when all is well."""
+
+    without_lane: int = 0
+    held_by_nobody: int = 0
+    lane_without_delivery: int = 0
+
+    @property
+    def total(self) -> int:
+        """How many things no ordinary path would have picked up."""
+        return self.without_lane + self.held_by_nobody + self.lane_without_delivery
+
+
+class Deliveries(Protocol):
+    """The ledger: every delivery and what became of it."""
+
+    async def accept(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
+        """Store each for itself, in one commit; safe to repeat with the same ids.
+
+        A key that is known with another target or payload is answered with a Conflict.
+        """
+
+    async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
+        """Store them all or, when one conflicts, none; safe to repeat with the same ids."""
+
+    async def get(self, id: str) -> Delivery:
+        """One delivery, or NotFound."""
+
+    async def page(self, filter: Filter) -> list[Delivery]:
+        """A page of deliveries, newest first."""
+
+    async def attempts(self, id: str) -> list[Attempt]:
+        """The history of one delivery, oldest first."""
+
+    async def cancel(self, id: str) -> Delivery:
+        """Cancel what is pending; Conflict when it is not."""
+
+    async def retry(self, id: str) -> Delivery:
+        """Make a dead letter pending again, or a waiting one due now; else Conflict."""
+
+    async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
+        """What is due for longer than `grace` and held by nobody, oldest first."""
+
+    async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
+        """What will not move by itself, and why."""
+
+
+class Targets(Protocol):
+    """The short numbers under which the agenda knows where deliveries go."""
+
+    async def numbers(self, names: Collection[str], *, create: bool) -> dict[str, int]:
+        """The numbers of those names that are known; unknown ones are made on request."""
+
+    async def refresh(self) -> dict[int, str]:
+        """Every target of the namespace, by number, read anew."""
+
+
+class Agenda(Protocol):
+    """The lanes that have work: the hot path."""
+
+    async def survey(self) -> list[Opening]:
+        """Each level and target that has lanes nobody holds, with its first due moment."""
+
+    async def claim(self, token: int, slots: int, asks: Sequence[Ask]) -> list[Claimed]:
+        """Take at most `slots` due lanes under the token; atomic, skips what others hold.
+
+        A worker that was declared dead gets nothing.
+        """
+
+    async def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+        """Write what became of held lanes; returns the lanes to which it applied.
+
+        Atomic. A settlement whose token does not hold its lane changes nothing.
+        """
+
+    async def release(self, token: int) -> int:
+        """Hand back, untouched, whatever is held under the token."""
+
+    async def held_by_dead(self, limit: int) -> list[Claimed]:
+        """Deliveries whose holder is dead, with the token under which it held them."""
+
+
+class Workers(Protocol):
+    """The roster of worker processes and their leases."""
+
+    async def register(
+        self, name: str, lease: float, concurrency: int, handlers: Sequence[str]
+    ) -> int:
+        """Write a new worker row; its number is never given again."""
+
+    async def beat(self, worker: int) -> bool:
+        """Renew the lease of all that the worker holds; False when it was declared dead."""
+
+    async def bury(self, *, survivor: int | None = None) -> list[int]:
+        """Declare dead whoever missed its lease.
+
+        With `survivor`, everyone but that worker: for a store that has one owner.
+        """
+
+    async def close_graves(self) -> None:
+        """Forget dead workers that hold nothing any more."""
+
+    async def end(self, worker: int) -> None:
+        """The worker stopped by itself."""
+
+    async def roster(self, limit: int = 100) -> list[WorkerRow]:
+        """Workers, those alive first."""
+
+
+class Upkeep(Protocol):
+    """The slow work on the store."""
+
+    async def prune(
+        self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
+    ) -> tuple[int, str | None]:
+        """Remove finished deliveries of one slice of the ledger.
+
+        Returns how many, and the id to go on from, None at the end. Never removes unfinished work.
+        """
+
+    async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
+        """Put back what no ordinary path would pick up, in one slice of the ledger."""
+
+
+class Transaction(Protocol):
+    """A transaction of the store in which a handler writes beside its completion."""
+
+    async def execute(self, sql: str, *parameters: Any) -> None:
+        """Run one statement."""
+
+    async def fetch(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+
+
+class OpenTransaction(Transaction, Protocol):
+    """The engine's side of a transaction: how it ends."""
+
+    async def complete(self, settlement: Settlement) -> None:
+        """Write the settlement and commit; LeaseLost, and a rollback, if it does not apply."""
+
+    async def roll_back(self) -> None:
+        """Undo everything."""
+
+
+class Wakeups(Protocol):
+    """Hints that something became due; losing all of them costs at most one poll."""
+
+    def hint(self) -> None:
+        """Say that something is runnable now; cheap, and merged with others."""
+
+    def listen(self, callback: Callable[[], None]) -> None:
+        """Call back on every hint from now on."""
+
+    async def check(self) -> bool:
+        """Mend or ask whatever brings hints from other processes; False when none can come."""
+
+
+class Store(Protocol):
+    """Everything that is kept."""
+
+    namespace: str
+    single_owner: bool
+
+    @property
+    def deliveries(self) -> Deliveries: ...
+    @property
+    def targets(self) -> Targets: ...
+    @property
+    def agenda(self) -> Agenda: ...
+    @property
+    def workers(self) -> Workers: ...
+    @property
+    def upkeep(self) -> Upkeep: ...
+    @property
+    def wakeups(self) -> Wakeups: ...
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """Connect, and bring the schema up to date."""
+
+    async def own(self) -> None:
+        """Become the one server of a store that allows only one; StoreIsOwned otherwise."""
+
+    async def close(self) -> None:
+        """Let go of everything; safe to call twice."""
+
+    async def begin(self) -> OpenTransaction:
+        """Open a transaction for a handler."""
+
+    async def facts(self) -> dict[str, Any]:
+        """What the doctor looks at."""
+
+    def beside(self) -> AbstractAsyncContextManager[Workers]:
+        """The roster over a connection of its own, for use on another thread's loop."""
+
+
+class Execution(Protocol):
+    """One claimed delivery being attempted, as a transport sees it."""
+
+    claimed: Claimed
+    target: str
+    started_at: datetime
+
+    async def begin(self) -> Transaction:
+        """The transaction in which the attempt's completion will be written."""
+
+
+class Transport(Protocol):
+    """Where deliveries leave the building."""
+
+    def serves(self) -> Sequence[str]:
+        """The targets that this process can reach."""
+
+    def plan(self, target: str) -> RetryPlan:
+        """The retry plan of deliveries that carry none."""
+
+    async def attempt(self, execution: Execution) -> Outcome:
+        """Make one attempt; what the world did is an outcome, never an exception.
+
+        Cancelled, it stops and lets the cancellation through.
+        """

@@ -1,0 +1,86 @@
+"""The lanes that have work: surveying, claiming, settling and handing back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duly.domain.delivery import Claimed
+from duly.domain.identity import worker_of
+from duly.domain.outcomes import Settlement
+from duly.failpoints import hit
+from duly.ports import Ask, Opening
+from duly.stores.database import Database, Row, Session
+
+
+class Agenda:
+    """The hot path; each method is one statement and one commit."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    async def survey(self) -> list[Opening]:
+        """Each level and target that has lanes nobody holds, with its first due moment."""
+        rows = await self._database.fetch("agenda.survey", "claim", namespace=self._namespace)
+        return [Opening(*row) for row in rows]
+
+    async def claim(self, token: int, slots: int, asks: Sequence[Ask]) -> list[Claimed]:
+        """Take at most `slots` due lanes under the token; atomic, skips what others hold."""
+        await hit("claim.before")
+        rows = await self._database.fetch_batch(
+            "agenda.claim",
+            "claim",
+            columns={
+                "priority": [ask.priority for ask in asks],
+                "target": [ask.target for ask in asks],
+                "floor_at": [ask.floor_at for ask in asks],
+                "quota": [ask.quota for ask in asks],
+            },
+            worker=worker_of(token),
+            token=token,
+            slots=slots,
+        )
+        await hit("claim.after")
+        return _claimed(rows)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+        """Write what became of held lanes; returns the lanes to which it applied."""
+        await hit("settle.before")
+        applied = await settle(self._database, settlements)
+        await hit("settle.after")
+        return applied
+
+    async def release(self, token: int) -> int:
+        """Hand back, untouched, whatever is held under the token."""
+        return len(await self._database.fetch("agenda.release", "claim", token=token))
+
+    async def held_by_dead(self, limit: int) -> list[Claimed]:
+        """Deliveries whose holder is dead, with the token under which it held them."""
+        return _claimed(await self._database.fetch("agenda.held_by_dead", "any", limit=limit))
+
+
+async def settle(session: Session, settlements: Sequence[Settlement]) -> set[str]:
+    """Settle in the given session: the engine's own, or a handler's transaction."""
+    rows = await session.fetch_batch(
+        "agenda.settle",
+        "settle",
+        columns={
+            "lane": [each.lane for each in settlements],
+            "token": [each.token for each in settlements],
+            "delivery": [each.delivery for each in settlements],
+            "verdict": [each.verdict for each in settlements],
+            "attempt": [each.attempt for each in settlements],
+            "started_at": [each.started_at for each in settlements],
+            "finished_at": [each.finished_at for each in settlements],
+            "wait": [each.wait for each in settlements],
+            "priority": [each.priority for each in settlements],
+            "crashes": [each.crashes for each in settlements],
+            "reason": [each.reason for each in settlements],
+            "error": [each.error for each in settlements],
+        },
+    )
+    return {row[0] for row in rows}
+
+
+def _claimed(rows: Sequence[Row]) -> list[Claimed]:
+    return [Claimed(*row) for row in rows]

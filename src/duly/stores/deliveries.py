@@ -1,0 +1,213 @@
+"""The ledger: accepting deliveries, and reading and moving them one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from duly.domain.delivery import Accepted, Attempt, Delivery, Request
+from duly.domain.errors import Conflict, NotFound
+from duly.domain.identity import worker_of
+from duly.domain.states import State
+from duly.ports import Filter
+from duly.stores.agenda import Agenda
+from duly.stores.database import Database, Session
+from duly.stores.targets import Targets
+from duly.stores.workers import Workers
+
+
+class Deliveries:
+    """The ledger of one namespace."""
+
+    def __init__(
+        self, database: Database, namespace: str, targets: Targets, agenda: Agenda, workers: Workers
+    ) -> None:
+        self._database = database
+        self._namespace = namespace
+        self._targets = targets
+        self._agenda = agenda
+        self._workers = workers
+
+    async def accept(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
+        """Store each for itself; safe to repeat with the same ids."""
+        return await self._accept(self._database, requests)
+
+    async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
+        """Store them all or, when one conflicts, none; safe to repeat with the same ids."""
+        stored: list[Accepted] = []
+        async with self._database.together() as session:
+            async for chunk in chunks:
+                for answer in await self._accept(session, chunk):
+                    if isinstance(answer, Conflict):
+                        raise answer
+                    stored.append(answer)
+        return stored
+
+    async def _accept(
+        self, session: Session, requests: Sequence[Request]
+    ) -> list[Accepted | Conflict]:
+        numbers = await self._targets.numbers({each.target for each in requests}, create=False)
+        rows = await session.fetch_batch(
+            "deliveries.accept",
+            columns={
+                "id": [each.id for each in requests],
+                "target": [numbers[each.target] for each in requests],
+                "priority": [each.priority for each in requests],
+                "key": [each.key for each in requests],
+                "due_at": [each.due_at for each in requests],
+                "after": [each.after or 0.0 for each in requests],
+                "expires_at": [each.expires_at for each in requests],
+                "tags": [_tags(each.tags) for each in requests],
+                "retry": [each.retry for each in requests],
+                "payload": [each.payload for each in requests],
+            },
+            namespace=self._namespace,
+        )
+        stored = {row[0]: row[1] for row in rows}
+        known = await self._known(session, [each for each in requests if each.id not in stored])
+        return [
+            Accepted(each.id, stored[each.id], False)
+            if each.id in stored
+            else _compare(each, numbers[each.target], known)
+            for each in requests
+        ]
+
+    async def _known(self, session: Session, requests: Sequence[Request]) -> list[Sequence[Any]]:
+        if not requests:
+            return []
+        columns: dict[str, Sequence[Any]] = {
+            "id": [each.id for each in requests],
+            "key": [each.key for each in requests],
+        }
+        rows = await session.fetch_batch(
+            "deliveries.known", columns=columns, namespace=self._namespace
+        )
+        return list(rows)
+
+    async def get(self, id: str) -> Delivery:
+        """One delivery, or NotFound."""
+        rows = await self._database.fetch_named("deliveries.get", id=id, namespace=self._namespace)
+        if not rows:
+            raise NotFound("delivery", id, "duly deliveries list shows what there is")
+        return _delivery(rows[0])
+
+    async def page(self, filter: Filter) -> list[Delivery]:
+        """A page of deliveries, newest first."""
+        rows = await self._database.fetch_named(
+            "deliveries.page", namespace=self._namespace, **msgspec.structs.asdict(filter)
+        )
+        return [_delivery(row) for row in rows]
+
+    async def attempts(self, id: str) -> list[Attempt]:
+        """The history of one delivery, oldest first."""
+        rows = await self._database.fetch_named("deliveries.attempts", id=id)
+        return [_attempt(row) for row in rows]
+
+    async def cancel(self, id: str) -> Delivery:
+        """Cancel what is pending; Conflict when it is not."""
+        return await self._move("cancel", id, "only a pending delivery can be cancelled")
+
+    async def retry(self, id: str) -> Delivery:
+        """Make a dead letter pending again, or a waiting one due now; else Conflict."""
+        return await self._move("retry", id, "only a dead or waiting delivery can be retried")
+
+    async def _move(self, verb: str, id: str, rule: str) -> Delivery:
+        moved = await self._database.fetch(
+            f"deliveries.{verb}", "any", id=id, namespace=self._namespace
+        )
+        delivery = await self.get(id)
+        if not moved:
+            raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
+        return delivery
+
+    async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
+        """What is due for longer than `grace` and held by nobody, oldest first."""
+        found: list[Delivery] = []
+        for opening in await self._agenda.survey():
+            rows = await self._database.fetch_named(
+                "deliveries.late",
+                priority=opening.priority,
+                target=opening.target,
+                grace=grace.total_seconds(),
+                limit=limit,
+            )
+            found.extend(map(_delivery, rows))
+        return sorted(found, key=lambda each: each.next_at or each.due_at)[:limit]
+
+    async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
+        """What will not move by itself, and why."""
+        workers = await self._workers.roster()
+        alive = {worker.id for worker in workers if worker.alive}
+        served = {name for worker in workers if worker.alive for name in worker.handlers}
+        rows = await self._database.fetch_named(
+            "deliveries.held",
+            namespace=self._namespace,
+            held_for=held_for.total_seconds(),
+            limit=limit,
+        )
+        stuck = [(each, _held_reason(each, alive)) for each in map(_delivery, rows)]
+        for each in await self.late(timedelta(), limit):
+            if each.target not in served:
+                stuck.append((each, f"no worker alive has the handler {each.target!r}"))
+            elif each.crashes:
+                stuck.append((each, f"its worker died {each.crashes} times; it runs alone"))
+        return stuck[:limit]
+
+
+def _held_reason(delivery: Delivery, alive: set[int]) -> str:
+    if delivery.worker not in alive:
+        return f"worker {delivery.worker} that holds it is dead; recovery takes it back"
+    return f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
+
+
+def _tags(tags: tuple[str, ...]) -> str | None:
+    return msgspec.json.encode(tags).decode() if tags else None
+
+
+def _compare(request: Request, target: int, known: Sequence[Sequence[Any]]) -> Accepted | Conflict:
+    for id, its_target, its_payload, key, due_at in known:
+        if id == request.id or (key is not None and key == request.key):
+            if (its_target, its_payload) == (target, request.payload):
+                return Accepted(id, due_at, True)
+            return Conflict(
+                f"key {request.key!r} already belongs to delivery {id}, which has another target "
+                "or payload; take another key"
+            )
+    raise AssertionError(f"{request.id} was neither stored nor known")
+
+
+def _delivery(row: dict[str, Any]) -> Delivery:
+    tags, token = row.pop("tags"), row.pop("token")
+    return Delivery(
+        **row
+        | {
+            "id": str(row["id"]),
+            "state": State(row["state"]),
+            "tags": msgspec.json.decode(tags) if tags else [],
+            "worker": None if token is None else worker_of(token),
+            "crashes": row["crashes"] or 0,
+            "payload": msgspec.Raw(row["payload"]),
+        }
+    )
+
+
+BEFORE = {"cancelled": State.PENDING, "retried": State.DEAD}
+AFTER = {
+    "completed": State.COMPLETED,
+    "dead": State.DEAD,
+    "cancelled": State.CANCELLED,
+    "expired": State.CANCELLED,
+}
+
+
+def _attempt(row: dict[str, Any]) -> Attempt:
+    token = row["token"]
+    return Attempt(
+        **row,
+        before=BEFORE.get(row["outcome"], State.PROCESSING),
+        after=AFTER.get(row["outcome"], State.PENDING),
+        worker=None if token is None else worker_of(token),
+    )

@@ -1,0 +1,136 @@
+"""Bringing a store's schema up to date, one numbered step at a time, each whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from duly.domain.errors import SchemaMismatch
+from duly.failpoints import hit, hit_in_thread
+from duly.stores.postgres import Postgres
+from duly.stores.sqlite import Sqlite
+from duly.stores.statements import Migration, migrations
+
+LOCK = 7_305_809_164_120_291
+"""The advisory lock under which PostgreSQL's schema is changed; any number would do."""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Which steps of the schema a store has, and which are still to come."""
+
+    applied: list[int]
+    waiting: list[str]
+
+    @property
+    def current(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.waiting
+
+
+async def status(database: Postgres | Sqlite) -> Status:
+    """What the store has; raises SchemaMismatch when it was made by a newer duly."""
+    steps = migrations("postgres" if isinstance(database, Postgres) else "sqlite")
+    applied = await _applied(database)
+    _refuse_newer(applied, steps)
+    return Status(applied, [_title(each) for each in steps if each.number not in applied])
+
+
+async def migrate(database: Postgres | Sqlite) -> list[str]:
+    """Apply what is missing, under a lock; returns what was applied."""
+    if (await status(database)).current:
+        return []
+    if isinstance(database, Postgres):
+        return await _migrate_postgres(database)
+    return await _migrate_sqlite(database)
+
+
+async def require_current(database: Postgres | Sqlite) -> None:
+    """Refuse a store whose schema is behind."""
+    found = await status(database)
+    if not found.current:
+        raise SchemaMismatch(
+            f"the store lacks {', '.join(found.waiting)}; run `duly migrate up` first"
+        )
+
+
+def _refuse_newer(applied: Sequence[int], steps: Sequence[Migration]) -> None:
+    newest = max((each.number for each in steps), default=0)
+    if applied and applied[-1] > newest:
+        raise SchemaMismatch(
+            f"the store has schema {applied[-1]} and this duly knows {newest}; "
+            "it was made by a newer version: install that one, or use another database"
+        )
+
+
+async def _applied(database: Postgres | Sqlite) -> list[int]:
+    if isinstance(database, Postgres):
+        async with database.shared() as connection:
+            if await connection.fetchval("select to_regclass('duly.migrations')") is None:
+                return []
+            rows = await connection.fetch("select number from duly.migrations order by number")
+            return [row[0] for row in rows]
+    found: list[int] = await database.write(
+        lambda each: (
+            [
+                row[0]
+                for row in each.execute(
+                    "select number from duly_migrations order by number"
+                ).fetchall()
+            ]
+            if each.table_exists(None, "duly_migrations")
+            else []
+        )
+    )
+    return found
+
+
+async def _migrate_postgres(database: Postgres) -> list[str]:
+    done = []
+    async with database.shared() as connection, connection.transaction():
+        await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
+        await connection.execute(
+            "create schema if not exists duly;"
+            "create table if not exists duly.migrations (number integer primary key,"
+            " name text not null, applied_at timestamptz not null default now())"
+        )
+        rows = await connection.fetch("select number from duly.migrations")
+        applied = {row[0] for row in rows}
+        for step in migrations("postgres"):
+            if step.number not in applied:
+                await connection.execute(step.text)
+                await hit("migrate.middle")
+                await connection.execute(
+                    "insert into duly.migrations values ($1, $2)", step.number, step.name
+                )
+                done.append(_title(step))
+    return done
+
+
+async def _migrate_sqlite(database: Sqlite) -> list[str]:
+    def apply(connection: apsw.Connection, step: Migration) -> None:
+        connection.execute(step.text)
+        hit_in_thread("migrate.middle")
+        connection.execute(
+            "insert into duly_migrations (number, name) values (?, ?)", (step.number, step.name)
+        )
+
+    def bring_up(connection: apsw.Connection) -> list[str]:
+        connection.execute(
+            "create table if not exists duly_migrations (number integer primary key,"
+            " name text not null, applied_at text not null default current_timestamp)"
+        )
+        rows = connection.execute("select number from duly_migrations").fetchall()
+        applied = {row[0] for row in rows}
+        missing = [step for step in migrations("sqlite") if step.number not in applied]
+        for step in missing:
+            apply(connection, step)
+        return [_title(step) for step in missing]
+
+    done: list[str] = await database.write(bring_up)
+    return done
+
+
+def _title(step: Migration) -> str:
+    return f"{step.number:04} {step.name.replace('_', ' ')}"

@@ -1,0 +1,258 @@
+"""PostgreSQL as a database: a connection for each overlapping call, a few to share.
+
+Nothing here waits without a deadline, and a connection on which anything went wrong is dropped
+rather than trusted: the next call opens a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from duly.domain.errors import StoreUnavailable
+from duly.stores.database import Channel, Row, Session
+from duly.stores.statements import Statement, statements
+
+Connection = Any  # asyncpg's connection, or a pool's stand-in for one
+Connect = Callable[[], Awaitable[Connection]]
+Discard = Callable[[Connection], Awaitable[None]]
+
+SHARED = 8
+CONNECT_SECONDS = 5.0
+COMMAND_SECONDS = 30.0
+TRIES = 5
+
+# A plan made while the tables were tiny must still be right at a million rows: every statement of
+# the hot path has an index for each table it touches, so scans are never the answer.
+PLANNER = "set enable_seqscan = off; set jit = off; set plan_cache_mode = force_generic_plan"
+
+AWAY = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidSQLStatementNameError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    asyncio.IncompleteReadError,
+)
+AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Tell a database that is away from a fault of ours."""
+    try:
+        yield
+    except AWAY as error:
+        reason = str(error) or type(error).__name__
+        raise StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}") from error
+
+
+class PostgresSession:
+    """Runs named statements on one connection."""
+
+    def __init__(self, connection: Connection, moment: Callable[[], datetime | None]) -> None:
+        self.connection = connection
+        self.moment = moment
+        self._statements = statements("postgres")
+
+    async def fetch(
+        self, statement: str, channel: Channel = "any", /, **parameters: Any
+    ) -> Sequence[Row]:
+        """Run a statement once; rows are positional."""
+        found = self._statements[statement]
+        rows: Sequence[Row] = await self._fetch(channel, found, self._bound(found, parameters))
+        return rows
+
+    async def fetch_named(self, statement: str, /, **parameters: Any) -> list[dict[str, Any]]:
+        """Run a statement that only reads; rows are by column name."""
+        return [dict(row) for row in await self.fetch(statement, "any", **parameters)]
+
+    async def fetch_batch(
+        self,
+        statement: str,
+        channel: Channel = "any",
+        /,
+        *,
+        columns: Mapping[str, Sequence[Any]],
+        **parameters: Any,
+    ) -> Sequence[Row]:
+        """Run a statement once, with the columns as arrays."""
+        return await self.fetch(statement, channel, **columns, **parameters)
+
+    def _bound(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Any]:
+        return [
+            self.moment() if name == "now" else parameters[name] for name in statement.parameters
+        ]
+
+    async def _fetch(
+        self,
+        channel: Channel,  # noqa: ARG002 - this session is one connection
+        statement: Statement,
+        bound: Sequence[Any],
+    ) -> Any:
+        with clear_errors():
+            return await self.connection.fetch(statement.text, *bound)
+
+
+class Line:
+    """One connection, opened when needed, dropped when anything is wrong with it."""
+
+    def __init__(self, connect: Connect, discard: Discard, settings: str = "") -> None:
+        self._connect = connect
+        self._discard = discard
+        self._settings = settings
+        self._connection: Connection | None = None
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Connection]:
+        """The connection, for one caller at a time."""
+        async with self._turn:
+            with clear_errors():
+                try:
+                    if self._connection is None or self._connection.is_closed():
+                        self._connection = await self._opened()
+                    yield self._connection
+                except (*AWAY, asyncio.CancelledError):
+                    await self.drop()
+                    raise
+
+    async def _opened(self) -> Connection:
+        connection = await self._connect()
+        if self._settings:
+            await connection.execute(self._settings)
+        return connection
+
+    async def drop(self) -> None:
+        """Close without ceremony: the other side may not be there to say goodbye to."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+            await self._discard(connection)
+
+    async def close(self) -> None:
+        """Close politely, within reason."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                await asyncio.wait_for(self._discard(connection), CONNECT_SECONDS)
+            except AWAY:
+                connection.terminate()
+
+
+class Postgres(PostgresSession):
+    """This process's connections to one PostgreSQL database."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        discard: Discard,
+        moment: Callable[[], datetime | None],
+        *,
+        pooler: bool = False,
+    ) -> None:
+        super().__init__(None, moment)
+        self.pooler = pooler
+        planner = "" if pooler else PLANNER
+        self.connect = connect
+        self.discard = discard
+        self.threads = True
+        self._claim = Line(connect, discard, planner)
+        self._settle = Line(connect, discard, planner)
+        self._idle = [Line(connect, discard) for _ in range(SHARED)]
+        self._lines = [self._claim, self._settle, *self._idle]
+        self._free = asyncio.Semaphore(SHARED)
+
+    async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
+        for left in reversed(range(TRIES)):
+            try:
+                async with self._line(channel) as connection:
+                    return await connection.fetch(statement.text, *bound)
+            except AGAIN as error:
+                if not left:
+                    raise StoreUnavailable(f"PostgreSQL gave up: {error}") from error
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def _line(self, channel: Channel) -> AsyncIterator[Connection]:
+        if channel == "any":
+            async with self.shared() as connection:
+                yield connection
+        else:
+            line = self._claim if channel == "claim" else self._settle
+            async with line.use() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncIterator[Connection]:
+        """One of the connections that are nobody's."""
+        async with self._free:
+            line = self._idle.pop()
+            try:
+                async with line.use() as connection:
+                    yield connection
+            finally:
+                self._idle.append(line)
+
+    @asynccontextmanager
+    async def together(self) -> AsyncIterator[Session]:
+        """Statements in one transaction."""
+        async with self.shared() as connection, connection.transaction():
+            yield PostgresSession(connection, self.moment)
+
+    def another(self) -> Postgres:
+        """The same database over connections of its own."""
+        return Postgres(self.connect, self.discard, self.moment, pooler=self.pooler)
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        for line in self._lines:
+            await line.close()
+
+
+def from_url(url: str, *, pooler: bool) -> tuple[Connect, Discard]:
+    """Connections to the database that the address names."""
+
+    async def connect() -> Connection:
+        return await asyncpg.connect(
+            url,
+            timeout=CONNECT_SECONDS,
+            command_timeout=COMMAND_SECONDS,
+            statement_cache_size=0 if pooler else 200,
+            server_settings={} if pooler else {"application_name": "duly"},
+        )
+
+    return connect, _close
+
+
+def from_factory(factory: Connect) -> tuple[Connect, Discard]:
+    """Connections that the caller knows how to make."""
+    return factory, _close
+
+
+def from_pool(pool: Any) -> tuple[Connect, Discard]:
+    """Connections of the caller's pool; the ones duly works with are kept out of it for long."""
+
+    async def connect() -> Connection:
+        return await pool.acquire(timeout=CONNECT_SECONDS)
+
+    return connect, pool.release
+
+
+async def _close(connection: Connection) -> None:
+    if not connection.is_closed():
+        await connection.close(timeout=CONNECT_SECONDS)

@@ -1,0 +1,107 @@
+-- name: survey
+-- One probe of the index for each level and target, however many lanes each has.
+with recursive opening as (
+    (select priority, target, due_at from duly.agenda
+     where token is null order by priority, target, due_at limit 1)
+    union all
+    select a.priority, a.target, a.due_at from opening o cross join lateral (
+        select priority, target, due_at from duly.agenda
+        where token is null and (priority, target) > (o.priority, o.target)
+        order by priority, target, due_at limit 1
+    ) a
+)
+select o.priority, o.target, o.due_at from opening o
+where o.target in (select id from duly.targets where namespace = :namespace);
+
+-- name: claim
+-- The left join and offset 0 matter: a lane whose delivery cannot be seen must still be
+-- returned, or its lease would leak; and the ledger must be probed by key, never scanned.
+with ask as (
+    select * from unnest(
+        :priority::smallint[], :target::integer[], :floor_at::timestamptz[], :quota::integer[]
+    ) as t(priority, target, floor_at, quota)
+), picked as materialized (
+    select l.lane from ask cross join lateral (
+        select a.lane from duly.agenda a
+        where a.token is null and a.priority = ask.priority and a.target = ask.target
+          and a.due_at >= ask.floor_at and a.due_at <= coalesce(:now::timestamptz, now())
+        order by a.due_at limit ask.quota
+        for update skip locked
+    ) l
+    where exists (select from duly.workers w where w.id = :worker and w.ended_at is null)
+    limit :slots
+), held as (
+    update duly.agenda a set token = :token, claimed_at = coalesce(:now::timestamptz, now())
+    where a.lane = any(array(select lane from picked))
+    returning a.lane, a.delivery, a.target, a.due_at, a.crashes, a.token
+)
+select d.id::text as id, h.lane::text as lane, h.token, h.target, d.payload, d.attempt, d.priority,
+       h.crashes, d.due_at, h.due_at as ready_at, d.expires_at, d.retry, d.key
+from held h left join lateral (
+    select * from duly.deliveries d where d.id = h.delivery offset 0
+) d on true;
+
+-- name: settle
+with outcome as materialized (
+    select * from unnest(
+        :lane::uuid[], :token::bigint[], :delivery::uuid[], :verdict::text[], :attempt::smallint[],
+        :started_at::timestamptz[], :finished_at::timestamptz[], :wait::double precision[],
+        :priority::smallint[], :crashes::smallint[], :reason::text[], :error::text[]
+    ) as t(lane, token, delivery, verdict, attempt, started_at, finished_at, wait,
+           priority, crashes, reason, error)
+), ended as (
+    delete from duly.agenda a
+    where a.lane = any(array(
+            select lane from outcome where verdict in ('completed', 'dead', 'expired')))
+      and (a.lane, a.token) in (select lane, token from outcome)
+    returning a.lane
+), kept as (
+    update duly.agenda a
+    set token = null, claimed_at = null, priority = o.priority, crashes = o.crashes,
+        due_at = case when o.wait is null then a.due_at
+                 else coalesce(:now::timestamptz, now()) + o.wait * interval '1 second' end
+    from outcome o
+    where a.lane = any(array(
+            select lane from outcome where verdict in ('retry', 'released', 'reclaimed')))
+      and a.lane = o.lane and a.token = o.token
+    returning a.lane
+), applied as materialized (
+    select o.* from outcome o
+    where o.lane in (select lane from ended) or o.lane in (select lane from kept)
+), finished as (
+    update duly.deliveries d
+    set attempt = o.attempt, started_at = o.started_at, token = o.token,
+        reason = o.reason, error = o.error,
+        state = case o.verdict when 'completed' then 'completed' when 'dead' then 'dead'
+                when 'expired' then 'cancelled' else 'pending' end,
+        finished_at = case when o.verdict = 'retry' then null else o.finished_at end,
+        dead_at = case when o.verdict = 'dead' then o.finished_at end
+    from applied o
+    where d.id = any(array(
+            select delivery from applied where verdict not in ('released', 'reclaimed')))
+      and d.id = o.delivery
+), logged as (
+    insert into duly.attempts
+        (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error)
+    select delivery, attempt, verdict, token, started_at, finished_at,
+           coalesce(:now::timestamptz, now()) + wait * interval '1 second', reason, error
+    from applied where verdict <> 'completed'
+)
+select lane::text as lane from applied;
+
+-- name: release
+update duly.agenda set token = null, claimed_at = null where token = :token
+returning lane::text as lane;
+
+-- name: held_by_dead
+select d.id::text as id, a.lane::text as lane, a.token, a.target, d.payload, d.attempt, d.priority,
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key
+from duly.workers w
+cross join lateral (
+    select * from duly.agenda a
+    where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296
+    limit :limit
+) a
+join duly.deliveries d on d.id = a.delivery
+where w.ended_at is not null and w.reclaimed_at is null
+limit :limit;

@@ -1,0 +1,107 @@
+-- name: accept
+-- What is already there under its id or key is left alone and not returned.
+with stored as (
+    insert into duly.deliveries
+        (id, target, priority, namespace, key, due_at, accepted_at, expires_at, tags, retry,
+         payload)
+    select id, target, priority, :namespace, key,
+           coalesce(due_at, coalesce(:now::timestamptz, now()) + after * interval '1 second'),
+           coalesce(:now::timestamptz, now()), expires_at, tags::jsonb, retry, payload
+    from unnest(
+        :id::uuid[], :target::integer[], :priority::smallint[], :key::text[],
+        :due_at::timestamptz[], :after::double precision[], :expires_at::timestamptz[],
+        :tags::text[], :retry::text[], :payload::bytea[]
+    ) as t(id, target, priority, key, due_at, after, expires_at, tags, retry, payload)
+    on conflict do nothing
+    returning id, target, priority, due_at
+), put_on_agenda as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at)
+    select id, id, target, priority, due_at from stored
+)
+select id::text as id, due_at from stored;
+
+-- name: known
+select id::text as id, target, payload, key, due_at from duly.deliveries
+where id = any(:id::uuid[]) or (namespace = :namespace and key = any(:key::text[]));
+
+-- name: get
+select * from duly.booked where id = :id::uuid and namespace = :namespace;
+
+-- name: page
+select * from duly.booked
+where namespace = :namespace
+  and id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+  and (:state::text is null or state = :state::text)
+  and (:target::text is null or target = :target::text)
+  and (:key::text is null or key = :key::text)
+  and (:tag::text is null or tags @> jsonb_build_array(:tag::text))
+order by id desc limit :limit;
+
+-- name: attempts
+select delivery::text as delivery, attempt, outcome, token, started_at, finished_at, next_at,
+       reason, error
+from duly.attempts where delivery = :id::uuid
+union all
+select id::text, attempt, state, token, started_at, finished_at, null, reason, error
+from duly.deliveries where id = :id::uuid and state = 'completed'
+order by finished_at;
+
+-- name: cancel
+with gone as (
+    delete from duly.agenda a using duly.deliveries d
+    where a.lane = :id::uuid and a.delivery = :id::uuid and a.token is null
+      and d.id = :id::uuid and d.namespace = :namespace
+    returning a.delivery
+), cancelled as (
+    update duly.deliveries d
+    set state = 'cancelled', finished_at = coalesce(:now::timestamptz, now())
+    where d.id = any(array(select delivery from gone)) and d.state = 'pending'
+    returning d.id, d.attempt
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at)
+    select id, attempt, 'cancelled', coalesce(:now::timestamptz, now()) from cancelled
+)
+select id::text as id from cancelled;
+
+-- name: retry
+-- A dead letter gets a new lane and its attempts back; one that waits becomes due now.
+with raised as (
+    update duly.deliveries d
+    set state = 'pending', attempt = 0, dead_at = null, finished_at = null
+    where d.id = :id::uuid and d.namespace = :namespace and d.state = 'dead'
+    returning d.id, d.target, d.priority
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at)
+    select id, id, target, priority, coalesce(:now::timestamptz, now()) from raised
+    returning lane
+), hurried as (
+    update duly.agenda a set due_at = coalesce(:now::timestamptz, now())
+    from duly.deliveries d
+    where a.lane = :id::uuid and a.token is null and d.id = :id::uuid
+      and d.namespace = :namespace
+    returning a.lane
+), moved as (select lane from laid union all select lane from hurried),
+logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at)
+    select lane, 0, 'retried', coalesce(:now::timestamptz, now()) from moved
+)
+select lane::text as id from moved;
+
+-- name: late
+select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
+where a.token is null and a.priority = :priority and a.target = :target
+  and a.due_at < coalesce(:now::timestamptz, now()) - :grace * interval '1 second'
+order by a.due_at limit :limit;
+
+-- name: held
+select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
+where a.token is not null and b.namespace = :namespace
+  and a.claimed_at < coalesce(:now::timestamptz, now()) - :held_for * interval '1 second'
+order by a.claimed_at limit :limit;
+
+-- name: target_numbers
+select id, name from duly.targets where namespace = :namespace;
+
+-- name: create_target
+insert into duly.targets (namespace, name)
+select :namespace, unnest(:name::text[]) on conflict do nothing;

@@ -1,0 +1,68 @@
+-- name: slice
+-- The last id of the slice that begins after the given one.
+select max(id::text) as id, count(*) as size from (
+    select id from duly.deliveries where id > :after::uuid order by id limit :batch
+) s;
+
+-- name: prune
+with old as (
+    select id from duly.deliveries
+    where id > :after::uuid and id <= :until::uuid
+      and ((state in ('completed', 'cancelled')
+            and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
+        or (state = 'dead'
+            and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'))
+    for update skip locked
+), history as (
+    delete from duly.attempts where delivery = any(array(select id from old))
+), gone as (
+    delete from duly.deliveries where id = any(array(select id from old)) and state <> 'pending'
+    returning id
+)
+select id::text as id from gone;
+
+-- name: prune_workers
+delete from duly.workers
+where reclaimed_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second';
+
+-- name: lay_missing
+-- A pending delivery that is in no lane: no ordinary path would find it.
+with laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at)
+    select d.id, d.id, d.target, d.priority, d.due_at
+    from duly.deliveries d
+    where d.id > :after::uuid and d.id <= :until::uuid and d.state = 'pending' and d.lane is null
+      and not exists (select from duly.agenda a where a.lane = d.id)
+    on conflict do nothing
+    returning lane
+)
+select lane::text as lane from laid;
+
+-- name: free_orphans
+-- A lane held under a token of a worker that is long gone, or never was.
+with orphan as (
+    select a.lane from duly.agenda a
+    where a.token is not null
+      and not exists (select from duly.workers w
+                      where w.id = a.token / 4294967296 and w.reclaimed_at is null)
+    limit :batch for update skip locked
+), freed as (
+    update duly.agenda set token = null, claimed_at = null
+    where lane = any(array(select lane from orphan)) returning lane
+)
+select lane::text as lane from freed;
+
+-- name: drop_hollow
+-- A lane whose delivery is finished or gone.
+with hollow as (
+    select a.lane from duly.agenda a
+    left join lateral (
+        select d.state from duly.deliveries d where d.id = a.delivery offset 0
+    ) d on true
+    where a.lane > :after::uuid and a.lane <= :until::uuid and a.token is null
+      and d.state is distinct from 'pending'
+    for update of a skip locked
+), dropped as (
+    delete from duly.agenda where lane = any(array(select lane from hollow)) returning lane
+)
+select lane::text as lane from dropped;

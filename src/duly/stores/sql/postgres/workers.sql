@@ -1,0 +1,46 @@
+-- name: register
+insert into duly.workers
+    (namespace, name, version, handlers, concurrency, lease, started_at, beat_at)
+values (:namespace, :name, :version, :handlers::text::jsonb, :concurrency, :lease,
+        coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
+returning id;
+
+-- name: beat
+update duly.workers set beat_at = coalesce(:now::timestamptz, now())
+where id = :worker and ended_at is null
+returning id;
+
+-- name: bury
+-- After a restart of the server everyone alive gets a whole lease to show it: their silence
+-- was the server's.
+update duly.workers
+set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'died'
+where ended_at is null and id is distinct from :survivor::bigint
+  and (:survivor::bigint is not null
+       or greatest(beat_at, case when :now::timestamptz is null then pg_postmaster_start_time() end)
+          + lease * interval '1 second' < coalesce(:now::timestamptz, now()))
+returning id;
+
+-- name: close_graves
+-- A minute's patience: a claim that was under way while its worker was buried may land late.
+update duly.workers w set reclaimed_at = coalesce(:now::timestamptz, now())
+where w.ended_at < coalesce(:now::timestamptz, now()) - interval '60 seconds'
+  and w.reclaimed_at is null
+  and not exists (
+      select from duly.agenda a
+      where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296);
+
+-- name: end
+update duly.workers set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'stopped'
+where id = :worker and ended_at is null;
+
+-- name: roster
+select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
+       w.handlers::text as handlers, w.version, w.ended_at, w.ended_how,
+       (select count(*) from duly.agenda a
+        where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296) as holding,
+       w.ended_at is null
+           and w.beat_at + w.lease * interval '1 second' >= coalesce(:now::timestamptz, now())
+           as alive
+from duly.workers w where w.namespace = :namespace
+order by w.ended_at is not null, w.id desc limit :limit;

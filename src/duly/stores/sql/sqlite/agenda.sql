@@ -1,0 +1,71 @@
+-- name: survey
+-- One probe of the index for each level and target, however many lanes each has.
+with recursive opening(priority, target, due_at) as (
+    select * from (
+        select priority, target, due_at from duly.agenda
+        where token is null order by priority, target, due_at limit 1)
+    union all
+    select a.priority, a.target, a.due_at from opening o join duly.agenda a on a.lane = (
+        select lane from duly.agenda
+        where token is null and (priority, target) > (o.priority, o.target)
+        order by priority, target, due_at limit 1)
+)
+select o.priority, o.target, o.due_at from opening o
+where o.target in (select id from duly.targets where namespace = :namespace);
+
+-- name: claim
+-- Runs once for each ask, in one transaction.
+update duly.agenda set token = :token, claimed_at = :now
+where lane in (
+    select a.lane from duly.agenda a
+    where a.token is null and a.priority = :priority and a.target = :target
+      and a.due_at >= :floor_at and a.due_at <= :now
+      and exists (select 1 from duly.workers w where w.id = :worker and w.ended_at is null)
+    order by a.due_at
+    limit min(:quota, :slots - (select count(*) from duly.agenda where token = :token))
+);
+select d.id, a.lane, a.token, a.target, d.payload, d.attempt, d.priority,
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key
+from duly.agenda a left join duly.deliveries d on d.id = a.delivery
+where a.token = :token and a.priority = :priority and a.target = :target
+order by a.due_at;
+
+-- name: settle
+-- Runs once for each settlement, in one transaction; the ledger is written while the lane still
+-- shows whose it is.
+update duly.deliveries
+set attempt = :attempt, started_at = :started_at, token = :token,
+    reason = :reason, error = :error,
+    state = case :verdict when 'completed' then 'completed' when 'dead' then 'dead'
+            when 'expired' then 'cancelled' else 'pending' end,
+    finished_at = case when :verdict = 'retry' then null else :finished_at end,
+    dead_at = case when :verdict = 'dead' then :finished_at end
+where id = :delivery and :verdict not in ('released', 'reclaimed')
+  and exists (select 1 from duly.agenda where lane = :lane and token = :token);
+insert into duly.attempts
+    (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error)
+select :delivery, :attempt, :verdict, :token, :started_at, :finished_at,
+       :now + cast(:wait * 1000000 as integer), :reason, :error
+where :verdict <> 'completed'
+  and exists (select 1 from duly.agenda where lane = :lane and token = :token);
+update duly.agenda
+set token = null, claimed_at = null, priority = :priority, crashes = :crashes,
+    due_at = coalesce(:now + cast(:wait * 1000000 as integer), due_at)
+where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed')
+returning lane;
+delete from duly.agenda
+where lane = :lane and token = :token and :verdict in ('completed', 'dead', 'expired')
+returning lane;
+
+-- name: release
+update duly.agenda set token = null, claimed_at = null where token = :token
+returning lane;
+
+-- name: held_by_dead
+select d.id, a.lane, a.token, a.target, d.payload, d.attempt, d.priority,
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key
+from duly.workers w
+join duly.agenda a on a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296
+join duly.deliveries d on d.id = a.delivery
+where w.ended_at is not null and w.reclaimed_at is null
+limit :limit;

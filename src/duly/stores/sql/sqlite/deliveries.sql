@@ -1,0 +1,80 @@
+-- name: accept
+-- Runs once for each request, in one transaction. What is already there under its id or key is
+-- left alone and not returned.
+insert into duly.deliveries
+    (id, target, priority, namespace, key, due_at, accepted_at, expires_at, tags, retry, payload)
+values (:id, :target, :priority, :namespace, :key,
+        coalesce(:due_at, :now + cast(:after * 1000000 as integer)),
+        :now, :expires_at, :tags, :retry, :payload)
+on conflict do nothing
+returning id, due_at;
+insert into duly.agenda (lane, delivery, target, priority, due_at)
+select id, id, target, priority, due_at from duly.deliveries where id = :id and changes() = 1;
+
+-- name: known
+-- Runs once for each request.
+select id, target, payload, key, due_at from duly.deliveries
+where id = :id or (namespace = :namespace and key = :key);
+
+-- name: get
+select * from duly.booked where id = :id and namespace = :namespace;
+
+-- name: page
+select * from duly.booked
+where namespace = :namespace
+  and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+  and (:state is null or state = :state)
+  and (:target is null or target = :target)
+  and (:key is null or key = :key)
+  and (:tag is null or exists (select 1 from json_each(tags) where value = :tag))
+order by id desc limit :limit;
+
+-- name: attempts
+select delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error
+from duly.attempts where delivery = :id
+union all
+select id, attempt, state, token, started_at, finished_at, null, reason, error
+from duly.deliveries where id = :id and state = 'completed'
+order by finished_at;
+
+-- name: cancel
+update duly.deliveries set state = 'cancelled', finished_at = :now
+where id = :id and namespace = :namespace and state = 'pending'
+  and exists (select 1 from duly.agenda where lane = :id and delivery = :id and token is null)
+returning id;
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select id, attempt, 'cancelled', :now from duly.deliveries where id = :id and changes() = 1;
+delete from duly.agenda where lane = :id and delivery = :id and token is null
+  and exists (select 1 from duly.deliveries where id = :id and state = 'cancelled');
+
+-- name: retry
+-- A dead letter gets a new lane and its attempts back; one that waits becomes due now.
+update duly.deliveries
+set state = 'pending', attempt = 0, dead_at = null, finished_at = null
+where id = :id and namespace = :namespace and state = 'dead';
+insert into duly.agenda (lane, delivery, target, priority, due_at)
+select id, id, target, priority, :now from duly.deliveries where id = :id and changes() = 1;
+update duly.agenda set due_at = :now
+where lane = :id and token is null
+  and exists (select 1 from duly.deliveries where id = :id and namespace = :namespace)
+returning lane as id;
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select :id, 0, 'retried', :now where changes() = 1;
+
+-- name: late
+select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
+where a.token is null and a.priority = :priority and a.target = :target
+  and a.due_at < :now - cast(:grace * 1000000 as integer)
+order by a.due_at limit :limit;
+
+-- name: held
+select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
+where a.token is not null and b.namespace = :namespace
+  and a.claimed_at < :now - cast(:held_for * 1000000 as integer)
+order by a.claimed_at limit :limit;
+
+-- name: target_numbers
+select id, name from duly.targets where namespace = :namespace;
+
+-- name: create_target
+insert into duly.targets (namespace, name) values (:namespace, :name) on conflict do nothing;

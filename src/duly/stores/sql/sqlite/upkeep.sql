@@ -1,0 +1,54 @@
+-- name: slice
+-- The last id of the slice that begins after the given one.
+select max(id) as id, count(*) as size from (
+    select id from duly.deliveries where id > :after order by id limit :batch
+) s;
+
+-- name: prune
+delete from duly.attempts where delivery in (
+    select id from duly.deliveries
+    where id > :after and id <= :until
+      and ((state in ('completed', 'cancelled')
+            and finished_at < :now - cast(:completed_for * 1000000 as integer))
+        or (state = 'dead'
+            and finished_at < :now - cast(:dead_for * 1000000 as integer))));
+delete from duly.deliveries
+where id > :after and id <= :until
+  and ((state in ('completed', 'cancelled')
+        and finished_at < :now - cast(:completed_for * 1000000 as integer))
+    or (state = 'dead'
+        and finished_at < :now - cast(:dead_for * 1000000 as integer)))
+returning id;
+
+-- name: prune_workers
+delete from duly.workers
+where reclaimed_at < :now - cast(:completed_for * 1000000 as integer);
+
+-- name: lay_missing
+-- A pending delivery that is in no lane: no ordinary path would find it.
+insert into duly.agenda (lane, delivery, target, priority, due_at)
+select d.id, d.id, d.target, d.priority, d.due_at
+from duly.deliveries d
+where d.id > :after and d.id <= :until and d.state = 'pending' and d.lane is null
+  and not exists (select 1 from duly.agenda a where a.lane = d.id)
+on conflict do nothing
+returning lane;
+
+-- name: free_orphans
+-- A lane held under a token of a worker that is long gone, or never was.
+update duly.agenda set token = null, claimed_at = null
+where lane in (
+    select a.lane from duly.agenda a
+    where a.token is not null
+      and not exists (select 1 from duly.workers w
+                      where w.id = a.token / 4294967296 and w.reclaimed_at is null)
+    limit :batch)
+returning lane;
+
+-- name: drop_hollow
+-- A lane whose delivery is finished or gone.
+delete from duly.agenda
+where lane > :after and lane <= :until and token is null
+  and not exists (select 1 from duly.deliveries d
+                  where d.id = delivery and d.state = 'pending')
+returning lane;

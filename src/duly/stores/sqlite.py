@@ -1,0 +1,191 @@
+"""SQLite as a database: one writer thread, read-only connections beside it, one owner a file."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from duly.domain.errors import BadSetting, StoreIsOwned, StoreUnavailable
+from duly.stores.database import Session
+from duly.stores.sqlite_session import SqliteSession
+from duly.stores.writer import Hold, Work, Writer
+
+BUSY_MILLISECONDS = 10_000
+READERS = 2
+
+
+class Sqlite(SqliteSession):
+    """One file, or rather this process's connections to it."""
+
+    def __init__(self, path: Path, moment: Callable[[], datetime]) -> None:
+        super().__init__(moment)
+        self.path = path
+        self._own = threading.local()
+        self._lock_file: int | None = None
+        self._writer: Writer | None = None
+        self._readers: ThreadPoolExecutor | None = None
+        self._opened: list[apsw.Connection] = []
+
+    async def open(self) -> None:
+        """Open the file, making it if need be."""
+        if self._writer is None:
+            _check_path(self.path)
+            with clear_errors(self.path):
+                self._writer = Writer(self._connect)
+            self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="duly-reader")
+
+    async def close(self) -> None:
+        """Finish what is queued and let go of the file."""
+        if self._writer is not None and self._readers is not None:
+            self._readers.shutdown()
+            for connection in self._opened:
+                connection.close()
+            self._opened.clear()
+            await asyncio.get_running_loop().run_in_executor(None, self._writer.close)
+            self._writer = self._readers = None
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    def own(self) -> None:
+        """Take the lock that says one server runs on this file; it dies with the process."""
+        if self._lock_file is not None:
+            return
+        lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 100, 0).decode(errors="replace").strip() or "unknown"
+            os.close(lock)
+            raise StoreIsOwned(
+                f"another duly (process {holder}) already runs on {self.path}; stop it, choose "
+                "another file, or use PostgreSQL to run several"
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        self._lock_file = lock
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.execute(
+            "pragma journal_mode=wal; pragma synchronous=full; pragma foreign_keys=on;"
+            "pragma journal_size_limit=67108864; pragma cache_size=-65536"
+        ).fetchall()
+        return connection
+
+    def _reader(self) -> apsw.Connection:
+        connection: apsw.Connection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            self._own.connection = connection
+            self._opened.append(connection)
+        return connection
+
+    async def data_version(self) -> int:
+        """A number that changes when another process wrote."""
+        version: int = await self.write(lambda connection: connection.pragma("data_version"))
+        return version
+
+    async def write(self, work: Work) -> Any:
+        """Run something on the writer's connection, in a shared transaction."""
+        if self._writer is None:
+            raise StoreUnavailable(f"{self.path} is not open")
+        with clear_errors(self.path):
+            return await asyncio.wrap_future(self._writer.submit(work))
+
+    async def read(self, work: Work) -> Any:
+        """Run something on a read-only connection."""
+        if self._readers is None:
+            raise StoreUnavailable(f"{self.path} is not open")
+        loop = asyncio.get_running_loop()
+        with clear_errors(self.path):
+            return await loop.run_in_executor(self._readers, lambda: work(self._reader()))
+
+    @asynccontextmanager
+    async def together(self) -> AsyncIterator[Session]:
+        """Statements in one transaction, during which nobody else writes."""
+        async with self.holding() as held:
+            yield held
+            await held.commit()
+
+    @asynccontextmanager
+    async def holding(self) -> AsyncIterator[HeldWriter]:
+        """The writer for one caller; undone unless committed."""
+        held = await self.hold()
+        try:
+            yield held
+        finally:
+            held.let_go()
+
+    async def hold(self) -> HeldWriter:
+        """Wait for the writer and begin a transaction on it."""
+        if self._writer is None:
+            raise StoreUnavailable(f"{self.path} is not open")
+        hold = self._writer.hold()
+        try:
+            with clear_errors(self.path):
+                await asyncio.wrap_future(hold.begun)
+        except BaseException:
+            hold.let_go()
+            raise
+        return HeldWriter(self.path, self._moment, hold)
+
+
+class HeldWriter(SqliteSession):
+    """A session in a transaction of its own."""
+
+    def __init__(self, path: Path, moment: Callable[[], datetime], hold: Hold) -> None:
+        super().__init__(moment)
+        self._path = path
+        self._hold = hold
+
+    async def write(self, work: Work) -> Any:
+        """Run something inside the transaction."""
+        with clear_errors(self._path):
+            return await asyncio.wrap_future(self._hold.submit(work))
+
+    async def read(self, work: Work) -> Any:
+        """Run something inside the transaction."""
+        return await self.write(work)
+
+    async def commit(self) -> None:
+        """Make it last."""
+        await self.write(lambda connection: connection.execute("commit"))
+
+    def let_go(self) -> None:
+        """Give the writer back; what was not committed is undone."""
+        self._hold.let_go()
+
+
+def _check_path(path: Path) -> None:
+    folder = path.parent
+    if not folder.is_dir():
+        raise BadSetting("database", f"the folder {folder} does not exist; make it first")
+    writable = os.access(path if path.exists() else folder, os.W_OK)
+    if not writable or path.is_dir():
+        raise BadSetting("database", f"{path} cannot be written; choose another path")
+
+
+@contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """Tell an unusable file from a fault of ours."""
+    try:
+        yield
+    except (apsw.ConstraintError, apsw.SQLError):
+        raise
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise StoreUnavailable(f"{path} is not a database that can be read: {error}") from error
+    except apsw.Error as error:
+        raise StoreUnavailable(f"SQLite could not work on {path}: {error}") from error

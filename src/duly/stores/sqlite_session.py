@@ -1,0 +1,127 @@
+"""Running the SQLite twins on a connection: binding, decoding, batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import apsw
+
+from duly.stores.database import Channel, Row
+from duly.stores.statements import Statement, statements
+from duly.stores.writer import Work
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SqliteSession(ABC):
+    """Runs named statements on whatever connection `write` and `read` lead to."""
+
+    def __init__(self, moment: Callable[[], datetime]) -> None:
+        self._moment = moment
+        self._statements = statements("sqlite")
+
+    @abstractmethod
+    async def write(self, work: Work) -> Any:
+        """Run something that may write."""
+
+    @abstractmethod
+    async def read(self, work: Work) -> Any:
+        """Run something that only reads."""
+
+    async def fetch(
+        self,
+        statement: str,
+        channel: Channel = "any",  # noqa: ARG002 - one writer serves all channels
+        /,
+        **parameters: Any,
+    ) -> Sequence[Row]:
+        """Run a statement once; rows are positional."""
+        found, bound = self._statements[statement], self._bound(parameters)
+        rows: Sequence[Row] = await self.write(lambda each: _run(each, found, [bound]))
+        return rows
+
+    async def fetch_named(self, statement: str, /, **parameters: Any) -> list[dict[str, Any]]:
+        """Run a statement that only reads; rows are by column name."""
+        found, bound = self._statements[statement], self._bound(parameters)
+        rows: list[dict[str, Any]] = await self.read(lambda each: _named(each, found, bound))
+        return rows
+
+    async def fetch_batch(
+        self,
+        statement: str,
+        channel: Channel = "any",  # noqa: ARG002 - one writer serves all channels
+        /,
+        *,
+        columns: Mapping[str, Sequence[Any]],
+        **parameters: Any,
+    ) -> Sequence[Row]:
+        """Run a statement once for each row of the batch, in one transaction."""
+        found, bound = self._statements[statement], self._bound(parameters)
+        names = tuple(columns)
+        ready = [_column(name, values) for name, values in columns.items()]
+        batch = [bound | dict(zip(names, row, strict=True)) for row in zip(*ready, strict=True)]
+        rows: Sequence[Row] = await self.write(lambda each: _run(each, found, batch))
+        return rows
+
+    def _bound(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        bound = {name: _plain(value) for name, value in parameters.items()}
+        bound["now"] = microseconds(self._moment())
+        return bound
+
+
+def _run(
+    connection: apsw.Connection, statement: Statement, batch: Sequence[dict[str, Any]]
+) -> list[Row]:
+    cursor = connection.cursor()
+    rows: list[Row] = []
+    for bound in batch:
+        for row in cursor.execute(statement.text, bound):
+            rows.append(_decoded(cursor, statement, row))
+    return rows
+
+
+_MOMENTS: dict[str, tuple[int, ...]] = {}
+
+
+def _decoded(cursor: apsw.Cursor, statement: Statement, row: Any) -> Row:
+    places = _MOMENTS.get(statement.name)
+    if places is None:
+        names = [each[0] for each in cursor.get_description()]
+        places = tuple(index for index, name in enumerate(names) if name.endswith("_at"))
+        _MOMENTS[statement.name] = places
+    if not places:
+        return tuple(row)
+    changed = list(row)
+    for index in places:
+        if changed[index] is not None:
+            changed[index] = EPOCH + timedelta(microseconds=changed[index])
+    return changed
+
+
+def _named(
+    connection: apsw.Connection, statement: Statement, bound: dict[str, Any]
+) -> list[dict[str, Any]]:
+    cursor = connection.cursor()
+    rows = []
+    for row in cursor.execute(statement.text, bound):
+        names = [each[0] for each in cursor.get_description()]
+        rows.append(dict(zip(names, _decoded(cursor, statement, row), strict=True)))
+    return rows
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as SQLite keeps it."""
+    return round(moment.timestamp() * 1_000_000)
+
+
+def _plain(value: Any) -> Any:
+    return microseconds(value) if isinstance(value, datetime) else value
+
+
+def _column(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    if not name.endswith("_at"):
+        return values
+    return [None if value is None else microseconds(value) for value in values]

@@ -1,0 +1,81 @@
+"""The SQL twins: named statements from files that exist once for each dialect.
+
+Both dialects are written alike: parameters as `:name`, tables as `duly.name`. SQLite has no
+schemas, so there `duly.name` is read as `duly_name`; PostgreSQL counts its parameters, so there
+`:name` is read as `$1`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+import msgspec
+
+Dialect = Literal["postgres", "sqlite"]
+PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """One statement (or, on SQLite, several that run as one) and its parameters in order."""
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """One numbered step of the schema."""
+
+    number: int
+    name: str
+    text: str
+
+
+@cache
+def statements(dialect: Dialect) -> dict[str, Statement]:
+    """Every statement of a dialect, by `file.name`."""
+    folder = files(__package__) / "sql" / dialect
+    found: dict[str, Statement] = {}
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        if file.name.endswith(".sql"):
+            stem = file.name.removesuffix(".sql")
+            for name, text in _split(file.read_text()).items():
+                found[f"{stem}.{name}"] = _statement(dialect, f"{stem}.{name}", text)
+    return found
+
+
+def _split(text: str) -> dict[str, str]:
+    pieces = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
+    return dict(zip(pieces[1::2], (piece.strip() for piece in pieces[2::2]), strict=True))
+
+
+def _statement(dialect: Dialect, name: str, text: str) -> Statement:
+    names = tuple(dict.fromkeys(PARAMETER.findall(_code(text))))
+    return Statement(name, _spelled(dialect, text, names), names)
+
+
+def _code(text: str) -> str:
+    return re.sub(r"--.*", "", text)
+
+
+def _spelled(dialect: Dialect, text: str, names: tuple[str, ...]) -> str:
+    if dialect == "sqlite":
+        return _code(text).replace("duly.", "duly_")
+    return PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", _code(text)).rstrip("; \n")
+
+
+@cache
+def migrations(dialect: Dialect) -> tuple[Migration, ...]:
+    """Every migration of a dialect, in order."""
+    folder = files(__package__) / "sql" / dialect / "migrations"
+    found = []
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        number, _, name = file.name.removesuffix(".sql").partition("_")
+        text = file.read_text()
+        if dialect == "sqlite":
+            text = text.replace("duly.", "duly_")
+        found.append(Migration(int(number), name, text))
+    return tuple(found)

@@ -1,0 +1,123 @@
+"""A store: one database with its tables, opened by its address."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from duly.domain.errors import BadSetting
+from duly.ports import Clock, OpenTransaction
+from duly.stores import migrations, postgres, transactions
+from duly.stores.agenda import Agenda
+from duly.stores.deliveries import Deliveries
+from duly.stores.facts import postgres_facts, sqlite_facts
+from duly.stores.postgres import Connect, Discard, Postgres
+from duly.stores.sqlite import Sqlite
+from duly.stores.targets import Targets
+from duly.stores.upkeep import Upkeep
+from duly.stores.wakeups import DataVersion, Notifications
+from duly.stores.workers import Workers
+
+
+class SqlStore:
+    """The tables of one namespace in one database."""
+
+    def __init__(self, database: Postgres | Sqlite, namespace: str, clock: Clock) -> None:
+        self.database = database
+        self.namespace = namespace
+        self.single_owner = isinstance(database, Sqlite)
+        self.agenda = Agenda(database, namespace)
+        self.workers = Workers(database, namespace)
+        self.targets = Targets(database, namespace)
+        self.deliveries = Deliveries(database, namespace, self.targets, self.agenda, self.workers)
+        self.upkeep = Upkeep(database)
+        self.wakeups: Notifications | DataVersion
+        if isinstance(database, Postgres):
+            self.wakeups = Notifications(database, namespace, clock)
+        else:
+            self.wakeups = DataVersion(database)
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """Connect, and bring the schema up to date or refuse one that is not."""
+        if isinstance(self.database, Sqlite):
+            await self.database.open()
+        if migrate:
+            await migrations.migrate(self.database)
+        else:
+            await migrations.require_current(self.database)
+
+    async def own(self) -> None:
+        """Become the one server of a store that allows only one; StoreIsOwned otherwise."""
+        if isinstance(self.database, Sqlite):
+            self.database.own()
+
+    async def close(self) -> None:
+        """Let go of everything; safe to call twice."""
+        await self.wakeups.close()
+        await self.database.close()
+
+    async def begin(self) -> OpenTransaction:
+        """Open a transaction for a handler."""
+        if isinstance(self.database, Postgres):
+            return await transactions.PostgresTransaction.begin(self.database)
+        return await transactions.SqliteTransaction.begin(self.database)
+
+    async def facts(self) -> dict[str, Any]:
+        """What the doctor looks at."""
+        if isinstance(self.database, Postgres):
+            return await postgres_facts(self.database)
+        return await sqlite_facts(self.database)
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[Workers]:
+        """The roster over a connection of its own, for use on another thread's loop.
+
+        A caller's pool belongs to the caller's loop, so there it is not to be had.
+        """
+        if isinstance(self.database, Sqlite):
+            yield self.workers
+        else:
+            own = self.database.another()
+            try:
+                yield Workers(own, self.namespace)
+            finally:
+                await own.close()
+
+
+def store_at(url: str, *, namespace: str, clock: Clock, pooler: bool = False) -> SqlStore:
+    """The store at an address."""
+    scheme = urlsplit(url).scheme
+    if scheme == "sqlite":
+        return SqlStore(Sqlite(_path(url), clock.now), namespace, clock)
+    if scheme in ("postgresql", "postgres"):
+        connections = postgres.from_url(url, pooler=pooler)
+        return store_on(*connections, namespace=namespace, clock=clock, pooler=pooler)
+    raise BadSetting(
+        "database",
+        f"{scheme or url!r} is not a database duly knows; "
+        "give sqlite:///path/to/file.db or postgresql://user@host/name",
+    )
+
+
+def store_on(
+    connect: Connect, discard: Discard, *, namespace: str, clock: Clock, pooler: bool = False
+) -> SqlStore:
+    """The store on PostgreSQL, over connections that come from elsewhere."""
+    moment = clock.now if clock.virtual else _database_decides
+    return SqlStore(Postgres(connect, discard, moment, pooler=pooler), namespace, clock)
+
+
+def _database_decides() -> None:
+    """On PostgreSQL its own clock says what is due, the same for every machine."""
+
+
+def _path(url: str) -> Path:
+    rest = url.removeprefix("sqlite:")
+    if not rest.startswith("///") or not rest[3:]:
+        raise BadSetting(
+            "database", f"{url!r} names no file; write sqlite:///duly.db or sqlite:////var/duly.db"
+        )
+    return Path(rest[3:])

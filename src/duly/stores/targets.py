@@ -1,0 +1,37 @@
+"""The short numbers under which the agenda knows where deliveries go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from duly.stores.database import Database
+
+
+class Targets:
+    """The targets of one namespace; they are few and never change, so they are remembered."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+        self._numbers: dict[str, int] = {}
+
+    async def numbers(self, names: Collection[str], *, create: bool) -> dict[str, int]:
+        """The numbers of those names that are known; unknown ones are made on request."""
+        if not self._numbers.keys() >= set(names):
+            await self.refresh()
+            missing = sorted(set(names) - self._numbers.keys())
+            if missing and create:
+                columns = {"name": missing}
+                await self._database.fetch_batch(
+                    "deliveries.create_target", columns=columns, namespace=self._namespace
+                )
+                await self.refresh()
+        return {name: self._numbers[name] for name in names if name in self._numbers}
+
+    async def refresh(self) -> dict[int, str]:
+        """Read them anew; returns the names by number."""
+        rows = await self._database.fetch_named(
+            "deliveries.target_numbers", namespace=self._namespace
+        )
+        self._numbers = {row["name"]: row["id"] for row in rows}
+        return {number: name for name, number in self._numbers.items()}

@@ -1,0 +1,53 @@
+"""The slow work on the store, in slices of the ledger so that no call is long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from duly.ports import Swept
+from duly.stores.database import Database
+
+BEGINNING = "00000000-0000-0000-0000-000000000000"
+
+
+class Upkeep:
+    """Pruning what is finished, and the sweep for what no ordinary path would find."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def prune(
+        self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
+    ) -> tuple[int, str | None]:
+        """Remove finished deliveries of one slice; returns how many, and where to go on."""
+        until, more = await self._slice(after, batch)
+        if until is None:
+            await self._database.fetch(
+                "upkeep.prune_workers", "any", completed_for=completed_for.total_seconds()
+            )
+            return 0, None
+        rows = await self._database.fetch(
+            "upkeep.prune",
+            "any",
+            after=after,
+            until=until,
+            completed_for=completed_for.total_seconds(),
+            dead_for=dead_for.total_seconds(),
+        )
+        return len(rows), until if more else None
+
+    async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
+        """Put back what no ordinary path would pick up, in one slice of the ledger."""
+        until, more = await self._slice(after, batch)
+        orphans = await self._database.fetch("upkeep.free_orphans", "any", batch=batch)
+        if until is None:
+            return Swept(held_by_nobody=len(orphans)), None
+        missing = await self._database.fetch("upkeep.lay_missing", "any", after=after, until=until)
+        hollow = await self._database.fetch("upkeep.drop_hollow", "any", after=after, until=until)
+        swept = Swept(len(missing), len(orphans), len(hollow))
+        return swept, until if more else None
+
+    async def _slice(self, after: str, batch: int) -> tuple[str | None, bool]:
+        rows = await self._database.fetch("upkeep.slice", "any", after=after, batch=batch)
+        until, size = rows[0]
+        return until, size == batch

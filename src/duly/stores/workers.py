@@ -1,0 +1,69 @@
+"""The roster of worker processes and their leases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from duly.failpoints import hit
+from duly.ports import WorkerRow
+from duly.stores.database import Database
+from duly.version import __version__
+
+
+class Workers:
+    """The workers of one namespace."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    async def register(
+        self, name: str, lease: float, concurrency: int, handlers: Sequence[str]
+    ) -> int:
+        """Write a new worker row; its number is never given again."""
+        rows = await self._database.fetch(
+            "workers.register",
+            "any",
+            namespace=self._namespace,
+            name=name,
+            version=__version__,
+            handlers=msgspec.json.encode(sorted(handlers)).decode(),
+            concurrency=concurrency,
+            lease=lease,
+        )
+        return int(rows[0][0])
+
+    async def beat(self, worker: int) -> bool:
+        """Renew the lease of all that the worker holds; False when it was declared dead."""
+        await hit("heartbeat.before")
+        rows = await self._database.fetch("workers.beat", "any", worker=worker)
+        await hit("heartbeat.after")
+        return bool(rows)
+
+    async def bury(self, *, survivor: int | None = None) -> list[int]:
+        """Declare dead whoever missed its lease; with `survivor`, everyone else."""
+        rows = await self._database.fetch("workers.bury", "any", survivor=survivor)
+        return [int(row[0]) for row in rows]
+
+    async def close_graves(self) -> None:
+        """Forget dead workers that hold nothing any more."""
+        await self._database.fetch("workers.close_graves", "any")
+
+    async def end(self, worker: int) -> None:
+        """The worker stopped by itself."""
+        await self._database.fetch("workers.end", "any", worker=worker)
+
+    async def roster(self, limit: int = 100) -> list[WorkerRow]:
+        """Workers, those alive first."""
+        rows = await self._database.fetch_named(
+            "workers.roster", namespace=self._namespace, limit=limit
+        )
+        return [
+            WorkerRow(
+                **row
+                | {"handlers": msgspec.json.decode(row["handlers"]), "alive": bool(row["alive"])}
+            )
+            for row in rows
+        ]

@@ -1,0 +1,143 @@
+"""The one thread that writes to an SQLite file, and lets whoever waits share its commits.
+
+Everything that is queued while a commit is under way goes into the next transaction, so a commit
+costs the same for one writer and for a hundred. Each piece of work stands in a savepoint of its
+own: one that fails undoes itself and nobody else. Answers are given only after the commit.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import apsw
+
+Work = Callable[[apsw.Connection], Any]
+Job = tuple[Work, "Future[Any]"]
+MOST_IN_ONE_COMMIT = 512
+
+
+class Hold:
+    """The writer lent to one caller for a transaction of its own."""
+
+    def __init__(self) -> None:
+        self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.begun: Future[None] = Future()
+
+    def submit(self, work: Work) -> Future[Any]:
+        """Run something inside the transaction."""
+        future: Future[Any] = Future()
+        self.jobs.put((work, future))
+        return future
+
+    def let_go(self) -> None:
+        """Give the writer back; what was not committed is undone."""
+        self.jobs.put(None)
+
+
+class Writer:
+    """Runs work in order, in shared transactions, on its own thread."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
+        self._jobs: queue.SimpleQueue[Job | Hold | None] = queue.SimpleQueue()
+        self._connection = connect()
+        self._thread = threading.Thread(target=self._run, name="duly-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Work) -> Future[Any]:
+        """Queue work; the future is done when its transaction is on disk."""
+        future: Future[Any] = Future()
+        self._jobs.put((work, future))
+        return future
+
+    def hold(self) -> Hold:
+        """Queue for the writer as a whole; `begun` is done when the transaction is open."""
+        hold = Hold()
+        self._jobs.put(hold)
+        return hold
+
+    def close(self) -> None:
+        """Finish what is queued and close the connection."""
+        if self._thread.is_alive():
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        going = True
+        while going:
+            batch, hold, going = self._gather()
+            if batch:
+                self._commit(batch)
+            if hold is not None:
+                self._serve(hold)
+        self._connection.close()
+
+    def _gather(self) -> tuple[list[Job], Hold | None, bool]:
+        batch: list[Job] = []
+        job = self._jobs.get()
+        while True:
+            if job is None:
+                return batch, None, False
+            if isinstance(job, Hold):
+                return batch, job, True
+            batch.append(job)
+            if len(batch) >= MOST_IN_ONE_COMMIT:
+                return batch, None, True
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return batch, None, True
+
+    def _commit(self, batch: list[Job]) -> None:
+        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            self._connection.execute("begin immediate")
+            for work, future in batch:
+                answers.append((future, *self._try(work)))
+            self._connection.execute("commit")
+        except apsw.Error as error:
+            self._roll_back()
+            answers = [(future, None, error) for _, future in batch]
+        for future, result, problem in answers:
+            _answer(future, result, problem)
+
+    def _try(self, work: Work) -> tuple[Any, BaseException | None]:
+        try:
+            with self._connection:
+                result = work(self._connection)
+        except Exception as problem:
+            if not self._connection.in_transaction:
+                raise  # the whole transaction is gone, and with it what the others wrote
+            return None, problem
+        return result, None
+
+    def _serve(self, hold: Hold) -> None:
+        try:
+            self._connection.execute("begin immediate")
+        except apsw.Error as error:
+            hold.begun.set_exception(error)
+            return
+        hold.begun.set_result(None)
+        while (job := hold.jobs.get()) is not None:
+            work, future = job
+            try:
+                _answer(future, work(self._connection), None)
+            except Exception as problem:
+                _answer(future, None, problem)
+        self._roll_back()
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("rollback")
+
+
+def _answer(future: Future[Any], result: Any, problem: BaseException | None) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    if problem is None:
+        future.set_result(result)
+    else:
+        future.set_exception(problem)

@@ -1,0 +1,88 @@
+"""Happenings into log lines and counts; the only place where log wording lives."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import msgspec
+
+from duly.domain import events
+from duly.domain.events import Event
+
+logger = logging.getLogger("duly")
+
+WORDING: dict[type[Event], tuple[int, str]] = {
+    events.WorkerStarted: (
+        logging.INFO,
+        "worker {worker} started with {concurrency} slots for {handlers}",
+    ),
+    events.WorkerStopped: (logging.INFO, "worker {worker} stopped, {released} handed back"),
+    events.LeaseWasLost: (
+        logging.WARNING,
+        "worker {worker} lost its lease; its {running} running deliveries are abandoned",
+    ),
+    events.WorkersBuried: (logging.WARNING, "workers {workers} are dead: no heartbeat"),
+    events.Reclaimed: (
+        logging.WARNING,
+        "{deliveries} deliveries taken back from dead workers, {poison} of them poison",
+    ),
+    events.AttemptFailed: (
+        logging.WARNING,
+        "attempt {attempt} of delivery {delivery} to {target} failed ({reason}): {error}",
+    ),
+    events.DeliveryLate: (
+        logging.WARNING,
+        "delivery {delivery} to {target} was due {due_at} and started {started_at}, "
+        "{minutes_late} minutes late",
+    ),
+    events.SettleRefused: (
+        logging.WARNING,
+        "the outcome of delivery {delivery} was refused: its lane is no longer held under {token}",
+    ),
+    events.SuspectRuns: (
+        logging.WARNING,
+        "delivery {delivery} runs alone: its workers died {crashes} times",
+    ),
+    events.RowPassedOver: (logging.ERROR, "lane {lane} was passed over: {problem}"),
+    events.StoreWentAway: (logging.ERROR, "{loop} waits: {problem}"),
+    events.StoreCameBack: (logging.INFO, "{loop} goes on after {failures} failures"),
+    events.LoopFailed: (logging.ERROR, "{loop} failed and will try again: {problem}"),
+    events.SweptUp: (
+        logging.ERROR,
+        "swept up {without_lane} deliveries without a lane, {held_by_nobody} lanes held by nobody, "
+        "{lane_without_delivery} lanes without a delivery; this should never be needed",
+    ),
+    events.Pruned: (logging.INFO, "{deliveries} finished deliveries removed"),
+    events.Draining: (logging.INFO, "stopping: {running} deliveries get {seconds:g} s to end"),
+}
+
+
+class Telemetry:
+    """Counts everything, and logs what has words."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def emit(self, event: Event) -> None:
+        """Take note of a happening."""
+        if isinstance(event, events.BatchSettled):
+            self._count_batch(event)
+            return
+        self.counts[type(event).__name__] += 1
+        level, words = WORDING[type(event)]
+        if logger.isEnabledFor(level):
+            facts = msgspec.structs.asdict(event)
+            logger.log(
+                level, words.format(**facts), extra={"event": type(event).__name__, "facts": facts}
+            )
+
+    def _count_batch(self, batch: events.BatchSettled) -> None:
+        counts = self.counts
+        counts["batches"] += 1
+        counts["completed"] += batch.completed
+        counts["retried"] += batch.retried
+        counts["dead"] += batch.dead
+        counts["released"] += batch.released
+        counts["expired"] += batch.expired
+        counts["refused"] += batch.refused

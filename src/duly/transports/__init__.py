@@ -1,0 +1,1 @@
+"""Everything that leaves the building: Python handlers, and later webhooks and brokers."""

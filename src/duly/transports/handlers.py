@@ -1,0 +1,234 @@
+"""Python handlers: the registry, the object they are given, and how their failures are read."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+import typing
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from duly.domain import retry
+from duly.domain.delivery import late_by
+from duly.domain.errors import InvalidInput, StoreUnavailable
+from duly.domain.failures import Fail, Reason, Retry
+from duly.domain.outcomes import Completed, Failed, Outcome
+from duly.domain.payloads import checked_name
+from duly.domain.retry import RetryPlan
+from duly.failpoints import hit
+from duly.ports import Execution, Transaction
+
+Payload = TypeVar("Payload")
+DEFAULT_TIMEOUT = 300.0
+
+
+class HandledDelivery(Generic[Payload]):
+    """The delivery as a handler sees it."""
+
+    __slots__ = ("_execution", "payload")
+
+    def __init__(self, execution: Execution, payload: Payload) -> None:
+        self._execution = execution
+        self.payload = payload
+
+    @property
+    def id(self) -> str:
+        """The same on every attempt: give it to others as the idempotency key."""
+        return self._execution.claimed.id
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first attempt."""
+        return self._execution.claimed.attempt + 1
+
+    @property
+    def target(self) -> str:
+        """The handler's name."""
+        return self._execution.target
+
+    @property
+    def key(self) -> str | None:
+        """The key under which it was accepted."""
+        return self._execution.claimed.key
+
+    @property
+    def due_at(self) -> datetime:
+        """When it was first due."""
+        return self._execution.claimed.due_at
+
+    @property
+    def late_by(self) -> timedelta:
+        """How long after that this attempt started."""
+        return late_by(self._execution.claimed.due_at, self._execution.started_at)
+
+    @property
+    def transaction(self) -> HandlerTransaction:
+        """A transaction that is committed together with the completion, or not at all."""
+        return HandlerTransaction(self._execution)
+
+
+class HandlerTransaction:
+    """The transaction of a delivery's completion; it begins with its first use.
+
+    `await delivery.transaction.execute("insert ...", value)`, or
+    `async with delivery.transaction as transaction: ...` for several. Whatever is written is
+    committed when the handler returns, and undone when it raises or its lease was lost.
+    """
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    async def execute(self, sql: str, *parameters: Any) -> None:
+        """Run one statement; parameters as the database spells them (`?` or `$1`)."""
+        await (await self._execution.begin()).execute(sql, *parameters)
+
+    async def fetch(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows."""
+        return await (await self._execution.begin()).fetch(sql, *parameters)
+
+    def __await__(self) -> Any:
+        return self._execution.begin().__await__()
+
+    async def __aenter__(self) -> Transaction:
+        return await self._execution.begin()
+
+    async def __aexit__(self, *error: object) -> None:
+        """Nothing ends here: the handler's return commits."""
+
+
+Function = Callable[[Any], Any]
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """A registered function and how it is called."""
+
+    name: str
+    function: Function
+    plan: RetryPlan
+    timeout: float
+    is_async: bool
+    decode: Callable[[bytes], Any]
+
+
+class Handlers:
+    """The handlers of this process, as a transport."""
+
+    def __init__(self, run_in_thread: Callable[[Callable[[], Any]], Future[Any]]) -> None:
+        self._handlers: dict[str, Handler] = {}
+        self._run_in_thread = run_in_thread
+
+    def add(
+        self, name: str, function: Function, plan: RetryPlan | None, timeout: float | None
+    ) -> None:
+        """Register a function; a name is taken once."""
+        checked_name("handler", name)
+        if name in self._handlers:
+            raise InvalidInput("handler", f"{name!r} is registered already; take another name")
+        if timeout is not None and not 0 < timeout <= 86400:
+            raise InvalidInput("timeout", f"{timeout!r} is not above 0 and at most 86400 seconds")
+        self._handlers[name] = Handler(
+            name,
+            function,
+            plan or retry.DEFAULT,
+            timeout or DEFAULT_TIMEOUT,
+            inspect.iscoroutinefunction(function),
+            payload_decoder(function),
+        )
+
+    def serves(self) -> Sequence[str]:
+        """The handlers of this process."""
+        return list(self._handlers)
+
+    def plan(self, target: str) -> RetryPlan:
+        """The handler's retry plan."""
+        handler = self._handlers.get(target)
+        return retry.DEFAULT if handler is None else handler.plan
+
+    async def attempt(self, execution: Execution) -> Outcome:
+        """Decode, call with a deadline, and read what came of it."""
+        handler = self._handlers[execution.target]
+        try:
+            payload = handler.decode(execution.claimed.payload)
+        except Exception as error:
+            return Failed(Reason.SERIALIZATION_ERROR, f"{type(error).__name__}: {error}")
+        delivery: HandledDelivery[Any] = HandledDelivery(execution, payload)
+        deadline = asyncio.timeout(handler.timeout)
+        try:
+            async with deadline:
+                await hit("handler.enter")
+                await self._call(handler, delivery)
+                await hit("handler.exit")
+            return Completed()
+        except Exception as error:
+            if isinstance(error, TimeoutError) and deadline.expired():
+                return Failed(
+                    Reason.TIMEOUT_EXCEEDED, f"it took longer than {handler.timeout:g} seconds"
+                )
+            return failure_of(error)
+
+    async def _call(self, handler: Handler, delivery: HandledDelivery[Any]) -> None:
+        if handler.is_async:
+            await handler.function(delivery)
+            return
+        result = await asyncio.wrap_future(self._run_in_thread(lambda: handler.function(delivery)))
+        if isinstance(result, Awaitable):
+            await result
+
+
+def failure_of(error: Exception) -> Failed:
+    """The outcome that an exception of a handler stands for."""
+    if isinstance(error, Fail):
+        return Failed(error.reason, str(error), again=error.retry)
+    if isinstance(error, Retry):
+        return Failed(error.reason, str(error), after=error.after)
+    if isinstance(error, StoreUnavailable):
+        return Failed(Reason.DEPENDENCY_FAILURE, str(error))
+    if isinstance(error, ConnectionError):
+        return Failed(Reason.TRANSPORT_UNAVAILABLE, _described(error))
+    if isinstance(error, TimeoutError):
+        return Failed(Reason.TIMEOUT_EXCEEDED, _described(error))
+    if isinstance(error, msgspec.ValidationError):
+        return Failed(Reason.VALIDATION_FAILURE, _described(error))
+    return Failed(Reason.HANDLER_EXCEPTION, _described(error))
+
+
+def _described(error: Exception) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" (at {frame.filename}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def payload_decoder(function: Function) -> Callable[[bytes], Any]:
+    """How a handler's payload is read: by the type in `delivery: duly.Delivery[Order]`.
+
+    msgspec structs, dataclasses, typed dicts and plain types are read by msgspec, pydantic
+    models by themselves; without a type it is plain JSON.
+    """
+    wanted = _payload_type(function)
+    if wanted is Any:
+        return msgspec.json.Decoder().decode
+    validate = getattr(wanted, "model_validate_json", None)
+    if callable(validate):
+        return typing.cast("Callable[[bytes], Any]", validate)
+    return msgspec.json.Decoder(wanted).decode
+
+
+def _payload_type(function: Function) -> Any:
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise InvalidInput(
+            "handler", f"{function.__qualname__} takes no argument; it is given the delivery"
+        )
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError:
+        return Any
+    hint = hints.get(parameters[0].name, Any)
+    if typing.get_origin(hint) is HandledDelivery:
+        return typing.get_args(hint)[0]
+    return Any

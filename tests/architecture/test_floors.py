@@ -1,0 +1,169 @@
+"""The floors of the house: imports point downwards only, and no file outgrows its story."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+# Lowest first. Rooms on one floor do not import each other. `duly` is the public face itself, so
+# only what stands above it may say `import duly`.
+FLOORS = (
+    {"duly.domain", "duly.version"},
+    {"duly.ports", "duly.settings", "duly.failpoints"},
+    {"duly.stores", "duly.transports", "duly.engine", "duly.telemetry", "duly.system"},
+    {"duly.app"},
+    {"duly"},
+    {"duly.surfaces", "duly.testing"},
+    {"duly.__main__"},
+    {"duly_birthday"},
+)
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LINES_LIMIT = 400
+
+Arrows = dict[str, set[str]]
+
+
+def test_imports_point_downwards_and_never_in_a_circle() -> None:
+    assert violations(SOURCE) == []
+
+
+def test_no_file_reaches_400_lines() -> None:
+    assert overgrown(SOURCE) == []
+
+
+def test_an_upward_arrow_is_reported(tmp_path: Path) -> None:
+    plant(tmp_path, "duly/domain/states.py", "from duly.stores import sqlite")
+    plant(tmp_path, "duly/stores/sqlite.py", "")
+    assert violations(tmp_path) == ["upward: duly.domain.states -> duly.stores.sqlite"]
+
+
+def test_an_arrow_between_siblings_is_reported(tmp_path: Path) -> None:
+    plant(tmp_path, "duly/engine/planner.py", "import duly.stores.sqlite")
+    plant(tmp_path, "duly/stores/sqlite.py", "")
+    assert violations(tmp_path) == ["upward: duly.engine.planner -> duly.stores.sqlite"]
+
+
+def test_an_arrow_for_type_checking_only_is_reported(tmp_path: Path) -> None:
+    hidden = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..app import App\n"
+    plant(tmp_path, "duly/engine/planner.py", hidden)
+    plant(tmp_path, "duly/app.py", "class App: ...")
+    assert violations(tmp_path) == ["upward: duly.engine.planner -> duly.app"]
+
+
+def test_the_public_face_is_for_those_above_it(tmp_path: Path) -> None:
+    plant(tmp_path, "duly/app.py", "from duly import exponential")
+    plant(tmp_path, "duly/settings.py", "from duly import domain")
+    plant(tmp_path, "duly/domain/__init__.py", "")
+    plant(tmp_path, "duly/surfaces/cli/main.py", "import duly")
+    plant(tmp_path, "duly/__init__.py", "from duly.domain import retry")
+    assert violations(tmp_path) == ["upward: duly.app -> duly", "upward: duly.settings -> duly"]
+
+
+def test_a_circle_is_reported(tmp_path: Path) -> None:
+    plant(tmp_path, "duly/domain/states.py", "from duly.domain.retry import plan")
+    plant(tmp_path, "duly/domain/retry.py", "def plan():\n    from . import states\n")
+    (circle,) = violations(tmp_path)
+    assert circle.startswith("circle: ")
+    assert {"duly.domain.states", "duly.domain.retry"} == set(circle[8:].split(" -> "))
+
+
+def test_a_room_without_a_floor_is_reported(tmp_path: Path) -> None:
+    plant(tmp_path, "duly/attic.py", "")
+    assert violations(tmp_path) == ["no floor: duly.attic"]
+
+
+def test_a_file_of_400_lines_is_reported(tmp_path: Path) -> None:
+    plant(tmp_path, "duly/app.py", "\n" * 400)
+    plant(tmp_path, "duly/settings.py", "\n" * 399)
+    assert overgrown(tmp_path) == ["duly/app.py: 400 lines"]
+
+
+def violations(source: Path) -> list[str]:
+    arrows = read_arrows(source)
+    homeless = [f"no floor: {module}" for module in sorted(arrows) if room(module) is None]
+    upward = [
+        f"upward: {module} -> {target}"
+        for module in sorted(arrows)
+        for target in sorted(arrows[module])
+        if not is_downward(module, target)
+    ]
+    return homeless + upward + circles(arrows)
+
+
+def overgrown(source: Path) -> list[str]:
+    sizes = {path: len(path.read_text().splitlines()) for path in files(source, "py", "sql")}
+    return [
+        f"{path.relative_to(source)}: {size} lines"
+        for path, size in sizes.items()
+        if size >= LINES_LIMIT
+    ]
+
+
+def is_downward(module: str, target: str) -> bool:
+    here, there = room(module), room(target)
+    if here is None or there is None:
+        return True
+    return here == there or FLOOR_OF[there] < FLOOR_OF[here]
+
+
+def circles(arrows: Arrows) -> list[str]:
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        return [f"circle: {' -> '.join(error.args[1])}"]
+    return []
+
+
+def room(module: str) -> str | None:
+    """`duly.stores.sqlite` is in `duly.stores`; None when nobody gave it a floor."""
+    depth = 2 if module.startswith("duly.") else 1
+    candidate = ".".join(module.split(".")[:depth])
+    return candidate if candidate in FLOOR_OF else None
+
+
+def read_arrows(source: Path) -> Arrows:
+    modules = {module_name(source, path): path for path in files(source, "py")}
+    return {
+        module: set(imports(module, path, set(modules))) - {module}
+        for module, path in modules.items()
+    }
+
+
+def imports(module: str, path: Path, modules: set[str]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if is_ours(alias.name))
+        elif isinstance(node, ast.ImportFrom) and is_ours(origin := absolute(module, path, node)):
+            for alias in node.names:
+                submodule = f"{origin}.{alias.name}"
+                # `from duly import stores` runs the public face, whatever it is after.
+                yield submodule if submodule in modules and origin != "duly" else origin
+
+
+def absolute(module: str, path: Path, node: ast.ImportFrom) -> str:
+    if node.level == 0:
+        return node.module or ""
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    above = package[: len(package) - node.level + 1]
+    return ".".join([*above, node.module] if node.module else above)
+
+
+def is_ours(name: str) -> bool:
+    return name.split(".")[0] in ("duly", "duly_birthday")
+
+
+def module_name(source: Path, path: Path) -> str:
+    parts = path.relative_to(source).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def files(source: Path, *suffixes: str) -> list[Path]:
+    return sorted(path for suffix in suffixes for path in source.rglob(f"*.{suffix}"))
+
+
+def plant(source: Path, path: str, text: str) -> None:
+    file = source / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
