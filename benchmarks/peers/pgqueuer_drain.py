@@ -25,7 +25,7 @@ async def drain(url: str, count: int, batch_size: int, connections: int) -> tupl
         queries = worker.qm.queries
 
         @worker.entrypoint("noop")
-        async def noop(job: Job) -> None:
+        async def noop(_job: Job) -> None:
             nonlocal handled
             handled += 1
 
@@ -49,7 +49,7 @@ async def drain(url: str, count: int, batch_size: int, connections: int) -> tupl
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--batch-size", type=int, default=1000, help="jobs per dequeue")
+    arguments.add_argument("--batch-size", type=int, default=500, help="jobs per dequeue")
     arguments.add_argument("--connections", type=int, default=3, help="pool size, at least 2")
     given = arguments.parse_args()
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())

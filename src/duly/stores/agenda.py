@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from duly.domain.delivery import Claimed
 from duly.domain.identity import worker_of
-from duly.domain.outcomes import Settlement
+from duly.domain.outcomes import Settlement, Verdict
 from duly.failpoints import hit
 from duly.ports import Ask, Opening
 from duly.stores.database import Database, Row, Session
 
 
 class Agenda:
-    """The hot path; each method is one statement and one commit."""
+    """The hot path; each method is one statement and one commit, a mixed settle two."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
@@ -44,7 +44,11 @@ class Agenda:
         return _claimed(rows)
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[str]:
-        """Write what became of held lanes; returns the lanes to which it applied."""
+        """Write what became of held lanes; returns the lanes to which it applied.
+
+        Completions and the rest are a statement each, so a crash between them loses the rest:
+        those lanes stay held and are taken back.
+        """
         await hit("settle.before")
         applied = await settle(self._database, settlements)
         await hit("settle.after")
@@ -61,6 +65,29 @@ class Agenda:
 
 async def settle(session: Session, settlements: Sequence[Settlement]) -> set[str]:
     """Settle in the given session: the engine's own, or a handler's transaction."""
+    completed = [each for each in settlements if each.verdict is Verdict.COMPLETED]
+    if len(completed) == len(settlements):
+        return await _complete(session, completed)
+    others = [each for each in settlements if each.verdict is not Verdict.COMPLETED]
+    applied = await _settle(session, others)
+    return applied | await _complete(session, completed) if completed else applied
+
+
+async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[str]:
+    rows = await session.fetch_batch(
+        "agenda.complete",
+        "settle",
+        columns={
+            "lane": [each.lane for each in settlements],
+            "token": [each.token for each in settlements],
+            "started_at": [each.started_at for each in settlements],
+            "finished_at": [each.finished_at for each in settlements],
+        },
+    )
+    return {row[0] for row in rows}
+
+
+async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[str]:
     rows = await session.fetch_batch(
         "agenda.settle",
         "settle",

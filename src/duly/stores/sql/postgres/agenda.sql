@@ -16,13 +16,14 @@ where o.target in (select id from duly.targets where namespace = :namespace);
 -- name: claim
 -- The left join and offset 0 matter: a lane whose delivery cannot be seen must still be
 -- returned, or its lease would leak; and the ledger must be probed by key, never scanned.
+-- The rows are locked, so that their place (ctid) is theirs until the end of the statement.
 with ask as (
     select * from unnest(
         :priority::smallint[], :target::integer[], :floor_at::timestamptz[], :quota::integer[]
     ) as t(priority, target, floor_at, quota)
 ), picked as materialized (
-    select l.lane from ask cross join lateral (
-        select a.lane from duly.agenda a
+    select l.place from ask cross join lateral (
+        select a.ctid as place from duly.agenda a
         where a.token is null and a.priority = ask.priority and a.target = ask.target
           and a.due_at >= ask.floor_at and a.due_at <= coalesce(:now::timestamptz, now())
         order by a.due_at limit ask.quota
@@ -32,7 +33,7 @@ with ask as (
     limit :slots
 ), held as (
     update duly.agenda a set token = :token, claimed_at = coalesce(:now::timestamptz, now())
-    where a.lane = any(array(select lane from picked))
+    where a.ctid = any(array(select place from picked)) and a.token is null
     returning a.lane, a.delivery, a.target, a.due_at, a.crashes, a.token
 )
 select d.id::text as id, h.lane::text as lane, h.token, h.target, d.payload, d.attempt, d.priority,
@@ -40,6 +41,29 @@ select d.id::text as id, h.lane::text as lane, h.token, h.target, d.payload, d.a
 from held h left join lateral (
     select * from duly.deliveries d where d.id = h.delivery offset 0
 ) d on true;
+
+-- name: complete
+-- The usual settlement, with nothing that it does not need.
+with outcome as materialized (
+    select o.*, a.place, a.delivery from unnest(
+        :lane::uuid[], :token::bigint[], :started_at::timestamptz[], :finished_at::timestamptz[]
+    ) as o(lane, token, started_at, finished_at)
+    cross join lateral (
+        select a.ctid as place, a.delivery from duly.agenda a
+        where a.lane = o.lane and a.token = o.token offset 0
+    ) a
+), ended as (
+    delete from duly.agenda a
+    where a.ctid = any(array(select place from outcome)) and a.token = any(:token::bigint[])
+    returning a.lane, a.delivery
+), finished as (
+    update duly.deliveries d
+    set state = 'completed', attempt = d.attempt + 1, token = o.token,
+        started_at = o.started_at, finished_at = o.finished_at, reason = null, error = null
+    from outcome o
+    where d.id = any(array(select delivery from ended)) and d.id = o.delivery
+)
+select lane::text as lane from ended;
 
 -- name: settle
 with outcome as materialized (

@@ -30,6 +30,15 @@ from duly.agenda a left join duly.deliveries d on d.id = a.delivery
 where a.token = :token and a.priority = :priority and a.target = :target
 order by a.due_at;
 
+-- name: complete
+-- The usual settlement, with nothing that it does not need; runs once for each.
+update duly.deliveries
+set state = 'completed', attempt = attempt + 1, token = :token,
+    started_at = :started_at, finished_at = :finished_at, reason = null, error = null
+where id = (select delivery from duly.agenda where lane = :lane and token = :token);
+delete from duly.agenda where lane = :lane and token = :token
+returning lane;
+
 -- name: settle
 -- Runs once for each settlement, in one transaction; the ledger is written while the lane still
 -- shows whose it is.
