@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.delivery import Accepted, Attempt, Claimed, Delivery, Request
+from duly.domain.delivery import Accepted, Attempt, Claimed, Delivery, Lane, Request
 from duly.domain.errors import Conflict
 from duly.domain.outcomes import Outcome, Settlement
 from duly.domain.retry import RetryPlan
@@ -156,7 +156,7 @@ class Agenda(Protocol):
         A worker that was declared dead gets nothing.
         """
 
-    async def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+    async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
         """Write what became of held lanes; returns the lanes to which it applied.
 
         Atomic. A settlement whose token does not hold its lane changes nothing.
@@ -205,6 +205,17 @@ class Upkeep(Protocol):
         """Remove finished deliveries of one slice of the ledger.
 
         Returns how many, and the id to go on from, None at the end. Never removes unfinished work.
+        """
+
+    async def count_prunable(
+        self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
+    ) -> tuple[int, str | None]:
+        """How many deliveries of one slice `prune` would remove, and the id to go on from."""
+
+    async def forget(self, namespace: str, after: str, batch: int) -> str | None:
+        """Remove whatever a namespace has in one slice, unfinished work too.
+
+        Returns the id to go on from, None at the end. Only for a namespace made to throw away.
         """
 
     async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:

@@ -95,6 +95,20 @@ def process_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that has its address but does not listen yet; OSError when it cannot have it."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
 @contextmanager
 def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
     """Call `stop` on the first SIGTERM or SIGINT; the second ends the process at once."""

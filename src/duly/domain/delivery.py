@@ -14,6 +14,10 @@ ALONE = 0
 """The level, below every priority, of lanes that run alone (see crashes)."""
 
 
+Lane = str | int
+"""How a store names a lane; nobody else looks into it."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """A delivery as it was asked for, checked and ready to be stored."""
 
@@ -41,7 +45,7 @@ class Claimed(msgspec.Struct):
     """A delivery in a lane that this worker holds under `token`."""
 
     id: str
-    lane: str
+    lane: Lane
     token: int
     target: int
     payload: bytes

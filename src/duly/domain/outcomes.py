@@ -10,7 +10,7 @@ from typing import assert_never
 import msgspec
 
 from duly.domain.crashes import CrashRule
-from duly.domain.delivery import ALONE, Claimed
+from duly.domain.delivery import ALONE, Claimed, Lane
 from duly.domain.failures import Reason
 from duly.domain.retry import RetryPlan, attempts_allowed, next_delay
 
@@ -59,7 +59,7 @@ class Verdict(StrEnum):
 class Settlement(msgspec.Struct):
     """What to write about a lane that is held under `token`; nothing is written under another."""
 
-    lane: str
+    lane: Lane
     token: int
     delivery: str
     verdict: Verdict
@@ -71,6 +71,20 @@ class Settlement(msgspec.Struct):
     wait: float | None = None
     reason: str | None = None
     error: str | None = None
+
+
+def complete(claimed: Claimed, started_at: datetime, finished_at: datetime) -> Settlement:
+    """What the usual outcome means: nothing but an end."""
+    return Settlement(
+        claimed.lane,
+        claimed.token,
+        claimed.id,
+        Verdict.COMPLETED,
+        claimed.attempt + 1,
+        started_at,
+        finished_at,
+        claimed.priority,
+    )
 
 
 def settle(

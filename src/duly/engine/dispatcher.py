@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from datetime import timedelta
 
-from duly.domain.delivery import Claimed
+from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import (
     AttemptFailed,
@@ -56,7 +56,7 @@ class Dispatcher:
         self._grace = grace
         self._openings = Openings()
         self._names: dict[int, str] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[Lane, asyncio.Task[None]] = {}
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._claims = 0
@@ -160,7 +160,7 @@ class Dispatcher:
         for each in claimed:
             if each.id is None:
                 self._emit(
-                    RowPassedOver(lane=each.lane, problem="its delivery is not on the books")
+                    RowPassedOver(lane=str(each.lane), problem="its delivery is not on the books")
                 )
                 continue
             self._running[each.lane] = create_task(self._run(each))

@@ -17,6 +17,7 @@ from duly.domain.outcomes import (
     Outcome,
     Released,
     Settlement,
+    complete,
     settle,
 )
 from duly.domain.retry import RetryPlan
@@ -84,6 +85,8 @@ class Execution:
         outcome = await self._outcome()
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
+        if isinstance(outcome, Completed):
+            return complete(self.claimed, self.started_at, self._by.clock.now())
         return self._decide(outcome)
 
     async def _outcome(self) -> Outcome:

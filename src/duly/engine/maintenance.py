@@ -9,8 +9,10 @@ from duly.domain.events import Pruned, SweptUp
 from duly.engine.loops import Emit, Pause
 from duly.ports import Upkeep, Wakeups
 
+AFTER_START_SECONDS = 60.0
 BEGINNING = "00000000-0000-0000-0000-000000000000"
-BETWEEN_SLICES = Pause(0.05)
+BETWEEN_SLICES = Pause(0.5)
+"""Long enough to leave the store to those who are in a hurry."""
 
 
 class Pruner:
@@ -34,10 +36,13 @@ class Pruner:
         self._keep = (keep_completed, keep_dead)
         self._interval = interval
         self._batch = batch
-        self._after = BEGINNING
+        self._after: str | None = None
 
     async def tick(self) -> Pause:
-        """Prune one slice of the ledger."""
+        """Prune one slice of the ledger; the first time only after a while."""
+        if self._after is None:
+            self._after = BEGINNING
+            return Pause(min(self._interval, AFTER_START_SECONDS))
         pruned, after = await self._upkeep.prune(*self._keep, self._after, self._batch)
         if pruned:
             self._emit(Pruned(deliveries=pruned))
@@ -56,10 +61,13 @@ class Sweeper:
         self._emit = emit
         self._interval = interval
         self._batch = batch
-        self._after = BEGINNING
+        self._after: str | None = None
 
     async def tick(self) -> Pause:
-        """Sweep one slice of the ledger."""
+        """Sweep one slice of the ledger; the first time only after a while."""
+        if self._after is None:
+            self._after = BEGINNING
+            return Pause(min(self._interval, AFTER_START_SECONDS))
         swept, after = await self._upkeep.sweep(self._after, self._batch)
         if swept.total:
             self._emit(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from duly.domain.delivery import Lane
 from duly.domain.events import Reclaimed, WorkersBuried
 from duly.domain.outcomes import Crashed, Settlement, Verdict
 from duly.engine.execution import Executor
@@ -69,7 +70,7 @@ class Recovery:
         store.wakeups.hint()
         return len(held)
 
-    def _report(self, settlements: list[Settlement], applied: set[str]) -> None:
+    def _report(self, settlements: list[Settlement], applied: set[Lane]) -> None:
         taken = [each for each in settlements if each.lane in applied]
         poison = sum(each.verdict is Verdict.DEAD for each in taken)
         self._emit(Reclaimed(deliveries=len(taken), poison=poison))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from duly.domain.delivery import Lane
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import BatchSettled, SettleRefused
 from duly.domain.outcomes import Settlement, Verdict
@@ -30,7 +31,7 @@ class Settler:
         self._emit = emit
         self._on_progress = on_progress
         self._waiting: list[Settlement] = []
-        self._doubtful: set[tuple[str, int]] = set()
+        self._doubtful: set[tuple[Lane, int]] = set()
         self._writing = 0
 
     def put(self, settlement: Settlement) -> None:
@@ -64,7 +65,7 @@ class Settler:
         self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
         return NOW if self._waiting else UNTIL_WOKEN
 
-    def _report(self, batch: list[Settlement], applied: set[str]) -> None:
+    def _report(self, batch: list[Settlement], applied: set[Lane]) -> None:
         counts = dict.fromkeys(Verdict, 0)
         refused = 0
         for each in batch:

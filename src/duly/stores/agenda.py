@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.domain.delivery import Claimed
+from duly.domain.delivery import Claimed, Lane
 from duly.domain.identity import worker_of
 from duly.domain.outcomes import Settlement, Verdict
 from duly.failpoints import hit
@@ -43,7 +43,7 @@ class Agenda:
         await hit("claim.after")
         return _claimed(rows)
 
-    async def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+    async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
         """Write what became of held lanes; returns the lanes to which it applied.
 
         Completions and the rest are a statement each, so a crash between them loses the rest:
@@ -63,7 +63,7 @@ class Agenda:
         return _claimed(await self._database.fetch("agenda.held_by_dead", "any", limit=limit))
 
 
-async def settle(session: Session, settlements: Sequence[Settlement]) -> set[str]:
+async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
     """Settle in the given session: the engine's own, or a handler's transaction."""
     completed = [each for each in settlements if each.verdict is Verdict.COMPLETED]
     if len(completed) == len(settlements):
@@ -73,7 +73,7 @@ async def settle(session: Session, settlements: Sequence[Settlement]) -> set[str
     return applied | await _complete(session, completed) if completed else applied
 
 
-async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[str]:
+async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
     rows = await session.fetch_batch(
         "agenda.complete",
         "settle",
@@ -87,7 +87,7 @@ async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[
     return {row[0] for row in rows}
 
 
-async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[str]:
+async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
     rows = await session.fetch_batch(
         "agenda.settle",
         "settle",
@@ -110,4 +110,13 @@ async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[st
 
 
 def _claimed(rows: Sequence[Row]) -> list[Claimed]:
-    return [Claimed(*row) for row in rows]
+    claimed = []
+    for row in rows:
+        each = Claimed(*row)
+        # A lane of one is named after its delivery, and mostly due when the delivery was.
+        if each.lane is None:
+            each.lane = each.id
+        if each.ready_at is None:
+            each.ready_at = each.due_at
+        claimed.append(each)
+    return claimed

@@ -11,10 +11,18 @@ from duly.domain.errors import SchemaMismatch
 from duly.failpoints import hit, hit_in_thread
 from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite
-from duly.stores.statements import Migration, migrations
+from duly.stores.statements import Dialect, Migration, migrations
 
 LOCK = 7_305_809_164_120_291
 """The advisory lock under which PostgreSQL's schema is changed; any number would do."""
+BOOKS: dict[Dialect, str] = {
+    "postgres": "create schema if not exists duly;"
+    "create table if not exists duly.migrations (number integer primary key,"
+    " name text not null, applied_at timestamptz not null default now());",
+    "sqlite": "create table if not exists duly_migrations (number integer primary key,"
+    " name text not null, applied_at text not null default current_timestamp);",
+}
+"""Where it is written down which steps a store has."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -55,6 +63,13 @@ async def require_current(database: Postgres | Sqlite) -> None:
         )
 
 
+def script(dialect: Dialect, step: Migration) -> str:
+    """A step as one would apply it by hand, with its entry in the books."""
+    books = "duly.migrations" if dialect == "postgres" else "duly_migrations"
+    entry = f"insert into {books} (number, name) values ({step.number}, '{step.name}');"
+    return f"begin;\n{BOOKS[dialect]}\n{step.text}\n{entry}\ncommit;\n"
+
+
 def _refuse_newer(applied: Sequence[int], steps: Sequence[Migration]) -> None:
     newest = max((each.number for each in steps), default=0)
     if applied and applied[-1] > newest:
@@ -90,11 +105,7 @@ async def _migrate_postgres(database: Postgres) -> list[str]:
     done = []
     async with database.shared() as connection, connection.transaction():
         await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
-        await connection.execute(
-            "create schema if not exists duly;"
-            "create table if not exists duly.migrations (number integer primary key,"
-            " name text not null, applied_at timestamptz not null default now())"
-        )
+        await connection.execute(BOOKS["postgres"])
         rows = await connection.fetch("select number from duly.migrations")
         applied = {row[0] for row in rows}
         for step in migrations("postgres"):
@@ -117,10 +128,7 @@ async def _migrate_sqlite(database: Sqlite) -> list[str]:
         )
 
     def bring_up(connection: apsw.Connection) -> list[str]:
-        connection.execute(
-            "create table if not exists duly_migrations (number integer primary key,"
-            " name text not null, applied_at text not null default current_timestamp)"
-        )
+        connection.execute(BOOKS["sqlite"])
         rows = connection.execute("select number from duly_migrations").fetchall()
         applied = {row[0] for row in rows}
         missing = [step for step in migrations("sqlite") if step.number not in applied]

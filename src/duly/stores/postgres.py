@@ -95,7 +95,12 @@ class PostgresSession:
 
     def _bound(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Any]:
         return [
-            self.moment() if name == "now" else parameters[name] for name in statement.parameters
+            self.moment()
+            if name == "now"
+            else array_text(parameters[name])
+            if name in statement.literals
+            else parameters[name]
+            for name in statement.parameters
         ]
 
     async def _fetch(
@@ -106,6 +111,13 @@ class PostgresSession:
     ) -> Any:
         with clear_errors():
             return await self.connection.fetch(statement.text, *bound)
+
+
+def array_text(values: Sequence[Any]) -> str:
+    """An array of ids, numbers or moments in PostgreSQL's text form; moments as epoch seconds."""
+    if values and isinstance(values[0], datetime):
+        values = [each.timestamp() for each in values]
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 class Line:

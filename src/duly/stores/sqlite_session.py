@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import apsw
+import msgspec
 
 from duly.stores.database import Channel, Row
 from duly.stores.statements import Statement, statements
@@ -58,11 +59,19 @@ class SqliteSession(ABC):
         columns: Mapping[str, Sequence[Any]],
         **parameters: Any,
     ) -> Sequence[Row]:
-        """Run a statement once for each row of the batch, in one transaction."""
+        """Run a statement for a batch, in one transaction.
+
+        One that names `:batch` gets all rows at once as JSON, which leaves Python's lock to others
+        meanwhile; any other runs once for each row.
+        """
         found, bound = self._statements[statement], self._bound(parameters)
         names = tuple(columns)
         ready = [_column(name, values) for name, values in columns.items()]
-        batch = [bound | dict(zip(names, row, strict=True)) for row in zip(*ready, strict=True)]
+        if "batch" in found.parameters:
+            bound["batch"] = msgspec.json.encode(list(zip(*ready, strict=True))).decode()
+            batch = [bound]
+        else:
+            batch = [bound | dict(zip(names, row, strict=True)) for row in zip(*ready, strict=True)]
         rows: Sequence[Row] = await self.write(lambda each: _run(each, found, batch))
         return rows
 

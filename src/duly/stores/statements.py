@@ -16,6 +16,9 @@ import msgspec
 
 Dialect = Literal["postgres", "sqlite"]
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+LITERAL = re.compile(r"(?<![:\w]):([a-z_]+)::text::\w+\[\]")
+"""An array that PostgreSQL reads from its text form. The driver's own way of sending arrays asks
+of every element whether it is an array itself, which costs more than all the rest."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -24,6 +27,7 @@ class Statement(msgspec.Struct, frozen=True):
     name: str
     text: str
     parameters: tuple[str, ...]
+    literals: frozenset[str] = frozenset()
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -54,7 +58,8 @@ def _split(text: str) -> dict[str, str]:
 
 def _statement(dialect: Dialect, name: str, text: str) -> Statement:
     names = tuple(dict.fromkeys(PARAMETER.findall(_code(text))))
-    return Statement(name, _spelled(dialect, text, names), names)
+    literals = frozenset(LITERAL.findall(text))
+    return Statement(name, _spelled(dialect, text, names), names, literals)
 
 
 def _code(text: str) -> str:

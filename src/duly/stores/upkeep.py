@@ -36,6 +36,37 @@ class Upkeep:
         )
         return len(rows), until if more else None
 
+    async def count_prunable(
+        self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
+    ) -> tuple[int, str | None]:
+        """How many deliveries of one slice `prune` would remove, and where to go on."""
+        until, more = await self._slice(after, batch)
+        if until is None:
+            return 0, None
+        rows = await self._database.fetch(
+            "upkeep.count_prunable",
+            "any",
+            after=after,
+            until=until,
+            completed_for=completed_for.total_seconds(),
+            dead_for=dead_for.total_seconds(),
+        )
+        return int(rows[0][0]), until if more else None
+
+    async def forget(self, namespace: str, after: str, batch: int) -> str | None:
+        """Remove whatever a namespace has in one slice, unfinished work and, at the end, names.
+
+        Returns where to go on. For a namespace that somebody made up to throw away.
+        """
+        until, more = await self._slice(after, batch)
+        if until is not None:
+            await self._database.fetch(
+                "upkeep.forget", "any", namespace=namespace, after=after, until=until
+            )
+        if not more:
+            await self._database.fetch("upkeep.forget_names", "any", namespace=namespace)
+        return until if more else None
+
     async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
         """Put back what no ordinary path would pick up, in one slice of the ledger."""
         until, more = await self._slice(after, batch)

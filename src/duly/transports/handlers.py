@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+import duly.failpoints as failpoints
 from duly.domain import retry
 from duly.domain.delivery import late_by
 from duly.domain.errors import InvalidInput, StoreUnavailable
@@ -20,11 +21,12 @@ from duly.domain.failures import Fail, Reason, Retry
 from duly.domain.outcomes import Completed, Failed, Outcome
 from duly.domain.payloads import checked_name
 from duly.domain.retry import RetryPlan
-from duly.failpoints import hit
 from duly.ports import Execution, Transaction
+from duly.transports.deadlines import Deadlines
 
 Payload = TypeVar("Payload")
 DEFAULT_TIMEOUT = 300.0
+COMPLETED = Completed()
 
 
 class HandledDelivery(Generic[Payload]):
@@ -113,6 +115,7 @@ class Handler(msgspec.Struct, frozen=True):
     timeout: float
     is_async: bool
     decode: Callable[[bytes], Any]
+    deadlines: Deadlines
 
 
 class Handlers:
@@ -138,6 +141,7 @@ class Handlers:
             timeout or DEFAULT_TIMEOUT,
             inspect.iscoroutinefunction(function),
             payload_decoder(function),
+            Deadlines(timeout or DEFAULT_TIMEOUT),
         )
 
     def serves(self) -> Sequence[str]:
@@ -156,28 +160,46 @@ class Handlers:
             payload = handler.decode(execution.claimed.payload)
         except Exception as error:
             return Failed(Reason.SERIALIZATION_ERROR, f"{type(error).__name__}: {error}")
-        delivery: HandledDelivery[Any] = HandledDelivery(execution, payload)
-        deadline = asyncio.timeout(handler.timeout)
+        call = self._call if handler.is_async else self._call_in_thread
+        return await self._with_deadline(handler, call, HandledDelivery(execution, payload))
+
+    async def _with_deadline(
+        self,
+        handler: Handler,
+        call: Callable[[Handler, HandledDelivery[Any]], Awaitable[None]],
+        delivery: HandledDelivery[Any],
+    ) -> Outcome:
+        task = asyncio.current_task()
+        assert task is not None
+        handler.deadlines.add(task)
         try:
-            async with deadline:
-                await hit("handler.enter")
-                await self._call(handler, delivery)
-                await hit("handler.exit")
-            return Completed()
+            await call(handler, delivery)
+        except asyncio.CancelledError:
+            if not handler.deadlines.passed(task):
+                raise
+            task.uncancel()
+            return Failed(
+                Reason.TIMEOUT_EXCEEDED, f"it took longer than {handler.timeout:g} seconds"
+            )
         except Exception as error:
-            if isinstance(error, TimeoutError) and deadline.expired():
-                return Failed(
-                    Reason.TIMEOUT_EXCEEDED, f"it took longer than {handler.timeout:g} seconds"
-                )
             return failure_of(error)
+        finally:
+            handler.deadlines.remove(task)
+        return COMPLETED
 
     async def _call(self, handler: Handler, delivery: HandledDelivery[Any]) -> None:
-        if handler.is_async:
-            await handler.function(delivery)
-            return
+        if failpoints.armed:
+            await failpoints.hit("handler.enter")
+        await handler.function(delivery)
+        if failpoints.armed:
+            await failpoints.hit("handler.exit")
+
+    async def _call_in_thread(self, handler: Handler, delivery: HandledDelivery[Any]) -> None:
+        await failpoints.hit("handler.enter")
         result = await asyncio.wrap_future(self._run_in_thread(lambda: handler.function(delivery)))
         if isinstance(result, Awaitable):
             await result
+        await failpoints.hit("handler.exit")
 
 
 def failure_of(error: Exception) -> Failed:

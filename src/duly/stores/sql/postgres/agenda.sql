@@ -36,30 +36,36 @@ with ask as (
     where a.ctid = any(array(select place from picked)) and a.token is null
     returning a.lane, a.delivery, a.target, a.due_at, a.crashes, a.token
 )
-select d.id::text as id, h.lane::text as lane, h.token, h.target, d.payload, d.attempt, d.priority,
-       h.crashes, d.due_at, h.due_at as ready_at, d.expires_at, d.retry, d.key
+select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, d.payload,
+       d.attempt, d.priority, h.crashes, d.due_at, nullif(h.due_at, d.due_at) as ready_at,
+       d.expires_at, d.retry, d.key
 from held h left join lateral (
     select * from duly.deliveries d where d.id = h.delivery offset 0
 ) d on true;
 
 -- name: complete
--- The usual settlement, with nothing that it does not need.
+-- The usual settlement, with nothing that it does not need. "+ 0" keeps the planner off the index
+-- on token, under which a whole claim lies: it would be read once for each of its lanes. The token is looked at again where the
+-- row is deleted, for it may have changed hands since this statement began.
 with outcome as materialized (
     select o.*, a.place, a.delivery from unnest(
-        :lane::uuid[], :token::bigint[], :started_at::timestamptz[], :finished_at::timestamptz[]
+        :lane::text::uuid[], :token::text::bigint[],
+        :started_at::text::float8[], :finished_at::text::float8[]
     ) as o(lane, token, started_at, finished_at)
     cross join lateral (
         select a.ctid as place, a.delivery from duly.agenda a
-        where a.lane = o.lane and a.token = o.token offset 0
+        where a.lane = o.lane and a.token + 0 = o.token offset 0
     ) a
 ), ended as (
     delete from duly.agenda a
-    where a.ctid = any(array(select place from outcome)) and a.token = any(:token::bigint[])
+    where a.ctid = any(array(select place from outcome))
+      and a.token = any(array(select distinct token from outcome))
     returning a.lane, a.delivery
 ), finished as (
     update duly.deliveries d
     set state = 'completed', attempt = d.attempt + 1, token = o.token,
-        started_at = o.started_at, finished_at = o.finished_at, reason = null, error = null
+        started_at = to_timestamp(o.started_at), finished_at = to_timestamp(o.finished_at),
+        reason = null, error = null
     from outcome o
     where d.id = any(array(select delivery from ended)) and d.id = o.delivery
 )

@@ -21,6 +21,14 @@ with old as (
 )
 select id::text as id from gone;
 
+-- name: count_prunable
+select count(*) as size from duly.deliveries
+where id > :after::uuid and id <= :until::uuid
+  and ((state in ('completed', 'cancelled')
+        and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
+    or (state = 'dead'
+        and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'));
+
 -- name: prune_workers
 delete from duly.workers
 where reclaimed_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second';
@@ -66,3 +74,22 @@ with hollow as (
     delete from duly.agenda where lane = any(array(select lane from hollow)) returning lane
 )
 select lane::text as lane from dropped;
+
+-- name: forget
+-- Whatever a namespace has in the slice, unfinished work too.
+with gone as (
+    delete from duly.deliveries
+    where id > :after::uuid and id <= :until::uuid and namespace = :namespace
+    returning id
+), lanes as (
+    delete from duly.agenda where lane = any(array(select id from gone))
+), history as (
+    delete from duly.attempts where delivery = any(array(select id from gone))
+)
+select id::text as id from gone;
+
+-- name: forget_names
+with workers as (
+    delete from duly.workers where namespace = :namespace
+)
+delete from duly.targets where namespace = :namespace;

@@ -9,7 +9,8 @@ values (:id, :target, :priority, :namespace, :key,
 on conflict do nothing
 returning id, due_at;
 insert into duly.agenda (lane, delivery, target, priority, due_at)
-select id, id, target, priority, due_at from duly.deliveries where id = :id and changes() = 1;
+select number, number, target, priority, due_at from duly.deliveries
+where number = last_insert_rowid() and changes() = 1;
 
 -- name: known
 -- Runs once for each request.
@@ -40,12 +41,12 @@ order by finished_at;
 -- name: cancel
 update duly.deliveries set state = 'cancelled', finished_at = :now
 where id = :id and namespace = :namespace and state = 'pending'
-  and exists (select 1 from duly.agenda where lane = :id and delivery = :id and token is null)
+  and exists (select 1 from duly.agenda where delivery = number and lane = number and token is null)
 returning id;
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
 select id, attempt, 'cancelled', :now from duly.deliveries where id = :id and changes() = 1;
-delete from duly.agenda where lane = :id and delivery = :id and token is null
-  and exists (select 1 from duly.deliveries where id = :id and state = 'cancelled');
+delete from duly.agenda where token is null and lane = (
+    select number from duly.deliveries where id = :id and state = 'cancelled');
 
 -- name: retry
 -- A dead letter gets a new lane and its attempts back; one that waits becomes due now.
@@ -53,22 +54,25 @@ update duly.deliveries
 set state = 'pending', attempt = 0, dead_at = null, finished_at = null
 where id = :id and namespace = :namespace and state = 'dead';
 insert into duly.agenda (lane, delivery, target, priority, due_at)
-select id, id, target, priority, :now from duly.deliveries where id = :id and changes() = 1;
+select number, number, target, priority, :now from duly.deliveries
+where id = :id and changes() = 1;
 update duly.agenda set due_at = :now
-where lane = :id and token is null
-  and exists (select 1 from duly.deliveries where id = :id and namespace = :namespace)
-returning lane as id;
+where token is null and lane = (
+    select number from duly.deliveries where id = :id and namespace = :namespace)
+returning lane;
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
 select :id, 0, 'retried', :now where changes() = 1;
 
 -- name: late
-select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
+select b.* from duly.agenda a
+join duly.deliveries d on d.number = a.delivery join duly.booked b on b.id = d.id
 where a.token is null and a.priority = :priority and a.target = :target
   and a.due_at < :now - cast(:grace * 1000000 as integer)
 order by a.due_at limit :limit;
 
 -- name: held
-select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
+select b.* from duly.agenda a
+join duly.deliveries d on d.number = a.delivery join duly.booked b on b.id = d.id
 where a.token is not null and b.namespace = :namespace
   and a.claimed_at < :now - cast(:held_for * 1000000 as integer)
 order by a.claimed_at limit :limit;

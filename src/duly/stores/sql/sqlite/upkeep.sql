@@ -20,6 +20,14 @@ where id > :after and id <= :until
         and finished_at < :now - cast(:dead_for * 1000000 as integer)))
 returning id;
 
+-- name: count_prunable
+select count(*) as size from duly.deliveries
+where id > :after and id <= :until
+  and ((state in ('completed', 'cancelled')
+        and finished_at < :now - cast(:completed_for * 1000000 as integer))
+    or (state = 'dead'
+        and finished_at < :now - cast(:dead_for * 1000000 as integer)));
+
 -- name: prune_workers
 delete from duly.workers
 where reclaimed_at < :now - cast(:completed_for * 1000000 as integer);
@@ -27,10 +35,10 @@ where reclaimed_at < :now - cast(:completed_for * 1000000 as integer);
 -- name: lay_missing
 -- A pending delivery that is in no lane: no ordinary path would find it.
 insert into duly.agenda (lane, delivery, target, priority, due_at)
-select d.id, d.id, d.target, d.priority, d.due_at
+select d.number, d.number, d.target, d.priority, d.due_at
 from duly.deliveries d
 where d.id > :after and d.id <= :until and d.state = 'pending' and d.lane is null
-  and not exists (select 1 from duly.agenda a where a.lane = d.id)
+  and not exists (select 1 from duly.agenda a where a.lane = d.number)
 on conflict do nothing
 returning lane;
 
@@ -48,7 +56,25 @@ returning lane;
 -- name: drop_hollow
 -- A lane whose delivery is finished or gone.
 delete from duly.agenda
-where lane > :after and lane <= :until and token is null
+where token is null
+  and lane between (select min(number) from duly.deliveries where id > :after and id <= :until)
+               and (select max(number) from duly.deliveries where id > :after and id <= :until)
   and not exists (select 1 from duly.deliveries d
-                  where d.id = delivery and d.state = 'pending')
+                  where d.number = delivery and d.state = 'pending')
 returning lane;
+
+-- name: forget
+-- Whatever a namespace has in the slice, unfinished work too.
+delete from duly.agenda where lane in (
+    select id from duly.deliveries
+    where id > :after and id <= :until and namespace = :namespace);
+delete from duly.attempts where delivery in (
+    select id from duly.deliveries
+    where id > :after and id <= :until and namespace = :namespace);
+delete from duly.deliveries
+where id > :after and id <= :until and namespace = :namespace
+returning id;
+
+-- name: forget_names
+delete from duly.workers where namespace = :namespace;
+delete from duly.targets where namespace = :namespace;

@@ -48,7 +48,7 @@ create table duly.deliveries (
     reason      text,
     error       text,
     payload     bytea not null
-) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
 create unique index deliveries_key on duly.deliveries (namespace, key) where key is not null;
 create index deliveries_dead on duly.deliveries (dead_at) where dead_at is not null;

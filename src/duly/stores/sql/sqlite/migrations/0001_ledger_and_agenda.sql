@@ -21,10 +21,12 @@ create table duly.workers (
 );
 
 -- The ledger: every delivery, all its facts. "processing" is not stored here: a pending
--- delivery whose lane is held is processing.
+-- delivery whose lane is held is processing. The agenda knows a delivery by its number, since
+-- SQLite finds a row by that in one step, and by its id in two.
 create table duly.deliveries (
-    id          text primary key,
-    lane        text,
+    number      integer primary key,
+    id          text not null unique,
+    lane        integer,
     target      integer not null,
     priority    integer not null,
     attempt     integer not null default 0,
@@ -52,17 +54,18 @@ create unique index duly.deliveries_key on duly.deliveries (namespace, key) wher
 create index duly.deliveries_dead on duly.deliveries (dead_at) where dead_at is not null;
 
 -- The agenda: one row per lane that has work, and nothing else. token says who holds it, null
--- nobody; crashes counts dead holders; a lane at priority 0 runs alone.
+-- nobody; crashes counts dead holders; a lane at priority 0 runs alone. A lane of one has its
+-- delivery's number.
 create table duly.agenda (
-    lane       text primary key,
-    delivery   text not null,
+    lane       integer primary key,
+    delivery   integer not null,
     due_at     integer not null,
     token      integer,
     claimed_at integer,
     target     integer not null,
     priority   integer not null,
     crashes    integer not null default 0
-) without rowid;
+);
 
 create index duly.agenda_open on duly.agenda (priority, target, due_at) where token is null;
 create index duly.agenda_held on duly.agenda (token) where token is not null;
@@ -90,7 +93,7 @@ select d.id, d.namespace, t.name as target, d.priority, d.attempt, d.due_at, d.a
        case when a.token is not null then 'processing' else d.state end as state
 from duly.deliveries d
 join duly.targets t on t.id = d.target
-left join duly.agenda a on a.lane = coalesce(d.lane, d.id) and a.delivery = d.id;
+left join duly.agenda a on a.lane = coalesce(d.lane, d.number) and a.delivery = d.number;
 
 create trigger duly.only_drawn_moves before update of state on duly.deliveries
 when old.state <> new.state

@@ -1,0 +1,5 @@
+"""`python -m duly` is `duly`."""
+
+from duly.surfaces.cli.main import main
+
+main()

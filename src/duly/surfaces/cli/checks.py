@@ -1,0 +1,142 @@
+"""What the doctor thinks of the facts: pure, each check a verdict and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from duly.ports import WorkerRow
+from duly.stores.migrations import Status
+
+OLDEST_SQLITE = (3, 51, 3)
+SKEW_WARNING = timedelta(seconds=1)
+SKEW_FAILURE = timedelta(seconds=60)
+SYNCHRONOUS_NAMES = {0: "off", 1: "normal", 2: "full", 3: "extra"}
+
+
+class Verdict(StrEnum):
+    """How a check went."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+class Check(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing looked at: what was found, and what to do when it is not well."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    remedy: str = ""
+
+
+def check(name: str, verdict: Verdict, found: object, remedy: str = "") -> Check:
+    """A check; a remedy is only told when there is something to heal."""
+    return Check(name, verdict, str(found), "" if verdict is Verdict.OK else remedy)
+
+
+def postgres_checks(facts: Mapping[str, Any], skew: timedelta) -> list[Check]:
+    """What a PostgreSQL server must be like."""
+    return [
+        check("postgresql", Verdict.OK, facts["version"]),
+        _switch(facts, "fsync", Verdict.FAILED, "a crash loses or corrupts what was promised"),
+        _switch(
+            facts, "full_page_writes", Verdict.WARNING, "a power cut can tear pages on most disks"
+        ),
+        _switch(
+            facts, "synchronous_commit", Verdict.FAILED, "a crash loses what was just accepted"
+        ),
+        clock_check(skew),
+    ]
+
+
+def _switch(facts: Mapping[str, Any], name: str, bad: Verdict, harm: str) -> Check:
+    off = facts[name] == "off"
+    remedy = f"{harm}; set {name} = on in postgresql.conf and reload"
+    return check(name, bad if off else Verdict.OK, facts[name], remedy)
+
+
+def clock_check(skew: timedelta) -> Check:
+    """Whether this machine and the database agree on the time."""
+    verdict = Verdict.OK
+    if abs(skew) > SKEW_WARNING:
+        verdict = Verdict.FAILED if abs(skew) > SKEW_FAILURE else Verdict.WARNING
+    side = "behind" if skew > timedelta() else "ahead of"
+    found = f"this machine is {abs(skew.total_seconds()):.3f} s {side} the database"
+    if not skew:
+        found = "this machine and the database agree"
+    return check("clock", verdict, found, "synchronise both clocks, with chrony or the like")
+
+
+def sqlite_checks(facts: Mapping[str, Any]) -> list[Check]:
+    """What SQLite and its file must be like."""
+    synchronous = SYNCHRONOUS_NAMES.get(facts["synchronous"], str(facts["synchronous"]))
+    full = facts["synchronous"] >= 2
+    wal, whole = facts["journal_mode"] == "wal", facts["integrity"] == "ok"
+    return [
+        _sqlite_version(facts["version"]),
+        check("file", Verdict.OK, facts["path"]),
+        check(
+            "journal_mode",
+            _good(wal),
+            facts["journal_mode"],
+            "wal is needed; is it a network disk? use a local one",
+        ),
+        check(
+            "synchronous",
+            _good(full),
+            synchronous,
+            "a power cut loses what was accepted; full is needed",
+        ),
+        check(
+            "integrity",
+            _good(whole),
+            facts["integrity"],
+            "the file is damaged: stop duly, and "
+            "restore a backup or recover it with `sqlite3 FILE .recover`",
+        ),
+    ]
+
+
+def _sqlite_version(version: str) -> Check:
+    fresh = tuple(int(part) for part in version.split(".")[:3]) >= OLDEST_SQLITE
+    oldest = ".".join(map(str, OLDEST_SQLITE))
+    remedy = f"before {oldest} it can corrupt databases in WAL mode; pip install -U apsw"
+    return check("sqlite", _good(fresh), version, remedy)
+
+
+def _good(is_good: bool) -> Verdict:
+    return Verdict.OK if is_good else Verdict.FAILED
+
+
+def schema_check(schema: Status) -> Check:
+    """Whether the store has every step of the schema."""
+    found = f"{schema.applied[-1]}" if schema.applied else "none"
+    if schema.waiting:
+        found += f", waiting: {', '.join(schema.waiting)}"
+    return check("schema", _good(schema.current), found, "run `duly migrate up`")
+
+
+def worker_checks(workers: Sequence[WorkerRow]) -> list[Check]:
+    """Whether somebody works, and whether the dead still hold something."""
+    alive = sum(each.alive for each in workers)
+    held = sum(each.holding for each in workers if not each.alive)
+    return [
+        check(
+            "workers",
+            Verdict.OK if alive else Verdict.WARNING,
+            f"{alive} alive",
+            "nothing is delivered until one runs: `duly serve` or `duly work module:app`",
+        ),
+        check(
+            "dead workers",
+            Verdict.WARNING if held else Verdict.OK,
+            f"hold {held} deliveries",
+            "a worker that runs takes them back within seconds; start one",
+        ),
+    ]

@@ -1,0 +1,46 @@
+"""Every command by its name; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+
+from cyclopts import App, CycloptsError
+from rich.console import Console
+
+from duly.version import __version__
+
+COMMANDS = {
+    "serve": "serve:serve",
+    "work": "serve:work",
+    "deliver": "deliver:deliver",
+    "deliveries": "deliveries:commands",
+    "workers": "workers:workers",
+    "late": "workers:late",
+    "stuck": "workers:stuck",
+    "migrate": "migrate:commands",
+    "doctor": "doctor:doctor",
+    "prune": "prune:prune",
+    "bench": "bench:bench",
+    "config": "config:commands",
+}
+
+
+def command_line(*, overview: bool) -> App:
+    """The whole command line; for an overview every command is imported, for its summary."""
+    app = App(
+        name="duly",
+        help="Everything that is due is delivered, once, however long we were away.",
+        version=f"duly {__version__}",
+        version_flags=["--version", "-V"],
+        error_console=Console(file=sys.stderr, highlight=False, soft_wrap=True),
+        error_formatter=_told,
+    )
+    for position, (name, path) in enumerate(COMMANDS.items()):
+        app.command(f"{__package__}.{path}", name=name, sort_key=position)
+        if overview:
+            app[name]
+    return app
+
+
+def _told(error: CycloptsError) -> str:
+    return f"error: {error}".replace("[", r"\[")

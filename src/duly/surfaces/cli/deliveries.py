@@ -1,0 +1,128 @@
+"""`duly deliveries`: what is on the books, and the moves an operator can make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from duly.domain.delivery import Attempt, Delivery
+from duly.domain.errors import InvalidInput
+from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.render import answer, facts, fields, items, table, talk
+
+MOST = 1000
+Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
+
+commands = App(name="deliveries", help="List, show, cancel and retry deliveries.")
+
+
+@commands.command(name="list")
+async def list_(
+    *,
+    state: str | None = None,
+    target: str | None = None,
+    tag: str | None = None,
+    key: str | None = None,
+    limit: Limit = 50,
+    before: str | None = None,
+    common: Common = COMMON,
+) -> None:
+    """List deliveries, newest first.
+
+    Parameters
+    ----------
+    state
+        pending, processing, completed, dead or cancelled.
+    target
+        The handler they are for.
+    tag
+        A tag they carry.
+    key
+        Their key.
+    before
+        The last id of the page before.
+    """
+    checked_limit(limit)
+    async with client(common) as app:
+        found = await app.list(
+            state=state, target=target, tag=tag, key=key, before=before, limit=limit + 1
+        )
+    page = found[:limit]
+    next_id = page[-1].id if len(found) > limit else None
+    answer(common.json, items([record(each) for each in page], next_id), lambda: listed(page))
+    if next_id and not common.json:
+        talk(f"there are more: --before {next_id}")
+
+
+@commands.command
+async def show(id: str, /, *, common: Common = COMMON) -> None:
+    """Show one delivery with all its attempts."""
+    async with client(common) as app:
+        delivery = await app.get(id)
+        attempts = await app.attempts(id)
+    document = record(delivery) | {"attempts": attempts}
+    answer(common.json, document, lambda: _shown(delivery, attempts))
+
+
+@commands.command
+async def cancel(id: str, /, *, common: Common = COMMON) -> None:
+    """Cancel a delivery that is pending."""
+    async with client(common) as app:
+        delivery = await app.cancel(id)
+    answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
+
+
+@commands.command
+async def retry(id: str, /, *, common: Common = COMMON) -> None:
+    """Try a dead letter again, or a waiting delivery now."""
+    async with client(common) as app:
+        delivery = await app.retry(id)
+    answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
+
+
+def checked_limit(limit: int) -> int:
+    """A page's size within reason."""
+    if not 1 <= limit <= MOST:
+        raise InvalidInput("limit", f"{limit} is not from 1 to {MOST}")
+    return limit
+
+
+def record(delivery: Delivery) -> dict[str, Any]:
+    """A delivery as a document, with how many seconds late it started."""
+    late_by = delivery.late_by
+    return fields(delivery, late_by=None if late_by is None else late_by.total_seconds())
+
+
+def listed(found: Sequence[Delivery]) -> str:
+    """Deliveries as a table."""
+    return table(
+        ("id", "target", "state", "attempt", "due", "error"),
+        (
+            (each.id, each.target, each.state, each.attempt, each.due_at, each.error)
+            for each in found
+        ),
+    )
+
+
+def _shown(delivery: Delivery, attempts: Sequence[Attempt]) -> str:
+    text = facts(record(delivery))
+    if not attempts:
+        return text
+    history = table(
+        ("attempt", "outcome", "worker", "started", "finished", "reason", "error"),
+        (
+            (
+                each.attempt,
+                each.outcome,
+                each.worker,
+                each.started_at,
+                each.finished_at,
+                each.reason,
+                each.error,
+            )
+            for each in attempts
+        ),
+    )
+    return f"{text}\n\n{history}"

@@ -1,0 +1,90 @@
+"""`duly doctor`: everything that duly stands on, looked at, with what to do when it is ill."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib.metadata import version
+from typing import Any
+
+from duly.app import App
+from duly.domain.errors import SchemaMismatch, StoreUnavailable
+from duly.stores.sqlite import Sqlite
+from duly.surfaces.cli.checks import (
+    Check,
+    Verdict,
+    check,
+    postgres_checks,
+    schema_check,
+    sqlite_checks,
+    worker_checks,
+)
+from duly.surfaces.cli.exits import FAILED
+from duly.surfaces.cli.options import COMMON, Common, app_for, database_of, require_database
+from duly.surfaces.cli.render import answer, table
+from duly.version import __version__
+
+PACKAGES = ("apsw", "asyncpg", "tzdata")
+
+
+async def doctor(*, common: Common = COMMON) -> int:
+    """Look at versions, schema, clocks, durability settings and workers; exit 1 if any is ill."""
+    app, checks = app_for(common), version_checks()
+    try:
+        checks += await _store_checks(app)
+    except StoreUnavailable as error:
+        checks.append(check("store", Verdict.FAILED, "cannot be reached", str(error)))
+        _print(common, checks)
+        raise
+    finally:
+        await app.close()
+    _print(common, checks)
+    return FAILED if any(each.verdict is Verdict.FAILED for each in checks) else 0
+
+
+def version_checks() -> list[Check]:
+    """What is installed."""
+    found = {"duly": __version__, "python": platform.python_version()}
+    found |= {name: version(name) for name in PACKAGES}
+    return [check(name, Verdict.OK, number) for name, number in found.items()]
+
+
+async def _store_checks(app: App) -> list[Check]:
+    require_database(app)
+    database = database_of(app)
+    if isinstance(database, Sqlite):
+        await database.open()
+    try:
+        facts, skew = await _facts(app)
+    except SchemaMismatch as error:
+        return [check("schema", Verdict.FAILED, "made by a newer duly", str(error))]
+    checks = sqlite_checks(facts) if app.store.single_owner else postgres_checks(facts, skew)
+    checks.append(schema_check(facts["schema"]))
+    if facts["schema"].current:
+        checks += worker_checks(await app.store.workers.roster())
+    return checks
+
+
+async def _facts(app: App) -> tuple[dict[str, Any], timedelta]:
+    """The store's facts, and by how much at least its clock is ahead of ours or behind."""
+    asked_at = app.clock.now()
+    facts = await app.store.facts()
+    clock = facts.get("clock", asked_at)
+    ahead, behind = clock - app.clock.now(), clock - asked_at
+    return facts, max(ahead, timedelta()) + min(behind, timedelta())
+
+
+def _print(common: Common, checks: Sequence[Check]) -> None:
+    document = {
+        "ok": all(each.verdict is not Verdict.FAILED for each in checks),
+        "checks": checks,
+    }
+    answer(
+        common.json,
+        document,
+        lambda: table(
+            ("check", "verdict", "found", "what to do"),
+            ((each.name, each.verdict, each.found, each.remedy) for each in checks),
+        ),
+    )

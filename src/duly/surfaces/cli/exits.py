@@ -1,0 +1,35 @@
+"""What an exit code means: the one place that maps errors to codes.
+
+0 ok, 1 failed at run time, 2 bad usage or configuration, 3 not found, 4 a client command reached
+no store, 5 conflict.
+"""
+
+from __future__ import annotations
+
+from duly.domain.errors import (
+    Conflict,
+    DulyError,
+    InvalidInput,
+    NotFound,
+    SchemaMismatch,
+    StoreIsOwned,
+    StoreUnavailable,
+)
+
+FAILED = 1
+CODES: tuple[tuple[type[DulyError], int], ...] = (
+    (StoreIsOwned, FAILED),
+    (SchemaMismatch, FAILED),
+    (InvalidInput, 2),
+    (NotFound, 3),
+    (StoreUnavailable, 4),
+    (Conflict, 5),
+)
+"""The first that fits counts, so the special stand before the general."""
+
+
+def exit_code(error: DulyError, *, serving: bool) -> int:
+    """The code for an error; whoever serves has failed when there is no store."""
+    if serving and isinstance(error, StoreUnavailable):
+        return FAILED
+    return next((code for kind, code in CODES if isinstance(error, kind)), FAILED)

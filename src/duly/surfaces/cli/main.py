@@ -1,0 +1,43 @@
+"""The entry of the command line; nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from duly.domain.errors import DulyError
+from duly.surfaces.cli.exits import exit_code
+from duly.version import __version__
+
+SERVING = ("serve", "work")
+PIPE_CLOSED = 141
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; errors that duly raises on purpose become a line and a code."""
+    if arguments in (["--version"], ["-V"]):
+        print(f"duly {__version__}")
+        return 0
+    try:
+        return _dispatch(arguments)
+    except DulyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return exit_code(error, serving=arguments[0] in SERVING)
+    except BrokenPipeError:
+        # Whoever read us has gone; without this the interpreter complains when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+
+
+def _dispatch(arguments: list[str]) -> int:
+    from duly.surfaces.cli.commands import command_line
+
+    app = command_line(overview=arguments[:1] in ([], ["--help"], ["-h"]))
+    code: int = app(arguments, result_action="return_int_as_exit_code_else_zero")
+    sys.stdout.flush()
+    return code

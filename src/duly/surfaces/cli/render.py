@@ -1,0 +1,96 @@
+"""Answers on stdout: a JSON document for programs, a table for people; talk on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+WIDE = 10_000
+"""The width of what is not a terminal: nothing that is piped on is ever cut."""
+
+
+def answer(as_json: bool, document: object, people: Callable[[], str]) -> None:
+    """Write the document, or what people read instead."""
+    text = json_text(document) if as_json else people()
+    sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def talk(text: str) -> None:
+    """Say something that is not data."""
+    print(text, file=sys.stderr)
+
+
+def json_text(document: object) -> str:
+    """The document as JSON, indented when somebody looks."""
+    data = msgspec.json.encode(document)
+    return (msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data).decode()
+
+
+def items(found: Sequence[object], next_id: str | None = None) -> dict[str, object]:
+    """A list as every list is answered."""
+    return {"items": found, "next": next_id}
+
+
+def fields(value: msgspec.Struct, **more: object) -> dict[str, Any]:
+    """A value as a document, with what belongs to it."""
+    return msgspec.structs.asdict(value) | more
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows under their headings; on a terminal only the last column is folded."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
+    for name in columns:
+        drawn.add_column(Text(name), no_wrap=name != columns[-1], overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell(each)) for each in row))
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
+    with console.capture() as captured:
+        console.print(drawn)
+    lines = (line.rstrip() for line in captured.get().splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def facts(found: Mapping[str, object]) -> str:
+    """One line for each fact that there is."""
+    told = {name: cell(value) for name, value in found.items() if value not in (None, [], "")}
+    width = max(map(len, told), default=0)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in told.items())
+
+
+def cell(value: object) -> str:
+    """A value as people read it; what would move the cursor is spelled out."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")
+    if isinstance(value, list | tuple):
+        return ", ".join(map(cell, value))
+    text = bytes(value).decode(errors="replace") if isinstance(value, msgspec.Raw) else str(value)
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr when somebody watches; call it with how much was done."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)

@@ -1,0 +1,74 @@
+"""`duly workers`, `duly late` and `duly stuck`: who works, and what does not move."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from duly.surfaces.cli.deliveries import Limit, checked_limit, listed, record
+from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.render import answer, items, table
+from duly.surfaces.cli.times import duration
+
+
+async def workers(*, limit: Limit = 100, common: Common = COMMON) -> None:
+    """List workers, those alive first."""
+    async with client(common) as app:
+        found = await app.store.workers.roster(checked_limit(limit))
+    answer(
+        common.json,
+        items(found),
+        lambda: table(
+            ("id", "name", "alive", "ended", "holding", "slots", "version", "beat", "handlers"),
+            (
+                (
+                    each.id,
+                    each.name,
+                    each.alive,
+                    each.ended_how,
+                    each.holding,
+                    each.concurrency,
+                    each.version,
+                    each.beat_at,
+                    each.handlers,
+                )
+                for each in found
+            ),
+        ),
+    )
+
+
+async def late(*, grace: str | None = None, limit: Limit = 50, common: Common = COMMON) -> None:
+    """List what is due and not under way, longest waiting first.
+
+    Parameters
+    ----------
+    grace
+        Lateness that does not count, as in 60s; the setting `grace` by default.
+    """
+    checked_limit(limit)
+    async with client(common) as app:
+        seconds = timedelta(seconds=app.settings.grace)
+        allowed = seconds if grace is None else duration("grace", grace)
+        found = await app.store.deliveries.late(allowed, limit)
+    answer(common.json, items([record(each) for each in found]), lambda: listed(found))
+
+
+async def stuck(*, held_for: str = "5m", limit: Limit = 50, common: Common = COMMON) -> None:
+    """List what will not move by itself, and why.
+
+    Parameters
+    ----------
+    held_for
+        How long a delivery may be under way before it counts.
+    """
+    checked_limit(limit)
+    async with client(common) as app:
+        found = await app.store.deliveries.stuck(duration("held_for", held_for), limit)
+    answer(
+        common.json,
+        items([record(each) | {"why": why} for each, why in found]),
+        lambda: table(
+            ("id", "target", "state", "due", "why"),
+            ((each.id, each.target, each.state, each.due_at, why) for each, why in found),
+        ),
+    )

@@ -1,0 +1,98 @@
+"""uvicorn inside our own loop: it takes no signals, ends no process and configures no log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import uvicorn
+from litestar import Litestar
+
+from duly.domain.errors import DulyError
+from duly.system import bound_socket
+
+GOODBYE_SECONDS = 5
+"""How long a stop waits for answers that are under way."""
+
+
+class CannotListen(DulyError):
+    """The address is taken, or not ours to take."""
+
+    def __init__(self, host: str, port: int, problem: OSError) -> None:
+        super().__init__(
+            f"cannot listen on {host} port {port}: {problem.strerror or problem}; "
+            "stop whoever has it, or choose another with --port"
+        )
+
+
+class HttpServer:
+    """One address: bound when made, so that a taken one is known at once, open after `start`."""
+
+    def __init__(self, application: Litestar, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        try:
+            self._socket = bound_socket(host, port)
+        except OSError as error:
+            raise CannotListen(host, port, error) from error
+        self._server = _Server(_config(application))
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address, for people."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._socket.getsockname()[1]}"
+
+    async def start(self, on_end: Callable[[], None]) -> None:
+        """Open the port; `on_end` is called when it closes, for whatever reason."""
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http")
+        self._task.add_done_callback(lambda _: on_end())
+        opened = asyncio.create_task(self._server.opened.wait())
+        await asyncio.wait((self._task, opened), return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        if self._task.done():
+            task, self._task = self._task, None
+            self._end(task)
+
+    async def stop(self) -> None:
+        """Let answers that are under way end, and close the port."""
+        if self._task is not None:
+            self._server.should_exit = True
+            await self._task
+        self._socket.close()
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        try:
+            task.result()
+        except OSError as error:
+            raise CannotListen(self._host, self._port, error) from error
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.opened = asyncio.Event()
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: list[Any] | None = None) -> None:
+        await super().startup(sockets)
+        self.opened.set()
+
+
+def _config(application: Litestar) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GOODBYE_SECONDS,
+    )

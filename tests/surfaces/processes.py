@@ -1,0 +1,163 @@
+"""duly from outside: real processes, waited on by what they say, always with a deadline."""
+
+import http.client
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import apsw
+import asyncpg
+
+DEADLINE_SECONDS = 30.0
+DULY = (sys.executable, "-m", "duly")
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Ours without what would change duly's settings, and with what the test asks for."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("DULY_")}
+    return {**ours, **(more or {})}
+
+
+class Home:
+    """A folder with a database, in which commands are run."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self.folder = folder
+        self.database = database
+
+    def duly(
+        self,
+        *arguments: str,
+        stdin: str = "",
+        environ: Mapping[str, str] | None = None,
+        database: str | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            [*DULY, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env=environment({"DULY_DATABASE": database or self.database, **(environ or {})}),
+            timeout=DEADLINE_SECONDS,
+        )
+
+    def ok(self, *arguments: str, **options: Any) -> str:
+        """Run a command that has to succeed; returns what it printed."""
+        done = self.duly(*arguments, **options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def json(self, *arguments: str, **options: Any) -> Any:
+        """Run a command with --json; returns the document."""
+        return json.loads(self.ok(*arguments, "--json", **options))
+
+    def write(self, name: str, text: str) -> None:
+        """Put a file into the folder."""
+        (self.folder / name).write_text(text)
+
+    @contextmanager
+    def running(
+        self, *arguments: str, environ: Mapping[str, str] | None = None
+    ) -> Iterator["Running"]:
+        """A command that runs until the test is over."""
+        with Running(self, arguments, environ or {}) as process:
+            yield process
+
+    @contextmanager
+    def serving(
+        self, *arguments: str, environ: Mapping[str, str] | None = None
+    ) -> Iterator["Running"]:
+        """`duly serve` on a free port, once it listens."""
+        with self.running("serve", *arguments, "--port", "0", environ=environ) as process:
+            process.url = process.wait_for("Serving")["url"]
+            yield process
+
+    async def execute(self, statement: str) -> None:
+        """Change the database behind duly's back; tables are written `duly.name`."""
+        if self.database.startswith("sqlite"):
+            connection = apsw.Connection(self.database.removeprefix("sqlite:///"))
+            connection.execute(statement.replace("duly.", "duly_"))
+            connection.close()
+        else:
+            server = await asyncpg.connect(self.database, timeout=DEADLINE_SECONDS)
+            await server.execute(statement, timeout=DEADLINE_SECONDS)
+            await server.close()
+
+
+class Running:
+    """A process whose log is read line by line as it comes."""
+
+    def __init__(self, home: Home, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+        self.url = ""
+        self.log: list[str] = []
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.process = subprocess.Popen(
+            [*DULY, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=home.folder,
+            env=environment({"DULY_DATABASE": home.database, **environ}),
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def wait_for(self, event: str) -> dict[str, Any]:
+        """The next log line of that event."""
+        while (line := self._lines.get(timeout=DEADLINE_SECONDS)) is not None:
+            self.log.append(line)
+            if line.startswith("{") and json.loads(line).get("event") == event:
+                found: dict[str, Any] = json.loads(line)
+                return found
+        raise AssertionError(f"it ended without {event}:\n{''.join(self.log)}")
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def end(self) -> int:
+        """Wait for the end; returns the exit code, and the log is complete."""
+        code = self.process.wait(DEADLINE_SECONDS)
+        self._reader.join(DEADLINE_SECONDS)
+        while (line := self._lines.get(timeout=DEADLINE_SECONDS)) is not None:
+            self.log.append(line)
+        return code
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, str, dict[str, Any]]:
+        """Ask the port: status, content type, body."""
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=10)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            body = json.loads(answer.read())
+            return answer.status, answer.headers["content-type"], body
+        finally:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()

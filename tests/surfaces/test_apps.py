@@ -1,0 +1,50 @@
+"""`module:app`: what is served, and what is said when it cannot be."""
+
+import pytest
+
+from tests.surfaces.processes import Home
+
+FILES = {
+    "shop.py": "import duly\napp = duly.App()\nother = 5\n",
+    "fixed.py": "import duly\napp = duly.App(concurrency=7)\n",
+    "broken.py": "import duly\n1 / 0\n",
+    "needy.py": "import no_such_package\n",
+    "wrong.py": "import duly\napp = duly.App(port='high')\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("nowhere:app", "there is no module 'nowhere'"),
+        ("shop.deeper:app", "'shop.deeper'"),
+        ("shop:nothing", "'shop' has no 'nothing'"),
+        ("shop:other", "is no duly.App but a int"),
+        ("shop", "write module:app"),
+        ("broken:app", "ZeroDivisionError"),
+        ("needy:app", "no_such_package"),
+        ("wrong:app", "port: "),
+    ],
+)
+def test_what_is_no_app_is_refused_with_code_2(sqlite_home: Home, path: str, said: str) -> None:
+    for name, text in FILES.items():
+        sqlite_home.write(name, text)
+    done = sqlite_home.duly("work", path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_flags_reach_an_app_that_is_built_by_its_import(sqlite_home: Home) -> None:
+    sqlite_home.write("shop.py", FILES["shop.py"])
+    flags = ("--concurrency", "3", "--database", f"sqlite:///{sqlite_home.folder}/other.db")
+    with sqlite_home.running("work", "shop:app", *flags) as worker:
+        assert worker.wait_for("WorkerStarted")["concurrency"] == 3
+    assert (sqlite_home.folder / "other.db").exists()
+
+
+def test_a_flag_that_the_app_overrules_is_refused(sqlite_home: Home) -> None:
+    sqlite_home.write("fixed.py", FILES["fixed.py"])
+    done = sqlite_home.duly("work", "fixed:app", "--concurrency", "3")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: concurrency: fixed:app sets it itself")

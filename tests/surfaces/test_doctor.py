@@ -1,0 +1,142 @@
+"""`duly doctor`: each verdict on the facts, and the doctor's own exit codes."""
+
+import signal
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duly.stores.migrations import Status
+from duly.surfaces.cli.checks import (
+    Check,
+    Verdict,
+    clock_check,
+    postgres_checks,
+    schema_check,
+    sqlite_checks,
+    worker_checks,
+)
+from tests.support.postgres import Server
+from tests.surfaces.processes import Home
+
+POSTGRES = {
+    "version": "16.4",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+}
+SQLITE = {
+    "version": "3.51.3",
+    "path": "duly.db",
+    "journal_mode": "wal",
+    "synchronous": 2,
+    "integrity": "ok",
+}
+
+
+def ill(checks: list[Check]) -> dict[str, Verdict]:
+    assert all(bool(each.remedy) is (each.verdict is not Verdict.OK) for each in checks)
+    return {each.name: each.verdict for each in checks if each.verdict is not Verdict.OK}
+
+
+def test_good_facts_are_well() -> None:
+    assert ill(postgres_checks(POSTGRES, timedelta())) == {}
+    assert ill(sqlite_checks(SQLITE)) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("fsync", Verdict.FAILED),
+        ("full_page_writes", Verdict.WARNING),
+        ("synchronous_commit", Verdict.FAILED),
+    ],
+)
+def test_postgres_that_may_lose_a_promise_is_ill(name: str, verdict: Verdict) -> None:
+    assert ill(postgres_checks(POSTGRES | {name: "off"}, timedelta())) == {name: verdict}
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "name"),
+    [
+        ("version", "3.51.2", "sqlite"),
+        ("version", "3.9.10", "sqlite"),
+        ("journal_mode", "delete", "journal_mode"),
+        ("synchronous", 1, "synchronous"),
+        ("integrity", "row 4 missing from index", "integrity"),
+    ],
+)
+def test_sqlite_that_may_lose_a_promise_has_failed(fact: str, value: Any, name: str) -> None:
+    assert ill(sqlite_checks(SQLITE | {fact: value})) == {name: Verdict.FAILED}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_clocks_that_differ_are_a_warning_and_then_a_failure(sign: int) -> None:
+    seconds = [0.9, 1.1, 61]
+    verdicts = [clock_check(sign * timedelta(seconds=each)).verdict for each in seconds]
+    assert verdicts == [Verdict.OK, Verdict.WARNING, Verdict.FAILED]
+
+
+def test_a_schema_that_is_behind_has_failed() -> None:
+    assert schema_check(Status([1], [])).verdict is Verdict.OK
+    behind = schema_check(Status([1], ["0002 streams"]))
+    assert (behind.verdict, behind.remedy) == (Verdict.FAILED, "run `duly migrate up`")
+
+
+def test_a_store_without_workers_is_a_warning() -> None:
+    assert ill(worker_checks([])) == {"workers": Verdict.WARNING}
+
+
+def by_name(document: Any) -> dict[str, str]:
+    return {each["name"]: each["verdict"] for each in document["checks"]}
+
+
+def test_a_healthy_store_passes(home: Home) -> None:
+    with home.serving():
+        document = home.json("doctor")
+    assert document["ok"] is True
+    assert set(by_name(document).values()) == {"ok"}
+    assert {"duly", "python", "apsw", "asyncpg", "tzdata", "schema"} <= set(by_name(document))
+
+
+def test_dead_workers_that_still_hold_work_are_told(home: Home) -> None:
+    home.write("shop.py", HANGS)
+    with home.serving("shop:app", environ={"DULY_LEASE": "0.5"}) as server:
+        home.ok("deliver", "hang")
+        server.wait_for("Entered")
+        server.signal(signal.SIGKILL)
+        server.end()
+    while home.json("workers")["items"][0]["alive"]:
+        pass  # each look takes a while, and the lease is shorter than two of them
+    found = by_name(home.json("doctor"))
+    assert (found["dead workers"], found["workers"]) == ("warning", "warning")
+
+
+HANGS = """
+import asyncio, logging, duly
+app = duly.App()
+
+@app.handler("hang")
+async def hang(delivery):
+    logging.getLogger("shop").info("in", extra={"event": "Entered"})
+    await asyncio.Event().wait()
+"""
+
+
+async def test_a_server_without_fsync_is_refused(sqlite_home: Home) -> None:
+    with Server(settings={"fsync": "off"}) as server:
+        url = await server.create_database("duly_doctor")
+        sqlite_home.ok("migrate", "up", database=url)
+        done = sqlite_home.duly("doctor", database=url)
+    assert done.returncode == 1
+    (line,) = [each for each in done.stdout.splitlines() if each.startswith("fsync")]
+    assert "failed" in line
+    assert "set fsync = on" in line
+
+
+async def test_a_schema_newer_than_the_doctor_has_failed(home: Home) -> None:
+    home.ok("migrate", "up")
+    await home.execute("insert into duly.migrations (number, name) values (99, 'later')")
+    done = home.duly("doctor")
+    assert done.returncode == 1
+    assert "schema 99" in done.stdout

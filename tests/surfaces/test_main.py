@@ -1,0 +1,134 @@
+"""The command line as a whole: quick, quiet, and with exit codes that mean something."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from duly.domain import errors
+from duly.surfaces.cli.exits import exit_code
+from duly.version import __version__
+from tests.support.postgres import free_port
+from tests.surfaces.processes import DEADLINE_SECONDS, DULY, Home, environment
+
+HEAVY = {"cyclopts", "rich", "litestar", "uvicorn", "structlog", "uvloop"}
+CLIENTS = [
+    ("deliveries", "list"),
+    ("deliveries", "show", "00000000-0000-7000-8000-000000000000"),
+    ("workers",),
+    ("late",),
+    ("stuck",),
+    ("migrate", "status"),
+    ("migrate", "sql"),
+    ("doctor",),
+    ("prune", "--dry-run"),
+]
+
+
+def test_the_version_is_told_without_anything_heavy() -> None:
+    code = (
+        "import sys; from duly.surfaces.cli.main import run; run(['--version']);"
+        "print(sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    version, modules = done.stdout.splitlines()
+    assert version == f"duly {__version__}"
+    assert not HEAVY & set(eval(modules))
+
+
+@pytest.mark.parametrize("command", CLIENTS, ids=" ".join)
+def test_a_client_makes_no_database_and_reaches_none(
+    sqlite_home: Home, command: tuple[str, ...]
+) -> None:
+    done = sqlite_home.duly(*command)
+    assert done.returncode == 4
+    assert "there is no database at" in done.stderr
+    assert list(sqlite_home.folder.iterdir()) == []
+
+
+def test_a_client_that_reaches_no_server_ends_with_code_4(sqlite_home: Home) -> None:
+    away = f"postgresql://duly@127.0.0.1:{free_port()}/none"
+    done = sqlite_home.duly("deliver", "log", database=away)
+    assert done.returncode == 4
+    assert done.stderr.startswith("error: PostgreSQL cannot be reached")
+
+
+@pytest.mark.parametrize("arguments", [("nonsense",), ("late", "--nonsense"), ("deliveries", "x")])
+def test_bad_usage_is_code_2_on_stderr(sqlite_home: Home, arguments: tuple[str, ...]) -> None:
+    done = sqlite_home.duly(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+
+
+def test_the_overview_says_what_each_command_is_for(sqlite_home: Home) -> None:
+    overview = sqlite_home.ok()
+    assert "Run it all: the engine and the HTTP port." in overview
+    assert sqlite_home.ok("--help") == overview
+
+
+def test_a_reader_who_leaves_is_no_trouble(sqlite_home: Home) -> None:
+    sqlite_home.ok("migrate", "up")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*DULY, "workers"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment({"DULY_DATABASE": sqlite_home.database}),
+        timeout=DEADLINE_SECONDS,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "client", "server"),
+    [
+        (errors.InvalidInput("x", "y"), 2, 2),
+        (errors.BadSetting("x", "y"), 2, 2),
+        (errors.NotFound("x", "y"), 3, 3),
+        (errors.StoreUnavailable(), 4, 1),
+        (errors.SchemaMismatch(), 1, 1),
+        (errors.Conflict(), 5, 5),
+        (errors.StoreIsOwned(), 1, 1),
+        (errors.DulyError(), 1, 1),
+    ],
+)
+def test_every_error_has_its_code(error: errors.DulyError, client: int, server: int) -> None:
+    assert exit_code(error, serving=False) == client
+    assert exit_code(error, serving=True) == server
+
+
+def test_logs_are_json_lines_for_programs(sqlite_home: Home) -> None:
+    with sqlite_home.serving() as server:
+        server.signal(15)
+        server.end()
+    events = [json.loads(line)["event"] for line in server.log]
+    assert events == ["WorkerStarted", "Serving", "WorkerStopped"]
+
+
+def test_logs_are_one_liners_for_people(sqlite_home: Home) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*DULY, "serve", "--port", "0"],
+        stderr=theirs,
+        stdout=subprocess.DEVNULL,
+        cwd=sqlite_home.folder,
+        env=environment({"DULY_DATABASE": sqlite_home.database}),
+    )
+    os.close(theirs)
+    seen = b""
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        while b"Ctrl-C stops it" not in seen:
+            seen += terminal.read(1000)
+        process.terminate()
+        assert process.wait(DEADLINE_SECONDS) == 0
+    text = seen.decode()
+    assert "info    worker 1 started" in text
+    assert f"duly {__version__} listens on http://127.0.0.1:" in text
+    assert f"{sqlite_home.folder}/duly.db" in text
+    assert "duly deliver log" in text

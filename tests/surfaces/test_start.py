@@ -1,0 +1,163 @@
+"""How a server starts: in order, or not at all and with a reason."""
+
+import http.client
+import os
+import signal
+import socket
+
+import pytest
+
+from tests.support.postgres import free_port
+from tests.surfaces.processes import Home
+
+HANGS = """
+import asyncio, logging, duly
+app = duly.App()
+
+@app.handler("hang")
+async def hang(delivery):
+    logging.getLogger("shop").info("in", extra={"event": "Entered"})
+    await asyncio.Event().wait()
+"""
+
+
+def is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.requirement("D3")
+def test_the_port_opens_only_after_the_dead_workers_work_is_taken_back(home: Home) -> None:
+    home.write("shop.py", HANGS)
+    short = {"DULY_LEASE": "0.5"}
+    with home.serving("shop:app", environ=short) as first:
+        id = home.ok("deliver", "hang")
+        first.wait_for("Entered")
+        first.signal(signal.SIGKILL)
+        first.end()
+    assert home.json("deliveries", "show", id)["state"] == "processing"
+    while home.json("workers")["items"][0]["alive"]:
+        pass  # each look takes a while, and the lease is shorter than two of them
+
+    port = free_port()
+    stopped = short | {"DULY_FAILPOINTS": "reclaim.before=stop@1"}
+    with home.running("serve", "shop:app", "--port", str(port), environ=stopped) as second:
+        pid = second.process.pid
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert second.process.poll() is None
+        assert not is_open(port)
+        second.signal(signal.SIGCONT)
+        assert second.wait_for("Reclaimed")["deliveries"] == 1
+        second.wait_for("Serving")
+        assert is_open(port)
+
+
+@pytest.mark.requirement("D3")
+def test_the_store_is_migrated_before_the_port_opens(home: Home) -> None:
+    with home.serving():
+        assert home.json("migrate", "status")["current"] is True
+
+
+@pytest.mark.requirement("D3")
+async def test_a_server_refuses_a_schema_newer_than_itself(home: Home) -> None:
+    home.ok("migrate", "up")
+    await home.execute("insert into duly.migrations (number, name) values (99, 'later')")
+    done = home.duly("serve", "--port", "0")
+    assert done.returncode == 1
+    assert "schema 99" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.requirement("D14")
+def test_a_missing_database_ends_the_start_with_code_1(sqlite_home: Home) -> None:
+    away = f"postgresql://duly@127.0.0.1:{free_port()}/none"
+    done = sqlite_home.duly("serve", "--port", "0", database=away)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: PostgreSQL cannot be reached")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.requirement("D14")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("concurrency", "banana"),
+        ("concurrency", "0"),
+        ("port", "70000"),
+        ("database", "mysql://somewhere/else"),
+        ("database", "sqlite:////no/such/folder/duly.db"),
+        ("database", "sqlite:////tmp"),
+    ],
+)
+def test_a_bad_setting_ends_the_start_with_code_2_and_is_named(
+    sqlite_home: Home, name: str, value: str
+) -> None:
+    done = sqlite_home.duly("serve", environ={f"DULY_{name.upper()}": value})
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {name}: ")
+
+
+@pytest.mark.requirement("D14")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_path_ends_the_start_with_code_2(sqlite_home: Home) -> None:
+    sqlite_home.folder.chmod(0o500)
+    done = sqlite_home.duly("serve", "--port", "0")
+    sqlite_home.folder.chmod(0o700)
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+
+
+def test_a_second_server_on_a_sqlite_file_is_told_of_the_first(sqlite_home: Home) -> None:
+    with sqlite_home.serving() as first:
+        done = sqlite_home.duly("serve", "--port", str(first.url.rpartition(":")[2]))
+    assert done.returncode == 1
+    assert f"process {first.process.pid}" in done.stderr
+
+
+def test_a_taken_port_is_refused_and_nothing_is_left_running(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = home.duly("serve", "--port", str(port))
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
+    assert home.json("workers")["items"] == []
+
+
+def test_the_start_says_what_it_is_where_its_data_is_and_what_to_try(home: Home) -> None:
+    with home.running("serve", "--port", "0") as server:
+        told = server.wait_for("Serving")
+    assert told["version"]
+    assert told["url"].startswith("http://127.0.0.1:")
+    assert told["data"] == home.database.removeprefix("sqlite:///")
+    assert any(each.startswith("duly deliver log") for each in told["try"])
+
+
+def test_health_answers_for_the_process_and_in_full_on_request(home: Home) -> None:
+    with home.serving() as server:
+        assert server.get("/health") == (200, "application/json", {"status": "ok"})
+        status, _, full = server.get("/health?verbose=true")
+    assert status == 200
+    kind = "sqlite" if home.database.startswith("sqlite") else "postgresql"
+    assert full["store"] == {"kind": kind, "schema": 1, "reachable": True}
+    assert (full["status"], full["workers"], full["running"]) == ("ok", 1, 0)
+    assert full["version"]
+    assert full["zones"]
+
+
+def test_every_error_of_the_port_is_problem_json(sqlite_home: Home) -> None:
+    with sqlite_home.serving() as server:
+        answers = [
+            server.get("/nothing"),
+            server.get("/health", "POST"),
+            server.get("/health?verbose=banana"),
+        ]
+        with pytest.raises(http.client.HTTPException):
+            server.get("/health HTTP/9.9\r\nbad")
+    assert [status for status, _, _ in answers] == [404, 405, 400]
+    for status, kind, body in answers:
+        assert kind == "application/problem+json"
+        assert body["status"] == status
+        assert body["title"]

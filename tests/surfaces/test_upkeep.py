@@ -1,0 +1,105 @@
+"""`duly migrate`, `prune`, `bench` and `config`: the moves on the store as a whole."""
+
+import json
+
+import apsw
+import pytest
+
+from tests.surfaces.processes import Home
+
+
+def test_migrate_shows_applies_and_prints_the_schema(home: Home) -> None:
+    if home.database.startswith("sqlite"):
+        apsw.Connection(home.database.removeprefix("sqlite:///")).close()
+    before = home.json("migrate", "status")
+    assert (before["applied"], before["current"]) == ([], False)
+    assert "create table" in home.ok("migrate", "sql")
+    assert home.json("migrate", "up")["applied"] == before["waiting"]
+    assert home.json("migrate", "up")["applied"] == []
+    assert home.json("migrate", "status")["current"] is True
+    assert home.json("migrate", "sql")["items"] == []
+    assert [each["number"] for each in home.json("migrate", "sql", "--all")["items"]] == [1]
+
+
+async def test_the_printed_sql_makes_a_store_that_serves(home: Home) -> None:
+    script = home.ok("migrate", "sql", "--all")
+    await home.execute(script)
+    assert home.json("migrate", "status")["current"] is True
+    assert home.json("deliveries", "list")["items"] == []
+
+
+def test_a_store_that_is_behind_is_refused_with_what_to_do(sqlite_home: Home) -> None:
+    apsw.Connection(sqlite_home.database.removeprefix("sqlite:///")).close()
+    sqlite_home.write("duly.db", "")
+    done = sqlite_home.duly("deliveries", "list")
+    assert done.returncode == 1
+    assert "duly migrate up" in done.stderr
+
+
+def finished(home: Home) -> None:
+    """Two that are cancelled and one that waits."""
+    with home.serving():
+        ids = [home.ok("deliver", "log", "--after", "1h") for _ in range(3)]
+    for id in ids[:2]:
+        home.ok("deliveries", "cancel", id)
+
+
+def test_a_dry_run_counts_and_removes_nothing(home: Home) -> None:
+    finished(home)
+    now = ("--completed-for", "0s")
+    assert home.json("prune", *now, "--dry-run") == {
+        "prunable": 2,
+        "removed": 0,
+        "dry_run": True,
+    }
+    assert len(home.json("deliveries", "list")["items"]) == 3
+    assert home.json("prune", *now, "--yes")["removed"] == 2
+    assert [each["state"] for each in home.json("deliveries", "list")["items"]] == ["pending"]
+    assert home.json("prune", "--yes")["prunable"] == 0
+
+
+def test_pruning_asks_first(sqlite_home: Home) -> None:
+    finished(sqlite_home)
+    now = ("prune", "--completed-for", "0s")
+    refused = sqlite_home.duly(*now, stdin="no\n")
+    assert (refused.returncode, refused.stdout) == (0, "0 removed\n")
+    assert "2 deliveries are older" in refused.stderr
+    nobody = sqlite_home.duly(*now)
+    assert nobody.returncode == 2
+    assert "--yes" in nobody.stderr
+    assert sqlite_home.ok(*now, stdin="y\n") == "2 removed"
+
+
+def test_a_bench_leaves_nothing_behind(home: Home) -> None:
+    home.ok("migrate", "up")
+    before = sorted(each.name for each in home.folder.iterdir())
+    found = home.json("bench", "--count", "50", "--concurrency", "5")
+    assert (found["count"], found["concurrency"]) == (50, 5)
+    assert found["accepted_per_second"] > 0
+    assert found["delivered_per_second"] > 0
+    for nothing in ("deliveries", "list"), ("workers",):
+        assert home.json(*nothing, "--namespace", "bench")["items"] == []
+    assert sorted(each.name for each in home.folder.iterdir()) == before
+
+
+def test_a_bench_does_not_touch_a_namespace_that_is_in_use(home: Home) -> None:
+    if home.database.startswith("sqlite"):
+        pytest.skip("there it has a file of its own")
+    with home.serving("--namespace", "bench"):
+        id = home.ok("deliver", "log", "--after", "1h", "--namespace", "bench")
+    assert home.duly("bench", "--count", "1").returncode == 5
+    assert home.json("deliveries", "show", id, "--namespace", "bench")["state"] == "pending"
+
+
+def test_settings_are_shown_with_their_origin_and_without_passwords(sqlite_home: Home) -> None:
+    sqlite_home.write("duly.toml", "concurrency = 7\n")
+    shown = sqlite_home.ok(
+        "config", "show", "--json", "--database", "postgresql://me:hush@host/name",
+        environ={"DULY_POLL": "2"},
+    )  # fmt: skip
+    found = {each["name"]: (each["value"], each["origin"]) for each in json.loads(shown)["items"]}
+    assert found["database"] == ("postgresql://me:***@host/name", "flag")
+    assert found["poll"] == (2.0, "DULY_POLL")
+    assert found["concurrency"] == (7, "duly.toml")
+    assert found["port"] == (8787, "default")
+    assert "hush" not in shown
