@@ -22,7 +22,7 @@ PLACES = frozenset(
     f"{place}.{when}"
     for place in ("deliver", "claim", "settle", "heartbeat", "reclaim", "plan", "complete")
     for when in ("before", "after")
-) | {"handler.enter", "handler.exit", "migrate.middle", "lag"}
+) | {"handler.enter", "handler.exit", "complete.middle", "migrate.middle"}
 
 
 class Failpoint(msgspec.Struct):

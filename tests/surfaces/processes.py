@@ -7,14 +7,16 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 import apsw
 import asyncpg
+
+from duly import App
 
 DEADLINE_SECONDS = 30.0
 DULY = (sys.executable, "-m", "duly")
@@ -60,6 +62,14 @@ class Home:
     def json(self, *arguments: str, **options: Any) -> Any:
         """Run a command with --json; returns the document."""
         return json.loads(self.ok(*arguments, "--json", **options))
+
+    @asynccontextmanager
+    async def app(self, namespace: str = "default") -> AsyncIterator[App]:
+        """The store from within, to lay out what a command finds and see what it left."""
+        app = App(self.database, namespace=namespace, environment={})
+        app.expect("log")
+        async with app:
+            yield app
 
     def write(self, name: str, text: str) -> None:
         """Put a file into the folder."""

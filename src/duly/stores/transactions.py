@@ -15,6 +15,9 @@ from duly.stores.postgres import Postgres, PostgresSession
 from duly.stores.sqlite import HeldWriter, Sqlite
 
 
+IDLE_LIMIT = "set local idle_in_transaction_session_timeout = '5s'"
+
+
 async def _complete(session: Session, settlement: Settlement) -> None:
     if not await settle(session, [settlement]):
         raise LeaseLost(f"the lane of delivery {settlement.delivery} is no longer ours")
@@ -54,7 +57,10 @@ class PostgresTransaction:
         """Write the settlement and commit; LeaseLost, and a rollback, if it does not apply."""
         try:
             await hit("complete.before")
+            # From here on the lane is locked: a process that stops now must not keep it so.
+            await self.connection.execute(IDLE_LIMIT)
             await _complete(PostgresSession(self.connection, self._moment), settlement)
+            await hit("complete.middle")
             await self._transaction.commit()
         except BaseException:
             await self.roll_back()
@@ -101,6 +107,7 @@ class SqliteTransaction:
         try:
             await hit("complete.before")
             await _complete(self._held, settlement)
+            await hit("complete.middle")
             await asyncio.shield(self._held.commit())
         finally:
             self._held.let_go()

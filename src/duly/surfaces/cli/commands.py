@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from cyclopts import App, CycloptsError
-from rich.console import Console
+from cyclopts import App
 
 from duly.version import __version__
 
@@ -32,15 +29,11 @@ def command_line(*, overview: bool) -> App:
         help="Everything that is due is delivered, once, however long we were away.",
         version=f"duly {__version__}",
         version_flags=["--version", "-V"],
-        error_console=Console(file=sys.stderr, highlight=False, soft_wrap=True),
-        error_formatter=_told,
+        print_error=False,
+        exit_on_error=False,
     )
     for position, (name, path) in enumerate(COMMANDS.items()):
         app.command(f"{__package__}.{path}", name=name, sort_key=position)
         if overview:
             app[name]
     return app
-
-
-def _told(error: CycloptsError) -> str:
-    return f"error: {error}".replace("[", r"\[")

@@ -17,10 +17,11 @@ from duly.domain.errors import (
 )
 
 FAILED = 1
+BAD_USAGE = 2
 CODES: tuple[tuple[type[DulyError], int], ...] = (
     (StoreIsOwned, FAILED),
     (SchemaMismatch, FAILED),
-    (InvalidInput, 2),
+    (InvalidInput, BAD_USAGE),
     (NotFound, 3),
     (StoreUnavailable, 4),
     (Conflict, 5),

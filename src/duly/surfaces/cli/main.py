@@ -6,7 +6,7 @@ import os
 import sys
 
 from duly.domain.errors import DulyError
-from duly.surfaces.cli.exits import exit_code
+from duly.surfaces.cli.exits import BAD_USAGE, exit_code
 from duly.version import __version__
 
 SERVING = ("serve", "work")
@@ -35,9 +35,15 @@ def run(arguments: list[str]) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    from cyclopts import CycloptsError
+
     from duly.surfaces.cli.commands import command_line
 
     app = command_line(overview=arguments[:1] in ([], ["--help"], ["-h"]))
-    code: int = app(arguments, result_action="return_int_as_exit_code_else_zero")
+    try:
+        code: int = app(arguments, result_action="return_int_as_exit_code_else_zero")
+    except CycloptsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_USAGE
     sys.stdout.flush()
     return code

@@ -124,6 +124,7 @@ update duly.agenda set token = null, claimed_at = null where token = :token
 returning lane::text as lane;
 
 -- name: held_by_dead
+-- A zombie may still have a transaction open on a lane; waiting for it would hold up the rest.
 select d.id::text as id, a.lane::text as lane, a.token, a.target, d.payload, d.attempt, d.priority,
        a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key
 from duly.workers w
@@ -131,6 +132,7 @@ cross join lateral (
     select * from duly.agenda a
     where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296
     limit :limit
+    for update skip locked
 ) a
 join duly.deliveries d on d.id = a.delivery
 where w.ended_at is not null and w.reclaimed_at is null

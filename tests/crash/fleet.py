@@ -1,0 +1,162 @@
+"""Worker processes under a test's control: started, watched by what they say, killed, stopped."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import asyncpg
+
+from tests.crash.worker import build
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = {"DULY_LEASE": "1", "DULY_RECOVERY_INTERVAL": "0.1", "DULY_POLL": "0.1"}
+
+
+class Process:
+    """One worker process."""
+
+    def __init__(self, fleet: Fleet, environment: dict[str, str]) -> None:
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.worker", fleet.database],
+            cwd=ROOT,
+            env=os.environ | QUICK | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._fleet = fleet
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.popen.stdout is not None
+        with self.popen.stdout as lines:
+            for line in lines:
+                self._fleet.said.put((self, line.decode().split()))
+        self.popen.wait()
+        self._fleet.said.put((self, ["exited"]))
+
+    def kill(self) -> None:
+        """SIGKILL: nothing runs after it."""
+        self.signal(signal.SIGKILL)
+
+    def signal(self, number: int) -> None:
+        """Send a signal, if it still lives."""
+        if self.popen.poll() is None:
+            self.popen.send_signal(number)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.popen.poll() is None
+
+
+class Fleet:
+    """The processes of one test, and everything they say."""
+
+    def __init__(self, database: str) -> None:
+        self.database = database
+        self.said: queue.Queue[tuple[Process, list[str]]] = queue.Queue()
+        self.processes: list[Process] = []
+
+    def start(self, **environment: str) -> Process:
+        """Start one more worker."""
+        process = Process(self, environment)
+        self.processes.append(process)
+        return process
+
+    def words(self, within: float = 60.0) -> Iterator[tuple[Process, list[str]]]:
+        """What is said, as it is said; a silence of `within` seconds is a failure."""
+        while True:
+            try:
+                yield self.said.get(timeout=within)
+            except queue.Empty:
+                raise AssertionError(f"no worker said anything for {within} s") from None
+
+    def wait_for(self, word: str, within: float = 30.0) -> tuple[Process, list[str]]:
+        """Wait until a worker says that word."""
+        for process, words in self.words(within):
+            if words[0] == word:
+                return process, words
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.popen.wait()
+            process._reader.join(5)
+
+
+class Books:
+    """The database as an auditor sees it: plain SQL beside the workers."""
+
+    def __init__(self, database: str) -> None:
+        self.database = database
+        self.postgres = database.startswith("postgres")
+        self._pause = threading.Event()
+
+    async def prepare(self) -> None:
+        """Make the schema and the table of effects."""
+        app = build(self.database)
+        async with app:
+            await app.store.targets.numbers(app.handlers.serves(), create=True)
+        await self.run("create table effects (delivery text, worker integer)")
+
+    async def deliver(self, target: str, count: int) -> list[str]:
+        """Accept that many deliveries for a target."""
+        async with build(self.database) as app:
+            accepted = await app.deliver_many((target, {"n": n}) for n in range(count))
+        return [each.id for each in accepted]
+
+    async def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """One statement; `duly.` is spelled for the dialect."""
+        if self.postgres:
+            connection = await asyncpg.connect(self.database, timeout=10)
+            try:
+                return [tuple(row) for row in await connection.fetch(sql)]
+            finally:
+                await connection.close()
+        connection = apsw.Connection(self.database.removeprefix("sqlite:///"))
+        connection.set_busy_timeout(10_000)
+        try:
+            return connection.execute(sql.replace("duly.", "duly_")).fetchall()
+        finally:
+            connection.close()
+
+    async def unfinished(self) -> int:
+        """How many deliveries are not at an end."""
+        rows = await self.run("select count(*) from duly.deliveries where state = 'pending'")
+        return int(rows[0][0])
+
+    async def until(self, sql: str, wanted: object, within: float = 60.0) -> None:
+        """Look until the statement's single value is the wanted one."""
+        for _ in range(int(within / 0.05)):
+            found = (await self.run(sql))[0][0]
+            if found == wanted:
+                return
+            self._pause.wait(0.05)
+        raise AssertionError(f"{sql} is {found!r} and not {wanted!r} after {within} s")
+
+    async def until_finished(self, within: float = 60.0) -> None:
+        """Look until every delivery is at an end."""
+        await self.until(
+            "select count(*) from duly.deliveries where state = 'pending'", 0, within
+        )
+
+    async def assert_all_once(self, ids: list[str]) -> None:
+        """Everything completed, each effect exactly once, nothing held, nothing left over."""
+        states = dict(await self.run("select state, count(*) from duly.deliveries group by state"))
+        assert states == {"completed": len(ids)}
+        effects = [row[0] for row in await self.run("select delivery from effects")]
+        assert sorted(effects) == sorted(ids)
+        assert (await self.run("select count(*) from duly.agenda"))[0][0] == 0

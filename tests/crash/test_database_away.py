@@ -1,0 +1,60 @@
+"""PostgreSQL crashes, restarts and drops connections under load; the workers live on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.crash.fleet import Books, Fleet
+from tests.support.postgres import Server
+
+
+@pytest.fixture
+async def database_url(own_postgres: Server) -> AsyncIterator[str]:
+    """A server of this test's own, since it is going to be hurt."""
+    yield await own_postgres.create_database("crash")
+
+
+@pytest.mark.requirement("D14", "D4")
+@pytest.mark.timeout(180)
+async def test_ten_immediate_restarts_under_load_lose_and_repeat_nothing(
+    fleet: Fleet, books: Books, own_postgres: Server
+) -> None:
+    ids = await books.deliver("effect", 2000)
+    workers = [fleet.start() for _ in range(3)]
+    restarts, effects = 0, 0
+    for _process, words in fleet.words():
+        assert words[0] != "exited", "a worker process must outlive its database"
+        effects += words[0] == "effect"
+        if effects >= 120 and restarts < 10:
+            own_postgres.restart("immediate")
+            restarts, effects = restarts + 1, 0
+        elif restarts == 10:
+            break
+    await books.until_finished()
+    assert restarts == 10
+    assert all(worker.alive for worker in workers)
+    await books.assert_all_once(ids)
+
+
+@pytest.mark.requirement("D14")
+async def test_terminated_connections_are_replaced(fleet: Fleet, books: Books) -> None:
+    ids = await books.deliver("effect", 1000)
+    workers = [fleet.start() for _ in range(2)]
+    chance = random.Random(7)
+    until_next, terminations = 50, 0
+    for _process, words in fleet.words():
+        until_next -= words[0] == "effect"
+        if until_next <= 0:
+            await books.run(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where application_name = 'duly'"
+            )
+            terminations, until_next = terminations + 1, chance.randrange(30, 120)
+        if terminations == 8:
+            break
+    await books.until_finished()
+    assert all(worker.alive for worker in workers)
+    await books.assert_all_once(ids)

@@ -1,0 +1,84 @@
+"""A worker process for the crash tests: it says what it does on stdout, a line each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from typing import Any
+
+import duly
+
+
+def say(*words: object) -> None:
+    """One line, at once, in one write, so that lines of several processes stay whole."""
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+def build(database: str) -> duly.App:
+    """An app whose handlers write effects, hang, fail, or kill their process."""
+    app = duly.App(database)
+    placeholder = "$1, $2" if database.startswith("postgres") else "?, ?"
+
+    @app.handler("effect", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
+    async def effect(delivery: duly.Delivery[dict[str, Any]]) -> None:
+        await delivery.transaction.execute(
+            f"insert into effects (delivery, worker) values ({placeholder})",
+            delivery.id,
+            os.getpid(),
+        )
+        say("effect", delivery.id)
+
+    @app.handler("touch", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
+    async def touch(delivery: duly.Delivery[Any]) -> None:
+        say("touch", delivery.id, delivery.attempt)
+
+    @app.handler("hang")
+    async def hang(delivery: duly.Delivery[Any]) -> None:
+        say("hang", delivery.id)
+        await asyncio.Event().wait()
+
+    @app.handler("hang-first")
+    async def hang_first(delivery: duly.Delivery[Any]) -> None:
+        say("hang-first", delivery.id, os.getpid())
+        if os.environ.get("HANGS"):
+            await asyncio.Event().wait()
+
+    @app.handler("block")
+    async def block(delivery: duly.Delivery[Any]) -> None:
+        say("block", delivery.id)
+        time.sleep(3)  # noqa: ASYNC251 - blocking the loop is what this is for
+        say("unblocked", delivery.id)
+
+    @app.handler("poison", retry=duly.exponential(base=0.01, cap=0.05, attempts=4))
+    async def poison(delivery: duly.Delivery[Any]) -> None:
+        say("poison", delivery.id)
+        os._exit(9)
+
+    return app
+
+
+class Refusals(logging.Handler):
+    """Says how many outcomes the store refused."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass on what the test waits for."""
+        name = getattr(record, "event", "")
+        if name in ("SettleRefused", "LeaseWasLost", "Reclaimed", "StoreWentAway", "WorkerStarted"):
+            say(name)
+
+
+async def main(database: str) -> None:
+    """Work until told to stop."""
+    app = build(database)
+    async with app:
+        await app.run()
+    say("stopped")
+
+
+if __name__ == "__main__":
+    logging.getLogger("duly").addHandler(Refusals())
+    logging.getLogger("duly").setLevel(logging.INFO)
+    asyncio.run(main(sys.argv[1]))
