@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import os
 import signal
 import time
@@ -68,7 +69,12 @@ def _failpoint(text: str) -> Failpoint:
         raise BadSetting(
             "DULY_FAILPOINTS", f"no action {point.action!r}; there are " + ", ".join(ACTIONS)
         )
-    point.only, point.every, point.seconds = int(only or 0), int(every or 1), float(seconds or 0)
+    try:
+        point.only, point.every, point.seconds = int(only or 0), int(every or 1), float(seconds or 0)
+    except ValueError as error:
+        raise BadSetting("DULY_FAILPOINTS", f"{error}; write it as in sleep:2@3 or kill%7") from None
+    if point.only < 0 or point.every < 1 or not 0 <= point.seconds < math.inf:
+        raise BadSetting("DULY_FAILPOINTS", "a hit counts from 1, and seconds from 0")
     return point
 
 

@@ -20,9 +20,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings in force; durations are in seconds."""
 
     database: Annotated[str, Meta(description="where deliveries are kept")] = "sqlite:///duly.db"
-    namespace: Annotated[str, Meta(description="whose deliveries: each sees its own only")] = (
-        "default"
-    )
+    namespace: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z",
+            description="whose deliveries: each sees its own only",
+        ),
+    ] = "default"
     host: Annotated[str, Meta(description="the address `duly serve` listens on")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="the port it listens on")] = 8787
     concurrency: Annotated[
@@ -74,6 +78,7 @@ def load(
     flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None = None
 ) -> Settings:
     """Put the settings together; BadSetting names the one that cannot be."""
+    _refuse_unknown(flags)
     file = _file(folder or Path())
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -94,6 +99,12 @@ def load(
 
 def _fields() -> list[msgspec.structs.FieldInfo]:
     return [each for each in msgspec.structs.fields(Settings) if each.name != "origins"]
+
+
+def _refuse_unknown(flags: Mapping[str, Any]) -> None:
+    names = [field.name for field in _fields()]
+    if unknown := sorted(set(flags) - set(names)):
+        raise BadSetting(unknown[0], f"no such setting; there are {', '.join(names)}")
 
 
 def _file(folder: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """duly from outside: real processes, waited on by what they say, always with a deadline."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 import apsw
 import asyncpg
 
-from duly import App
+from duly import App, DeliveryRecord
 
 DEADLINE_SECONDS = 30.0
 DULY = (sys.executable, "-m", "duly")
@@ -71,6 +72,23 @@ class Home:
         async with app:
             yield app
 
+    async def deliver(self, target: str, payload: object = None, **options: Any) -> str:
+        """Hand over a delivery; returns its id."""
+        async with self.app() as app:
+            app.expect(target)
+            return (await app.deliver(target, payload, **options)).id
+
+    async def find(self, id: str) -> DeliveryRecord:
+        """A delivery as it stands."""
+        async with self.app() as app:
+            return await app.get(id)
+
+    async def lease_ran_out(self) -> None:
+        """Wait until no worker counts as alive; their leases have to be short."""
+        async with self.app() as app, asyncio.timeout(DEADLINE_SECONDS):
+            while any(each.alive for each in await app.store.workers.roster()):
+                pass
+
     def write(self, name: str, text: str) -> None:
         """Put a file into the folder."""
         (self.folder / name).write_text(text)
@@ -110,6 +128,7 @@ class Running:
     def __init__(self, home: Home, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self.url = ""
         self.log: list[str] = []
+        self._told: list[dict[str, Any]] = []
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(
             [*DULY, *arguments],
@@ -130,17 +149,25 @@ class Running:
         self._lines.put(None)
 
     def wait_for(self, event: str) -> dict[str, Any]:
-        """The next log line of that event."""
-        while (line := self._lines.get(timeout=DEADLINE_SECONDS)) is not None:
+        """The first log line of that event that nobody waited for yet; waits until it comes."""
+        while True:
+            for place, told in enumerate(self._told):
+                if told.get("event") == event:
+                    return self._told.pop(place)
+            line = self._lines.get(timeout=DEADLINE_SECONDS)
+            assert line is not None, f"it ended without {event}:\n{''.join(self.log)}"
             self.log.append(line)
-            if line.startswith("{") and json.loads(line).get("event") == event:
-                found: dict[str, Any] = json.loads(line)
-                return found
-        raise AssertionError(f"it ended without {event}:\n{''.join(self.log)}")
+            if line.startswith("{"):
+                self._told.append(json.loads(line))
 
     def signal(self, number: int) -> None:
         """Send a signal."""
         self.process.send_signal(number)
+
+    def wait_until_stopped(self) -> None:
+        """Wait for a failpoint to hold the process."""
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert self.process.poll() is None, "it ended instead"
 
     def end(self) -> int:
         """Wait for the end; returns the exit code, and the log is complete."""

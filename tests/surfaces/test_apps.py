@@ -1,7 +1,13 @@
 """`module:app`: what is served, and what is said when it cannot be."""
 
+import re
+import sys
+from pathlib import Path
+
 import pytest
 
+from duly.domain.errors import InvalidInput
+from duly.surfaces.cli.apps import imported_app
 from tests.surfaces.processes import Home
 
 FILES = {
@@ -26,12 +32,22 @@ FILES = {
         ("wrong:app", "port: "),
     ],
 )
-def test_what_is_no_app_is_refused_with_code_2(sqlite_home: Home, path: str, said: str) -> None:
+def test_what_is_no_app_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
+) -> None:
     for name, text in FILES.items():
-        sqlite_home.write(name, text)
-    done = sqlite_home.duly("work", path)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        imported_app(path, {})
+
+
+def test_what_is_no_app_is_code_2_and_no_traceback(sqlite_home: Home) -> None:
+    done = sqlite_home.duly("work", "nowhere:app")
     assert done.returncode == 2
-    assert said in done.stderr
+    assert done.stderr.startswith("error: app: there is no module 'nowhere'")
     assert "Traceback" not in done.stderr
 
 

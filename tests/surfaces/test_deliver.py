@@ -21,11 +21,14 @@ async def known_log(home: Home) -> None:
         await app.deliver("log")
 
 
-async def test_a_payload_is_kept_as_the_bytes_that_came(home: Home) -> None:
-    await known_log(home)
+async def test_a_payload_is_kept_as_the_bytes_that_came(sqlite_home: Home) -> None:
+    await known_log(sqlite_home)
     odd = '{"b" : 1.50,  "a":"é"}'
-    stored = [home.ok("deliver", "log", odd), home.ok("deliver", "log", "-", stdin=odd)]
-    async with home.app() as app:
+    stored = [
+        sqlite_home.ok("deliver", "log", odd),
+        sqlite_home.ok("deliver", "log", "-", stdin=odd),
+    ]
+    async with sqlite_home.app() as app:
         assert [bytes((await app.get(id)).payload) for id in stored] == [odd.encode()] * 2
 
 
@@ -35,9 +38,9 @@ async def test_a_payload_may_be_left_out_or_look_like_a_flag(sqlite_home: Home) 
     assert sqlite_home.json("deliver", "log", "-5", "--after", "1h")["payload"] == -5
 
 
-async def test_every_fact_that_is_given_is_kept(home: Home) -> None:
-    await known_log(home)
-    found = home.json(
+async def test_every_fact_that_is_given_is_kept(sqlite_home: Home) -> None:
+    await known_log(sqlite_home)
+    found = sqlite_home.json(
         "deliver", "log", "{}", "--at", "2040-01-02T03:04:05+01:00",
         "--expires-at", "2041-01-01T00:00Z", "--key", "k", "--priority", "8",
         "--tag", "red", "--tag", "blue",
@@ -48,11 +51,11 @@ async def test_every_fact_that_is_given_is_kept(home: Home) -> None:
     assert found["state"] == "pending"
 
 
-async def test_a_known_key_gives_the_same_delivery_or_a_conflict(home: Home) -> None:
-    await known_log(home)
-    first = home.ok("deliver", "log", "1", "--key", "once")
-    again = home.duly("deliver", "log", "1", "--key", "once")
-    other = home.duly("deliver", "log", "2", "--key", "once")
+async def test_a_known_key_gives_the_same_delivery_or_a_conflict(sqlite_home: Home) -> None:
+    await known_log(sqlite_home)
+    first = sqlite_home.ok("deliver", "log", "1", "--key", "once")
+    again = sqlite_home.duly("deliver", "log", "1", "--key", "once")
+    other = sqlite_home.duly("deliver", "log", "2", "--key", "once")
     assert again.stdout.strip() == first
     assert "was known" in again.stderr
     assert other.returncode == 5
@@ -65,9 +68,6 @@ async def test_a_known_key_gives_the_same_delivery_or_a_conflict(home: Home) -> 
         (("nobody",), "no handler 'nobody' is known"),
         (("log", "{"), "payload: it is not valid JSON"),
         (("log", "{}", "--at", "2026-11-16T09:00"), "at: '2026-11-16T09:00' has no time zone"),
-        (("log", "{}", "--after", "soon"), "after: 'soon' is no duration"),
-        (("log", "{}", "--priority", "10"), "priority: 10"),
-        (("log", "{}", "--priority", "high"), "--priority"),
         ((), "TARGET"),
     ],
 )

@@ -1,5 +1,6 @@
 """How a server stops: running work ends or is handed back, and nothing is lost."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -37,58 +38,61 @@ def open_gate(folder: Path) -> None:
 
 
 @pytest.mark.requirement("D13")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_running_work_may_end_while_health_says_stopping(shop: Home, number: int) -> None:
+async def test_running_work_may_end_while_health_says_stopping(shop: Home) -> None:
+    running = await shop.deliver("gate")
     with shop.serving("shop:app") as server:
-        running = shop.ok("deliver", "gate")
         server.wait_for("Entered")
-        server.signal(number)
+        server.signal(signal.SIGTERM)
         assert server.wait_for("Draining")["running"] == 1
         assert server.get("/health") == (503, "application/json", {"status": "stopping"})
-        later = shop.ok("deliver", "gate")
+        later = await shop.deliver("gate")
         open_gate(shop.folder)
         assert server.end() == 0
-    assert shop.json("deliveries", "show", running)["state"] == "completed"
-    assert shop.json("deliveries", "show", later)["state"] == "pending"
-    assert shop.json("deliveries", "list", "--state", "processing")["items"] == []
+    assert (await shop.find(running)).state == "completed"
+    assert (await shop.find(later)).state == "pending"
 
 
 @pytest.mark.requirement("D13")
 @pytest.mark.parametrize("command", ["serve", "work"])
-def test_what_does_not_end_in_time_is_handed_back_untouched(shop: Home, command: str) -> None:
-    arguments = ("--port", "0") if command == "serve" else ()
-    with shop.running(command, "shop:app", *arguments, environ={"DULY_DRAIN": "0.2"}) as server:
-        server.wait_for("WorkerStarted")
-        id = shop.ok("deliver", "hang")
+async def test_what_does_not_end_in_time_is_handed_back_untouched(shop: Home, command: str) -> None:
+    id = await shop.deliver("hang")
+    short = {"DULY_DRAIN": "0.2", "DULY_PORT": "0"}
+    with shop.running(command, "shop:app", environ=short) as server:
         server.wait_for("Entered")
+        if command == "serve":
+            server.wait_for("Serving")
         server.signal(signal.SIGTERM)
         assert server.wait_for("WorkerStopped")["released"] == 1
         assert server.end() == 0
-    found = shop.json("deliveries", "show", id)
-    assert (found["state"], found["attempt"]) == ("pending", 0)
-    assert [each["ended_how"] for each in shop.json("workers")["items"]] == ["stopped"]
+    found = await shop.find(id)
+    assert (found.state, found.attempt) == ("pending", 0)
+    async with shop.app() as app:
+        assert [each.ended_how for each in await app.store.workers.roster()] == ["stopped"]
 
 
 @pytest.mark.requirement("D13")
-def test_a_second_signal_ends_it_at_once_and_the_work_is_not_lost(shop: Home) -> None:
+async def test_a_second_signal_ends_it_at_once_and_the_work_is_not_lost(shop: Home) -> None:
+    id = await shop.deliver("gate")
     short = {"DULY_LEASE": "0.5", "DULY_RECOVERY_INTERVAL": "0.1"}
-    with shop.serving("shop:app", environ=short) as server:
-        id = shop.ok("deliver", "gate")
-        server.wait_for("Entered")
-        server.signal(signal.SIGTERM)
-        server.wait_for("Draining")
-        server.signal(signal.SIGTERM)
-        assert server.end() == 128 + signal.SIGTERM
-    with shop.serving("shop:app", environ=short) as server:
-        server.wait_for("Entered")
+    with shop.running("work", "shop:app", environ=short) as worker:
+        worker.wait_for("Entered")
+        worker.signal(signal.SIGTERM)
+        worker.wait_for("Draining")
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 128 + signal.SIGTERM
+    with shop.running("work", "shop:app", environ=short) as worker:
+        worker.wait_for("Entered")
         open_gate(shop.folder)
-        server.signal(signal.SIGTERM)
-        assert server.end() == 0
-    assert shop.json("deliveries", "show", id)["state"] == "completed"
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+    assert (await shop.find(id)).state == "completed"
 
 
-def test_an_idle_server_stops_without_a_word_of_trouble(home: Home) -> None:
-    with home.serving() as server:
-        server.signal(signal.SIGTERM)
+@pytest.mark.requirement("D13")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_server_stops_without_a_word_of_trouble(sqlite_home: Home, number: int) -> None:
+    with sqlite_home.serving() as server:
+        server.signal(number)
         assert server.end() == 0
-    assert all('"level":"info"' in line for line in server.log), server.log
+    assert [json.loads(line)["level"] for line in server.log] == ["info"] * 3
+    assert [json.loads(line)["event"] for line in server.log][-1] == "WorkerStopped"

@@ -13,11 +13,8 @@ def test_migrate_shows_applies_and_prints_the_schema(home: Home) -> None:
         apsw.Connection(home.database.removeprefix("sqlite:///")).close()
     before = home.json("migrate", "status")
     assert (before["applied"], before["current"]) == ([], False)
-    assert "create table" in home.ok("migrate", "sql")
     assert home.json("migrate", "up")["applied"] == before["waiting"]
-    assert home.json("migrate", "status")["current"] is True
     assert home.json("migrate", "sql")["items"] == []
-    assert [each["number"] for each in home.json("migrate", "sql", "--all")["items"]] == [1]
 
 
 async def test_the_printed_sql_makes_a_store_that_serves(home: Home) -> None:

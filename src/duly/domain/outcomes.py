@@ -132,13 +132,19 @@ def _fail(
     settlement: Settlement, failed: Failed, plan: RetryPlan, chance: Callable[[], float]
 ) -> None:
     settlement.reason = failed.reason
-    settlement.error = failed.error[:LONGEST_ERROR]
+    settlement.error = _storable(failed.error)
     wait = _wait(failed, plan, settlement.attempt, chance)
     if wait is None:
         settlement.verdict = Verdict.DEAD
     else:
         settlement.verdict = Verdict.RETRY
         settlement.wait = wait
+
+
+def _storable(error: str) -> str:
+    # A NUL or a lone surrogate in one error would make the store refuse the whole batch, for ever.
+    text = error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return text.encode(errors="replace").decode()
 
 
 def _wait(

@@ -30,6 +30,8 @@ def payload_bytes(value: Any, limit: int = BODY_LIMIT) -> bytes:
 
     `bytes` are taken as JSON that was already encoded; anything else is encoded here.
     """
+    if isinstance(value, msgspec.Raw):
+        value = bytes(value)
     data = value if isinstance(value, bytes) else _encode(value)
     if len(data) > limit:
         raise InvalidInput(
@@ -39,9 +41,9 @@ def payload_bytes(value: Any, limit: int = BODY_LIMIT) -> bytes:
         )
     if isinstance(value, bytes):
         _check_json(data)
-    elif b"null" in data and _has_unreal_number(msgspec.to_builtins(_plain(value))):
-        raise InvalidInput("payload", "NaN and infinity are not JSON; use null or a string")
     _check_depth(data)
+    if value is not data and b"null" in data:
+        _check_numbers(value)
     return data
 
 
@@ -75,7 +77,11 @@ def _check_depth(data: bytes) -> None:
     # Counting brackets is cheap and nearly always enough; only a suspicious body is walked.
     if data.count(b"[") + data.count(b"{") <= DEPTH_LIMIT:
         return
-    if _depth(msgspec.json.decode(data)) > DEPTH_LIMIT:
+    try:
+        depth = _depth(msgspec.json.decode(data))
+    except RecursionError:
+        depth = DEPTH_LIMIT + 1
+    if depth > DEPTH_LIMIT:
         raise InvalidInput("payload", f"it is nested deeper than {DEPTH_LIMIT}")
 
 
@@ -88,6 +94,12 @@ def _depth(value: Any) -> int:
             inner: Iterable[Any] = each.values() if isinstance(each, dict) else each
             waiting.extend((part, depth + 1) for part in inner)
     return deepest
+
+
+def _check_numbers(value: Any) -> None:
+    # They are written as null, which is somebody else's value.
+    if _has_unreal_number(msgspec.to_builtins(_plain(value))):
+        raise InvalidInput("payload", "NaN and infinity are not JSON; use null or a string")
 
 
 def _has_unreal_number(value: Any) -> bool:

@@ -116,9 +116,10 @@ def next_delay(plan: RetryPlan, reason: Reason, failures: int, spread: float) ->
     """
     if reason is Reason.POISON_MESSAGE:
         return None
-    if (rule := plan.rules.get(reason)) is not None:
-        return next_delay(rule, reason, failures, spread)
-    if reason in NEVER_AGAIN or failures >= plan.attempts:
+    ruled = False
+    while (rule := plan.rules.get(reason)) is not None:
+        plan, ruled = rule, True
+    if failures >= plan.attempts or (reason in NEVER_AGAIN and not ruled):
         return None
     return plan.delay(failures, spread)
 

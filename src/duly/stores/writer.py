@@ -44,6 +44,7 @@ class Writer:
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self._jobs: queue.SimpleQueue[Job | Hold | None] = queue.SimpleQueue()
         self._connection = connect()
+        self.commits = 0
         self._thread = threading.Thread(target=self._run, name="duly-writer", daemon=True)
         self._thread.start()
 
@@ -98,6 +99,7 @@ class Writer:
             for work, future in batch:
                 answers.append((future, *self._try(work)))
             self._connection.execute("commit")
+            self.commits += 1
         except apsw.Error as error:
             self._roll_back()
             answers = [(future, None, error) for _, future in batch]

@@ -1,0 +1,60 @@
+"""Drain no-op deliveries with duly, everything on, and print what it took as one JSON line."""
+
+import argparse
+import asyncio
+import json
+import logging
+import resource
+import time
+
+import uvloop
+
+import duly
+from benchmarks.places import commits
+
+
+async def main(database: str, count: int, concurrency: int, filled: bool) -> dict[str, object]:
+    """Accept the deliveries, unless they wait already, then time only their draining."""
+    app = duly.App(database, concurrency=concurrency)
+
+    @app.handler("noop")
+    async def noop(delivery: duly.Delivery[object]) -> None:
+        pass
+
+    async with app:
+        if not filled:
+            await app.deliver_many(("noop", {"n": n}) for n in range(count))
+        idle_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        commits_before = await commits(app)
+        cpu, started = time.process_time(), time.perf_counter()
+        running = asyncio.create_task(app.run())
+        while app.telemetry.counts["completed"] < count:
+            await asyncio.sleep(0.002)
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+        made = await commits(app) - commits_before
+        app.stop()
+        await running
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "peer": "duly",
+        "version": duly.__version__,
+        "count": count,
+        "seconds": round(seconds, 4),
+        "per_second": round(count / seconds, 1),
+        "settings": {"concurrency": concurrency},
+        "client_microseconds": round(cpu / count * 1e6, 1),
+        "commits_per_delivery": round(made / count, 4),
+        "grew_megabytes": round((peak - idle_kilobytes) / 1024, 1),
+    }
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--database", required=True)
+    arguments.add_argument("--count", type=int, required=True)
+    arguments.add_argument("--concurrency", type=int, default=1000)
+    arguments.add_argument("--filled", action="store_true", help="they wait already")
+    given = arguments.parse_args()
+    logging.getLogger("duly").setLevel(logging.ERROR)
+    uvloop.install()
+    print(json.dumps(asyncio.run(main(**vars(given)))))
