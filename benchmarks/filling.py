@@ -19,10 +19,7 @@ SQLITE = """
 insert into duly_deliveries
     (id, target, priority, namespace, due_at, accepted_at, payload)
 with recursive n(n) as (select 1 union all select n + 1 from n where n < ?1)
-select lower(hex(randomblob(16))), ?2, 5, 'default', ?3, ?3, cast('{"n":1}' as blob) from n;
-insert into duly_agenda (lane, delivery, target, priority, due_at)
-select number, number, target, priority, due_at from duly_deliveries d
-where number > ?4
+select lower(hex(randomblob(16))), ?2, 5, 'default', ?3, ?3, cast('{"n":1}' as blob) from n
 """
 CHUNK = 100_000
 
@@ -49,12 +46,6 @@ async def _fill_sqlite(
     app: duly.App, database: Sqlite, size: int, target: int, ahead: float
 ) -> None:
     due = round((app.clock.now().timestamp() + ahead) * 1_000_000)
-    insert, lay = SQLITE.split(";")
-
-    def work(connection: object) -> None:
-        execute = connection.execute  # type: ignore[attr-defined]
-        last = execute("select coalesce(max(number), 0) from duly_deliveries").fetchall()[0][0]
-        execute(insert, (size, target, due))
-        execute(lay.replace("?4", str(last)))
-
-    await database.write(work)
+    await database.write(
+        lambda connection: connection.execute(SQLITE, (size, target, due)).fetchall()
+    )

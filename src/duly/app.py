@@ -17,7 +17,7 @@ from duly.domain.states import State
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
 from duly.failpoints import arm_from
-from duly.ports import Chance, Clock, Filter, Store
+from duly.ports import Chance, Clock, Filter, Store, Transport
 from duly.settings import Settings, load
 from duly.stores import postgres
 from duly.stores.store import store_at, store_on
@@ -55,7 +55,7 @@ class App:
         self.telemetry = Telemetry()
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
         self.store: Store = _store(self.settings, self.clock, pool, connect)
-        self._acceptor = Acceptor(self.store)
+        self._acceptor = Acceptor(self.store, self.clock)
         self._elsewhere: set[str] = set()
         self._open = False
         self._stop: asyncio.Event | None = None
@@ -145,13 +145,19 @@ class App:
             yield chunk
 
     def _item(self, item: Item) -> Request:
-        if isinstance(item, Mapping):
-            try:
-                return self._request(**item)
-            except TypeError as error:
-                raise InvalidInput("items", f"{error}; give deliver's arguments") from error
-        target, payload = item
-        return self._request(target, payload)
+        if isinstance(item, tuple) and len(item) == 2:
+            target, payload = item
+            return Request(
+                self.chance.delivery_id(),
+                payloads.checked_name("target", target),
+                payloads.payload_bytes(payload, self.settings.payload_limit),
+            )
+        try:
+            return self._request(**item)
+        except TypeError as error:
+            raise InvalidInput(
+                "items", f"{error}; give (target, payload), or deliver's arguments as a mapping"
+            ) from error
 
     def _request(
         self,
@@ -214,11 +220,11 @@ class App:
         """Deliveries, newest first; `before` is the last id of the page before."""
         wanted = Filter(
             state=None if state is None else payloads.checked_state(state),
-            target=target,
-            tag=tag,
-            key=key,
+            target=None if target is None else payloads.checked_name("target", target),
+            tag=None if tag is None else payloads.checked_text("tag", tag),
+            key=None if key is None else payloads.checked_text("key", key),
             before=None if before is None else payloads.checked_id(before),
-            limit=limit,
+            limit=payloads.checked_limit(limit),
         )
         return await self.store.deliveries.page(wanted)
 
@@ -236,11 +242,11 @@ class App:
         self.store.wakeups.hint()
         return delivery
 
-    def engine(self) -> Engine:
-        """A worker over this app's store and handlers."""
+    def engine(self, transport: Transport | None = None) -> Engine:
+        """A worker over this app's store and handlers, or another transport in their place."""
         return Engine(
             self.store,
-            self.handlers,
+            transport or self.handlers,
             self.clock,
             self.chance,
             self.telemetry.emit,
@@ -257,8 +263,10 @@ class App:
         try:
             with listen_for_signals(self.stop if signals else None):
                 await engine.start()
-                await self._stop.wait()
-                await engine.stop()
+                try:
+                    await self._stop.wait()
+                finally:
+                    await engine.stop()
         finally:
             if opened_here:
                 await self.close()
@@ -275,7 +283,13 @@ def _store(settings: Settings, clock: Clock, pool: Any, connect: postgres.Connec
             settings.database, namespace=settings.namespace, clock=clock, pooler=settings.pooler
         )
     connections = postgres.from_pool(pool) if connect is None else postgres.from_factory(connect)
-    return store_on(*connections, namespace=settings.namespace, clock=clock, pooler=settings.pooler)
+    return store_on(
+        *connections,
+        namespace=settings.namespace,
+        clock=clock,
+        pooler=settings.pooler,
+        one_loop=connect is None,
+    )
 
 
 def encode_plan(plan: RetryPlan) -> str:

@@ -70,9 +70,15 @@ def _failpoint(text: str) -> Failpoint:
             "DULY_FAILPOINTS", f"no action {point.action!r}; there are " + ", ".join(ACTIONS)
         )
     try:
-        point.only, point.every, point.seconds = int(only or 0), int(every or 1), float(seconds or 0)
+        point.only, point.every, point.seconds = (
+            int(only or 0),
+            int(every or 1),
+            float(seconds or 0),
+        )
     except ValueError as error:
-        raise BadSetting("DULY_FAILPOINTS", f"{error}; write it as in sleep:2@3 or kill%7") from None
+        raise BadSetting(
+            "DULY_FAILPOINTS", f"{error}; write it as in sleep:2@3 or kill%7"
+        ) from None
     if point.only < 0 or point.every < 1 or not 0 <= point.seconds < math.inf:
         raise BadSetting("DULY_FAILPOINTS", "a hit counts from 1, and seconds from 0")
     return point

@@ -119,7 +119,7 @@ class Deliveries(Protocol):
         """A page of deliveries, newest first."""
 
     async def attempts(self, id: str) -> list[Attempt]:
-        """The history of one delivery, oldest first."""
+        """The history of one delivery, oldest first, or NotFound."""
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel what is pending; Conflict when it is not."""
@@ -260,6 +260,7 @@ class Store(Protocol):
 
     namespace: str
     single_owner: bool
+    one_loop: bool
 
     @property
     def deliveries(self) -> Deliveries: ...
@@ -282,6 +283,9 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
+
+    def check_writable(self) -> None:
+        """Conflict when the caller is in a transaction that its write would wait for."""
 
     async def begin(self) -> OpenTransaction:
         """Open a transaction for a handler."""

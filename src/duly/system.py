@@ -44,9 +44,13 @@ class SystemChance:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._random = random.Random(os.urandom(32))
-        self._last = 0
+        self._last = (0, 0)
+        os.register_at_fork(after_in_child=self._begin_anew)
+
+    def _begin_anew(self) -> None:
         # Two processes that shared one state would give the same ids.
-        os.register_at_fork(after_in_child=lambda: self._random.seed(os.urandom(32)))
+        self._random.seed(os.urandom(32))
+        self._last = (0, 0)
 
     def fraction(self) -> float:
         """A number from 0 to 1."""
@@ -54,8 +58,14 @@ class SystemChance:
 
     def delivery_id(self) -> str:
         """A new delivery id, never sorted before the ones that this process made earlier."""
-        self._last = max(self._last, int(self._clock.now().timestamp() * 1000))
-        return delivery_id(self._last, self._random.getrandbits(74))
+        milliseconds = int(time.time() * 1000)
+        before, chance = self._last
+        if milliseconds > before:
+            # Half of the range: the rest is for those of the same millisecond.
+            self._last = (milliseconds, self._random.getrandbits(73))
+        else:
+            self._last = (before, chance + 1 + self._random.getrandbits(32))
+        return delivery_id(*self._last)
 
 
 class Threads:
@@ -66,28 +76,37 @@ class Threads:
         self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]]
         self._waiting = queue.SimpleQueue()
         self._started = 0
-        self._idle = 0
+        self._idle = threading.Semaphore(0)
 
     def run(self, function: Callable[[], Any]) -> Future[Any]:
         """Run the function when a thread is free."""
         future: Future[Any] = Future()
         self._waiting.put((function, future))
-        if self._idle == 0 and self._started < self._most:
+        # Taking an idle thread's place in the count: two calls must not both rely on one thread.
+        if not self._idle.acquire(blocking=False) and self._started < self._most:
             self._started += 1
             threading.Thread(target=self._work, name="duly-handler", daemon=True).start()
         return future
 
     def _work(self) -> None:
         while True:
-            self._idle += 1
-            function, future = self._waiting.get()
-            self._idle -= 1
-            if not future.set_running_or_notify_cancel():
-                continue
             try:
-                future.set_result(function())
-            except BaseException as error:
-                future.set_exception(error)
+                function, future = self._waiting.get_nowait()
+            except queue.Empty:
+                self._idle.release()
+                function, future = self._waiting.get()
+            if future.set_running_or_notify_cancel():
+                _call(function, future)
+
+
+def _call(function: Callable[[], Any], future: Future[Any]) -> None:
+    try:
+        future.set_result(function())
+    except StopIteration as error:
+        # asyncio cannot carry it, and whoever waits would wait for ever.
+        future.set_exception(RuntimeError(f"the function raised {error!r}"))
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def process_name() -> str:

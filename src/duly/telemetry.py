@@ -36,6 +36,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         "delivery {delivery} to {target} was due {due_at} and started {started_at}, "
         "{minutes_late} minutes late",
     ),
+    events.MoreWereLate: (logging.WARNING, "{deliveries} more deliveries were late"),
     events.SettleRefused: (
         logging.WARNING,
         "the outcome of delivery {delivery} was refused: its lane is no longer held under {token}",
@@ -45,6 +46,10 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         "delivery {delivery} runs alone: its workers died {crashes} times",
     ),
     events.RowPassedOver: (logging.ERROR, "lane {lane} was passed over: {problem}"),
+    events.PlanUnreadable: (
+        logging.ERROR,
+        "the retry plan of delivery {delivery} cannot be read, its handler's is taken: {problem}",
+    ),
     events.StoreWentAway: (logging.ERROR, "{loop} waits: {problem}"),
     events.StoreCameBack: (logging.INFO, "{loop} goes on after {failures} failures"),
     events.LoopFailed: (logging.ERROR, "{loop} failed and will try again: {problem}"),
@@ -58,11 +63,15 @@ WORDING: dict[type[Event], tuple[int, str]] = {
 }
 
 
+LATE_LINES_PER_SECOND = 50
+
+
 class Telemetry:
     """Counts everything, and logs what has words."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self._late_second = self._late_lines = self._unsaid = 0
 
     def emit(self, event: Event) -> None:
         """Take note of a happening."""
@@ -70,6 +79,23 @@ class Telemetry:
             self._count_batch(event)
             return
         self.counts[type(event).__name__] += 1
+        if isinstance(event, events.DeliveryLate) and not self._worth_a_line(event):
+            return
+        self._log(event)
+
+    def _worth_a_line(self, late: events.DeliveryLate) -> bool:
+        """Whether to log one more late delivery: a backlog of a million must not fill the disk."""
+        second = int(late.started_at.timestamp())
+        if second != self._late_second:
+            if self._unsaid:
+                self._log(events.MoreWereLate(deliveries=self._unsaid))
+            self._late_second, self._late_lines, self._unsaid = second, 0, 0
+        self._late_lines += 1
+        if self._late_lines > LATE_LINES_PER_SECOND:
+            self._unsaid += 1
+        return self._late_lines <= LATE_LINES_PER_SECOND
+
+    def _log(self, event: Event) -> None:
         level, words = WORDING[type(event)]
         if logger.isEnabledFor(level):
             facts = msgspec.structs.asdict(event)

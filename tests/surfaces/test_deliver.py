@@ -24,12 +24,10 @@ async def known_log(home: Home) -> None:
 async def test_a_payload_is_kept_as_the_bytes_that_came(sqlite_home: Home) -> None:
     await known_log(sqlite_home)
     odd = '{"b" : 1.50,  "a":"é"}'
-    stored = [
-        sqlite_home.ok("deliver", "log", odd),
-        sqlite_home.ok("deliver", "log", "-", stdin=odd),
-    ]
-    async with sqlite_home.app() as app:
-        assert [bytes((await app.get(id)).payload) for id in stored] == [odd.encode()] * 2
+    by_argument = sqlite_home.ok("deliver", "log", odd)
+    by_stdin = sqlite_home.ok("deliver", "log", "-", stdin=odd)
+    for id in (by_argument, by_stdin):
+        assert bytes((await sqlite_home.find(id)).payload) == odd.encode()
 
 
 async def test_a_payload_may_be_left_out_or_look_like_a_flag(sqlite_home: Home) -> None:

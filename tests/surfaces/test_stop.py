@@ -53,14 +53,10 @@ async def test_running_work_may_end_while_health_says_stopping(shop: Home) -> No
 
 
 @pytest.mark.requirement("D13")
-@pytest.mark.parametrize("command", ["serve", "work"])
-async def test_what_does_not_end_in_time_is_handed_back_untouched(shop: Home, command: str) -> None:
+async def test_what_does_not_end_in_time_is_handed_back_untouched(shop: Home) -> None:
     id = await shop.deliver("hang")
-    short = {"DULY_DRAIN": "0.2", "DULY_PORT": "0"}
-    with shop.running(command, "shop:app", environ=short) as server:
+    with shop.serving("shop:app", environ={"DULY_DRAIN": "0.2"}) as server:
         server.wait_for("Entered")
-        if command == "serve":
-            server.wait_for("Serving")
         server.signal(signal.SIGTERM)
         assert server.wait_for("WorkerStopped")["released"] == 1
         assert server.end() == 0

@@ -62,6 +62,10 @@ class DeliveryLate(Event, frozen=True):
     minutes_late: float
 
 
+class MoreWereLate(Event, frozen=True):
+    deliveries: int
+
+
 class SettleRefused(Event, frozen=True):
     delivery: str
     token: int
@@ -74,6 +78,11 @@ class SuspectRuns(Event, frozen=True):
 
 class RowPassedOver(Event, frozen=True):
     lane: str
+    problem: str
+
+
+class PlanUnreadable(Event, frozen=True):
+    delivery: str
     problem: str
 
 

@@ -7,13 +7,11 @@ CLAIMS_PER_WORKER = 1 << 32
 
 def delivery_id(milliseconds: int, chance: int) -> str:
     """A version 7 UUID: the moment first, then 74 bits of chance."""
-    number = (milliseconds & 0xFFFFFFFFFFFF) << 80
-    number |= 0x7000 << 64
-    number |= ((chance >> 62) & 0xFFF) << 64
-    number |= 0x8000000000000000
-    number |= chance & 0x3FFFFFFFFFFFFFFF
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    moment = f"{milliseconds:012x}"
+    return (
+        f"{moment[:8]}-{moment[8:]}-7{chance >> 62:03x}-"
+        f"{chance >> 48 & 0x3FFF | 0x8000:04x}-{chance & 0xFFFFFFFFFFFF:012x}"
+    )
 
 
 def token(worker: int, claim: int) -> int:

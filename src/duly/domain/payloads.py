@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +20,7 @@ BODY_LIMIT = 256 * 1024
 DEPTH_LIMIT = 64
 KEY_LIMIT = 255
 TAGS_LIMIT = 20
+LONGEST_PAGE = 100_000
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z")
 LONGEST_WAIT = timedelta(days=366 * 100)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
@@ -125,6 +127,7 @@ def checked_text(field: str, value: object, limit: int = KEY_LIMIT) -> str:
     return value
 
 
+@lru_cache(4096)
 def checked_name(field: str, value: object) -> str:
     """A name: letters, digits and `_ . : / -`, at most 200 of them."""
     if not isinstance(value, str) or not NAME.match(value):
@@ -180,6 +183,13 @@ def checked_wait(field: str, value: float | timedelta) -> float:
     if not 0 <= value <= LONGEST_WAIT.total_seconds():
         raise InvalidInput(field, f"{value!r} is not from 0 seconds to 100 years")
     return float(value)
+
+
+def checked_limit(value: object) -> int:
+    """How many to list."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_PAGE:
+        raise InvalidInput("limit", f"{value!r} is not a whole number from 1 to {LONGEST_PAGE}")
+    return value
 
 
 def checked_id(value: object) -> str:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Sequence
+from datetime import timedelta
 
 from duly.domain.delivery import Accepted, Request
 from duly.domain.errors import Conflict
 from duly.failpoints import hit
-from duly.ports import Store
+from duly.ports import Clock, Store
 
 MOST_IN_ONE_CALL = 500
+SOON = timedelta(seconds=60)
+"""What is due later than this is found by a poll, the rarest of which come a minute apart."""
 
 
 class Acceptor:
     """Answers yes only after the store did."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._waiting: list[tuple[Request, asyncio.Future[Accepted]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def accept(self, request: Request) -> Accepted:
         """Store one delivery; Conflict when its key has another target or payload."""
+        self._store.check_writable()
         answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         if self._writing is None or self._writing.done():
@@ -34,7 +39,7 @@ class Acceptor:
         await hit("deliver.before")
         accepted = await self._store.deliveries.accept_all(chunks)
         await hit("deliver.after")
-        self._store.wakeups.hint()
+        self._hint(accepted)
         return accepted
 
     async def _write(self) -> None:
@@ -52,6 +57,11 @@ class Acceptor:
                     raise
                 continue
             self._answer(batch, answers)
+            self._hint(answers)
+
+    def _hint(self, answers: Sequence[Accepted | Conflict]) -> None:
+        soon = self._clock.now() + SOON
+        if any(isinstance(each, Accepted) and each.due_at <= soon for each in answers):
             self._store.wakeups.hint()
 
     def _answer(

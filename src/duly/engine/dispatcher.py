@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import StoreUnavailable
@@ -209,8 +209,16 @@ class Dispatcher:
                 )
             )
 
-    async def drain(self, seconds: float) -> int:
-        """Wait for what runs, then have the rest handed back; returns how many those were."""
+    async def next_due(self) -> datetime | None:
+        """When the first lane that this worker could claim is due."""
+        await self._survey()
+        return self._openings.next_due()
+
+    async def drain(self, seconds: float | None) -> int:
+        """Wait for what runs, then have the rest handed back; returns how many those were.
+
+        None waits for as long as it takes.
+        """
         if self._running:
             await asyncio.wait(self._running.values(), timeout=seconds)
         left = list(self._running.values())

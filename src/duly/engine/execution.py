@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
+import msgspec
+
 from duly.domain import retry
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import Claimed
 from duly.domain.errors import LeaseLost, StoreUnavailable
+from duly.domain.events import PlanUnreadable
 from duly.domain.failures import Reason
 from duly.domain.outcomes import (
     Completed,
@@ -21,6 +24,7 @@ from duly.domain.outcomes import (
     settle,
 )
 from duly.domain.retry import RetryPlan
+from duly.engine.loops import Emit
 from duly.ports import Chance, Clock, OpenTransaction, Store, Transaction, Transport
 
 
@@ -34,17 +38,22 @@ class Executor:
         clock: Clock,
         chance: Chance,
         crash_rule: CrashRule,
+        emit: Emit,
     ) -> None:
         self.store = store
         self.transport = transport
         self.clock = clock
         self.chance = chance
         self.crash_rule = crash_rule
+        self._emit = emit
 
     def plan(self, claimed: Claimed, target: str) -> RetryPlan:
-        """The delivery's own plan, or its target's."""
+        """The delivery's own plan, or its target's; one that cannot be read stops nobody."""
         if claimed.retry is not None:
-            return retry.decode(claimed.retry)
+            try:
+                return retry.decode(claimed.retry)
+            except msgspec.MsgspecError as error:
+                self._emit(PlanUnreadable(delivery=claimed.id, problem=str(error)))
         return self.transport.plan(target)
 
     def decide(
@@ -65,11 +74,12 @@ class Executor:
 class Execution:
     """One attempt. A settlement comes of it, or nothing when a transaction wrote it already."""
 
-    __slots__ = ("_by", "_transaction", "claimed", "started_at", "target")
+    __slots__ = ("_by", "_transaction", "_turn", "claimed", "started_at", "target")
 
     def __init__(self, by: Executor, claimed: Claimed, target: str) -> None:
         self._by = by
         self._transaction: OpenTransaction | None = None
+        self._turn: asyncio.Lock | None = None
         self.claimed = claimed
         self.target = target
         self.started_at = by.clock.now()
@@ -77,7 +87,11 @@ class Execution:
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
         if self._transaction is None:
-            self._transaction = await self._by.store.begin()
+            # Two statements of a handler that come at once share one transaction.
+            self._turn = self._turn or asyncio.Lock()
+            async with self._turn:
+                if self._transaction is None:
+                    self._transaction = await self._by.store.begin()
         return self._transaction
 
     async def run(self) -> Settlement | None:

@@ -6,10 +6,10 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from duly.domain.errors import StoreUnavailable
 from duly.ports import Clock, Store, Workers
 
 BEATS_PER_LEASE = 3
+STOP_SECONDS = 5.0
 
 
 class Lease:
@@ -35,7 +35,10 @@ class Lease:
 
 
 class Heart:
-    """Beats on its own thread, so that a blocked event loop does not lose the lease."""
+    """Beats on its own thread, so that a blocked event loop does not lose the lease.
+
+    Where the store can be used on one loop only, it has to beat there.
+    """
 
     def __init__(
         self, lease: Lease, store: Store, clock: Clock, on_lost: Callable[[], None]
@@ -47,15 +50,22 @@ class Heart:
         self._home = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._live, name="duly-heart", daemon=True)
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to beat."""
-        self._thread.start()
+        if self._store.one_loop:
+            self._task = self._home.create_task(self._beat())
+        else:
+            self._thread.start()
 
     async def stop(self) -> None:
-        """End the thread; waits for it a little."""
+        """End it; waits for that a little."""
         self._stop.set()
-        await self._home.run_in_executor(None, self._thread.join, 5.0)
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=STOP_SECONDS)
+        else:
+            await self._home.run_in_executor(None, self._thread.join, STOP_SECONDS)
 
     def _live(self) -> None:
         asyncio.run(self._beat())
@@ -75,7 +85,8 @@ class Heart:
         asked_at = self._clock.monotonic()
         try:
             alive = await workers.beat(self._lease.worker)
-        except StoreUnavailable:
+        except Exception:
+            # A beat that failed is only a beat missed; a heart that stopped would never be missed.
             return True
         if alive:
             self._lease.renew(asked_at)

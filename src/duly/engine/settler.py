@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 
 from duly.domain.delivery import Lane
-from duly.domain.errors import StoreUnavailable
 from duly.domain.events import BatchSettled, SettleRefused
 from duly.domain.outcomes import Settlement, Verdict
 from duly.engine.loops import NOW, Emit, Pause
@@ -53,11 +52,10 @@ class Settler:
         self._writing = len(batch)
         try:
             applied = await self._agenda.settle(batch)
-        except BaseException as error:
+        except BaseException:
             self._waiting[:0] = batch
-            if isinstance(error, StoreUnavailable):
-                # The answer may have been lost after the commit, so a refusal proves nothing.
-                self._doubtful.update((each.lane, each.token) for each in batch)
+            # The answer may have been lost after the commit, so a refusal proves nothing.
+            self._doubtful.update((each.lane, each.token) for each in batch)
             raise
         finally:
             self._writing = 0

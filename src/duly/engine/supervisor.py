@@ -43,9 +43,10 @@ class Engine:
         self._settings = settings
         self._name = name
         self._runner = Runner(emit, chance.fraction)
-        self._executor = Executor(store, transport, clock, chance, CrashRule())
+        self._executor = Executor(store, transport, clock, chance, CrashRule(), emit)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._heart: Heart | None = None
+        self._beating = True
         self.settler = Settler(store.agenda, emit, self._on_progress)
         self.dispatcher = Dispatcher(
             self._executor,
@@ -83,18 +84,43 @@ class Engine:
 
     async def start(self) -> None:
         """Take back what dead workers held, and only then begin to claim."""
-        await self._store.own()
-        await self.dispatcher.learn_targets()
-        await self.register()
-        await self.recovery.at_start(self.dispatcher.lease.worker)
+        try:
+            await self.prepare()
+        except BaseException:
+            await self._still_heart()
+            raise
         self._store.wakeups.listen(self.dispatcher.hinted)
         for loop in (self.settler, *self._loops):
             self._tasks[loop.name] = asyncio.create_task(self._runner.run(loop), name=loop.name)
 
+    async def prepare(self, *, beating: bool = True) -> None:
+        """All of a start but the loops; without a heart, each `step` renews the lease."""
+        self._beating = beating
+        await self._store.own()
+        await self.dispatcher.learn_targets()
+        await self.register()
+        await self.recovery.at_start(self.dispatcher.lease.worker)
+
+    async def step(self) -> int:
+        """One round of what the loops do, for an engine that was only prepared.
+
+        Claims what is due, attempts it to the end and settles it; returns how many were claimed.
+        """
+        lease, asked_at = self.dispatcher.lease, self._clock.monotonic()
+        lease.lost = not await self._store.workers.beat(lease.worker)
+        lease.renew(asked_at)
+        await self.life.tick()
+        await self.recovery.tick()
+        self.dispatcher.hinted()
+        await self.dispatcher.tick()
+        claimed = self.dispatcher.running
+        await self.dispatcher.drain(None)
+        await self.settler.flush()
+        return claimed
+
     async def register(self) -> None:
         """Become a new worker with a lease of its own."""
-        if self._heart is not None:
-            await self._heart.stop()
+        await self._still_heart()
         settings, handlers = self._settings, sorted(self._transport.serves())
         asked_at = self._clock.monotonic()
         worker = await self._store.workers.register(
@@ -103,11 +129,17 @@ class Engine:
         lease = Lease(worker, settings.lease, self._clock)
         lease.renew(asked_at)
         self.dispatcher.lease = lease
-        self._heart = Heart(lease, self._store, self._clock, self.life.wake.set)
-        self._heart.start()
+        if self._beating:
+            self._heart = Heart(lease, self._store, self._clock, self.life.wake.set)
+            self._heart.start()
         self._emit(
             WorkerStarted(worker=worker, concurrency=settings.concurrency, handlers=handlers)
         )
+
+    async def _still_heart(self) -> None:
+        if self._heart is not None:
+            await self._heart.stop()
+            self._heart = None
 
     async def stop(self) -> None:
         """Stop claiming at once, let running work end, hand back the rest, say goodbye."""
@@ -138,8 +170,7 @@ class Engine:
                 await self._store.workers.end(self.dispatcher.lease.worker)
         except (StoreUnavailable, TimeoutError):
             pass  # the lease runs out, and others take back what is left
-        if self._heart is not None:
-            await self._heart.stop()
+        await self._still_heart()
 
     async def lose_lease(self) -> None:
         """Abandon what runs: others have it now, and the store would refuse its outcomes."""

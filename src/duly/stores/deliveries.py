@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -36,15 +37,25 @@ class Deliveries:
         return await self._accept(self._database, requests)
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
-        """Store them all or, when one conflicts, none; safe to repeat with the same ids."""
-        stored: list[Accepted] = []
+        """Store them all or, when one conflicts, none; safe to repeat with the same ids.
+
+        While the database writes one chunk, the next is made ready.
+        """
+        accepted: list[Accepted] = []
+        writing: asyncio.Task[list[Accepted | Conflict]] | None = None
         async with self._database.together() as session:
-            async for chunk in chunks:
-                for answer in await self._accept(session, chunk):
-                    if isinstance(answer, Conflict):
-                        raise answer
-                    stored.append(answer)
-        return stored
+            try:
+                async for chunk in chunks:
+                    if writing is not None:
+                        accepted.extend(_all_or_none(await writing))
+                    writing = asyncio.create_task(self._accept(session, chunk))
+                    await asyncio.wait([writing], timeout=0)
+                if writing is not None:
+                    accepted.extend(_all_or_none(await writing))
+            finally:
+                if writing is not None:
+                    await asyncio.wait([writing])
+        return accepted
 
     async def _accept(
         self, session: Session, requests: Sequence[Request]
@@ -58,7 +69,7 @@ class Deliveries:
                 "priority": [each.priority for each in requests],
                 "key": [each.key for each in requests],
                 "due_at": [each.due_at for each in requests],
-                "after": [each.after or 0.0 for each in requests],
+                "after": [each.after for each in requests],
                 "expires_at": [each.expires_at for each in requests],
                 "tags": [_tags(each.tags) for each in requests],
                 "retry": [each.retry for each in requests],
@@ -66,18 +77,13 @@ class Deliveries:
             },
             namespace=self._namespace,
         )
-        stored = {row[0]: row[1] for row in rows}
-        known = await self._known(session, [each for each in requests if each.id not in stored])
-        return [
-            Accepted(each.id, stored[each.id], False)
-            if each.id in stored
-            else _compare(each, numbers[each.target], known)
-            for each in requests
-        ]
+        stored, accepted_at = rows[0]
+        if stored == len(requests):
+            return [_new(each, accepted_at) for each in requests]
+        known = await self._known(session, requests)
+        return [_compare(each, numbers[each.target], known) for each in requests]
 
     async def _known(self, session: Session, requests: Sequence[Request]) -> list[Sequence[Any]]:
-        if not requests:
-            return []
         columns: dict[str, Sequence[Any]] = {
             "id": [each.id for each in requests],
             "key": [each.key for each in requests],
@@ -102,7 +108,8 @@ class Deliveries:
         return [_delivery(row) for row in rows]
 
     async def attempts(self, id: str) -> list[Attempt]:
-        """The history of one delivery, oldest first."""
+        """The history of one delivery, oldest first, or NotFound."""
+        await self.get(id)
         rows = await self._database.fetch_named("deliveries.attempts", id=id)
         return [_attempt(row) for row in rows]
 
@@ -125,6 +132,10 @@ class Deliveries:
 
     async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
         """What is due for longer than `grace` and held by nobody, oldest first."""
+        return (await self._late(grace, limit))[:limit]
+
+    async def _late(self, grace: timedelta, limit: int) -> list[Delivery]:
+        # At most `limit` of each opening, so that a target with a backlog hides no other.
         found: list[Delivery] = []
         for opening in await self._agenda.survey():
             rows = await self._database.fetch_named(
@@ -135,7 +146,7 @@ class Deliveries:
                 limit=limit,
             )
             found.extend(map(_delivery, rows))
-        return sorted(found, key=lambda each: each.next_at or each.due_at)[:limit]
+        return sorted(found, key=lambda each: each.next_at or each.due_at)
 
     async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
         """What will not move by itself, and why."""
@@ -149,7 +160,7 @@ class Deliveries:
             limit=limit,
         )
         stuck = [(each, _held_reason(each, alive)) for each in map(_delivery, rows)]
-        for each in await self.late(timedelta(), limit):
+        for each in await self._late(timedelta(), limit):
             if each.target not in served:
                 stuck.append((each, f"no worker alive has the handler {each.target!r}"))
             elif each.crashes:
@@ -167,11 +178,27 @@ def _tags(tags: tuple[str, ...]) -> str | None:
     return msgspec.json.encode(tags).decode() if tags else None
 
 
+def _all_or_none(answers: list[Accepted | Conflict]) -> list[Accepted]:
+    for answer in answers:
+        if isinstance(answer, Conflict):
+            raise answer
+    return answers  # type: ignore[return-value]
+
+
+def _new(request: Request, accepted_at: datetime) -> Accepted:
+    due_at = request.due_at
+    if due_at is None:
+        due_at = accepted_at
+        if request.after:
+            due_at += timedelta(seconds=request.after)
+    return Accepted(request.id, due_at, False)
+
+
 def _compare(request: Request, target: int, known: Sequence[Sequence[Any]]) -> Accepted | Conflict:
     for id, its_target, its_payload, key, due_at in known:
         if id == request.id or (key is not None and key == request.key):
             if (its_target, its_payload) == (target, request.payload):
-                return Accepted(id, due_at, True)
+                return Accepted(id, due_at, id != request.id)
             return Conflict(
                 f"key {request.key!r} already belongs to delivery {id}, which has another target "
                 "or payload; take another key"
@@ -194,7 +221,7 @@ def _delivery(row: dict[str, Any]) -> Delivery:
     )
 
 
-BEFORE = {"cancelled": State.PENDING, "retried": State.DEAD}
+BEFORE = {"cancelled": State.PENDING, "expired": State.PENDING, "retried": State.DEAD}
 AFTER = {
     "completed": State.COMPLETED,
     "dead": State.DEAD,

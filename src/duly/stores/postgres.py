@@ -29,7 +29,10 @@ TRIES = 5
 
 # A plan made while the tables were tiny must still be right at a million rows: every statement of
 # the hot path has an index for each table it touches, so scans are never the answer.
-PLANNER = "set enable_seqscan = off; set jit = off; set plan_cache_mode = force_generic_plan"
+PLANNER = (
+    "set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;"
+    "set plan_cache_mode = force_generic_plan"
+)
 
 AWAY = (
     asyncpg.PostgresConnectionError,
@@ -95,11 +98,7 @@ class PostgresSession:
 
     def _bound(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Any]:
         return [
-            self.moment()
-            if name == "now"
-            else array_text(parameters[name])
-            if name in statement.literals
-            else parameters[name]
+            self.moment() if name == "now" else _sent(parameters[name], name in statement.literals)
             for name in statement.parameters
         ]
 
@@ -111,6 +110,14 @@ class PostgresSession:
     ) -> Any:
         with clear_errors():
             return await self.connection.fetch(statement.text, *bound)
+
+
+def _sent(value: Any, as_text: bool) -> Any:
+    if as_text:
+        return array_text(value)
+    if isinstance(value, list) and value.count(None) == len(value):
+        return None  # unnest fills the column with nulls, and nothing needs to be sent
+    return value
 
 
 def array_text(values: Sequence[Any]) -> str:
@@ -176,13 +183,14 @@ class Postgres(PostgresSession):
         moment: Callable[[], datetime | None],
         *,
         pooler: bool = False,
+        one_loop: bool = False,
     ) -> None:
         super().__init__(None, moment)
         self.pooler = pooler
+        self.one_loop = one_loop
         planner = "" if pooler else PLANNER
         self.connect = connect
         self.discard = discard
-        self.threads = True
         self._claim = Line(connect, discard, planner)
         self._settle = Line(connect, discard, planner)
         self._idle = [Line(connect, discard) for _ in range(SHARED)]

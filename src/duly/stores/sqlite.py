@@ -9,13 +9,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from duly.domain.errors import BadSetting, StoreIsOwned, StoreUnavailable
+from duly.domain.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavailable
 from duly.stores.database import Session
 from duly.stores.sqlite_session import SqliteSession
 from duly.stores.writer import Hold, Work, Writer
@@ -98,8 +99,18 @@ class Sqlite(SqliteSession):
         version: int = await self.write(lambda connection: connection.pragma("data_version"))
         return version
 
+    def check_writable(self) -> None:
+        """Refuse a write by whoever holds the writer: it would wait for itself, for ever."""
+        held = _held_here.get()
+        if held is not None and held.holds(self.path):
+            raise Conflict(
+                "this task is in a transaction on SQLite, and nothing else can be written until it "
+                "ends; do this before the transaction's first statement, or use PostgreSQL"
+            )
+
     async def write(self, work: Work) -> Any:
         """Run something on the writer's connection, in a shared transaction."""
+        self.check_writable()
         if self._writer is None:
             raise StoreUnavailable(f"{self.path} is not open")
         with clear_errors(self.path):
@@ -131,6 +142,7 @@ class Sqlite(SqliteSession):
 
     async def hold(self) -> HeldWriter:
         """Wait for the writer and begin a transaction on it."""
+        self.check_writable()
         if self._writer is None:
             raise StoreUnavailable(f"{self.path} is not open")
         hold = self._writer.hold()
@@ -140,7 +152,9 @@ class Sqlite(SqliteSession):
         except BaseException:
             hold.let_go()
             raise
-        return HeldWriter(self.path, self._moment, hold)
+        held = HeldWriter(self.path, self._moment, hold)
+        _held_here.set(held)
+        return held
 
 
 class HeldWriter(SqliteSession):
@@ -150,9 +164,16 @@ class HeldWriter(SqliteSession):
         super().__init__(moment)
         self._path = path
         self._hold = hold
+        self._open = True
+
+    def holds(self, path: Path) -> bool:
+        """Whether it still has the writer of that file."""
+        return self._open and self._path == path
 
     async def write(self, work: Work) -> Any:
         """Run something inside the transaction."""
+        if not self._open:
+            raise Conflict("the transaction is over; it ends with its handler")
         with clear_errors(self._path):
             return await asyncio.wrap_future(self._hold.submit(work))
 
@@ -166,7 +187,12 @@ class HeldWriter(SqliteSession):
 
     def let_go(self) -> None:
         """Give the writer back; what was not committed is undone."""
+        self._open = False
         self._hold.let_go()
+
+
+_held_here: ContextVar[HeldWriter | None] = ContextVar("held_here", default=None)
+"""The transaction that the present task has begun."""
 
 
 def _check_path(path: Path) -> None:

@@ -68,7 +68,7 @@ class SqliteSession(ABC):
         names = tuple(columns)
         ready = [_column(name, values) for name, values in columns.items()]
         if "batch" in found.parameters:
-            bound["batch"] = msgspec.json.encode(list(zip(*ready, strict=True))).decode()
+            bound["batch"] = _json(ready)
             batch = [bound]
         else:
             batch = [bound | dict(zip(names, row, strict=True)) for row in zip(*ready, strict=True)]
@@ -130,7 +130,17 @@ def _plain(value: Any) -> Any:
     return microseconds(value) if isinstance(value, datetime) else value
 
 
+def _json(columns: Sequence[Sequence[Any]]) -> str:
+    # Payloads are JSON, and so text; as text within text they come out byte for byte.
+    texts = [
+        [each.decode() for each in column] if isinstance(column[0], bytes) else column
+        for column in columns
+        if column
+    ]
+    return msgspec.json.encode(list(zip(*texts, strict=True))).decode()
+
+
 def _column(name: str, values: Sequence[Any]) -> Sequence[Any]:
-    if not name.endswith("_at"):
-        return values
-    return [None if value is None else microseconds(value) for value in values]
+    if name.endswith("_at"):
+        return [None if value is None else microseconds(value) for value in values]
+    return values

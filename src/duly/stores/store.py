@@ -29,6 +29,7 @@ class SqlStore:
         self.database = database
         self.namespace = namespace
         self.single_owner = isinstance(database, Sqlite)
+        self.one_loop = isinstance(database, Postgres) and database.one_loop
         self.agenda = Agenda(database, namespace)
         self.workers = Workers(database, namespace)
         self.targets = Targets(database, namespace)
@@ -59,6 +60,11 @@ class SqlStore:
         await self.wakeups.close()
         await self.database.close()
 
+    def check_writable(self) -> None:
+        """Conflict when the caller is in a transaction that its write would wait for."""
+        if isinstance(self.database, Sqlite):
+            self.database.check_writable()
+
     async def begin(self) -> OpenTransaction:
         """Open a transaction for a handler."""
         if isinstance(self.database, Postgres):
@@ -75,9 +81,9 @@ class SqlStore:
     async def beside(self) -> AsyncIterator[Workers]:
         """The roster over a connection of its own, for use on another thread's loop.
 
-        A caller's pool belongs to the caller's loop, so there it is not to be had.
+        A caller's pool belongs to the caller's loop, so there it is not to be had (`one_loop`).
         """
-        if isinstance(self.database, Sqlite):
+        if isinstance(self.database, Sqlite) or self.one_loop:
             yield self.workers
         else:
             own = self.database.another()
@@ -103,11 +109,21 @@ def store_at(url: str, *, namespace: str, clock: Clock, pooler: bool = False) ->
 
 
 def store_on(
-    connect: Connect, discard: Discard, *, namespace: str, clock: Clock, pooler: bool = False
+    connect: Connect,
+    discard: Discard,
+    *,
+    namespace: str,
+    clock: Clock,
+    pooler: bool = False,
+    one_loop: bool = False,
 ) -> SqlStore:
-    """The store on PostgreSQL, over connections that come from elsewhere."""
+    """The store on PostgreSQL, over connections that come from elsewhere.
+
+    `one_loop` says that they can be made and used on the caller's event loop only.
+    """
     moment = clock.now if clock.virtual else _database_decides
-    return SqlStore(Postgres(connect, discard, moment, pooler=pooler), namespace, clock)
+    database = Postgres(connect, discard, moment, pooler=pooler, one_loop=one_loop)
+    return SqlStore(database, namespace, clock)
 
 
 def _database_decides() -> None:

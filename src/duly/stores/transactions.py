@@ -11,9 +11,8 @@ from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
 from duly.stores.agenda import settle
 from duly.stores.database import Session
-from duly.stores.postgres import Postgres, PostgresSession
+from duly.stores.postgres import Postgres, PostgresSession, clear_errors
 from duly.stores.sqlite import HeldWriter, Sqlite
-
 
 IDLE_LIMIT = "set local idle_in_transaction_session_timeout = '5s'"
 
@@ -56,12 +55,13 @@ class PostgresTransaction:
     async def complete(self, settlement: Settlement) -> None:
         """Write the settlement and commit; LeaseLost, and a rollback, if it does not apply."""
         try:
-            await hit("complete.before")
-            # From here on the lane is locked: a process that stops now must not keep it so.
-            await self.connection.execute(IDLE_LIMIT)
-            await _complete(PostgresSession(self.connection, self._moment), settlement)
-            await hit("complete.middle")
-            await self._transaction.commit()
+            with clear_errors():
+                await hit("complete.before")
+                # From here on the lane is locked: a process that stops now must not keep it so.
+                await self.connection.execute(IDLE_LIMIT)
+                await _complete(PostgresSession(self.connection, self._moment), settlement)
+                await hit("complete.middle")
+                await self._transaction.commit()
         except BaseException:
             await self.roll_back()
             raise

@@ -21,10 +21,11 @@ class Upkeep:
     ) -> tuple[int, str | None]:
         """Remove finished deliveries of one slice; returns how many, and where to go on."""
         until, more = await self._slice(after, batch)
-        if until is None:
+        if not more:
             await self._database.fetch(
                 "upkeep.prune_workers", "any", completed_for=completed_for.total_seconds()
             )
+        if until is None:
             return 0, None
         rows = await self._database.fetch(
             "upkeep.prune",

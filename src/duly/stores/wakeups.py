@@ -81,8 +81,9 @@ class Notifications:
     async def close(self) -> None:
         """Stop listening and speaking."""
         if self._speaking is not None:
-            self._speaking.cancel()
+            # The last hint may be the only one for what was just accepted.
             await asyncio.wait([self._speaking], timeout=CONNECT_SECONDS)
+            self._speaking.cancel()
         await self._voice.close()
         if self._ear is not None:
             ear, self._ear = self._ear, None

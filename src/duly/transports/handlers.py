@@ -174,14 +174,17 @@ class Handlers:
         handler.deadlines.add(task)
         try:
             await call(handler, delivery)
-        except asyncio.CancelledError:
-            if not handler.deadlines.passed(task):
+        except asyncio.CancelledError as error:
+            if handler.deadlines.passed(task):
+                task.uncancel()
+                return Failed(
+                    Reason.TIMEOUT_EXCEEDED, f"it took longer than {handler.timeout:g} seconds"
+                )
+            if task.cancelling():
                 raise
-            task.uncancel()
-            return Failed(
-                Reason.TIMEOUT_EXCEEDED, f"it took longer than {handler.timeout:g} seconds"
-            )
-        except Exception as error:
+            # Nobody cancelled this attempt: the handler awaited something that was cancelled.
+            return failure_of(error)
+        except (Exception, SystemExit) as error:
             return failure_of(error)
         finally:
             handler.deadlines.remove(task)
@@ -202,7 +205,7 @@ class Handlers:
         await failpoints.hit("handler.exit")
 
 
-def failure_of(error: Exception) -> Failed:
+def failure_of(error: BaseException) -> Failed:
     """The outcome that an exception of a handler stands for."""
     if isinstance(error, Fail):
         return Failed(error.reason, str(error), again=error.retry)
@@ -219,7 +222,7 @@ def failure_of(error: Exception) -> Failed:
     return Failed(Reason.HANDLER_EXCEPTION, _described(error))
 
 
-def _described(error: Exception) -> str:
+def _described(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1:]
     place = "".join(f" (at {frame.filename}:{frame.lineno})" for frame in last)
     return f"{type(error).__name__}: {error}{place}"
@@ -248,7 +251,7 @@ def _payload_type(function: Function) -> Any:
         )
     try:
         hints = typing.get_type_hints(function)
-    except NameError:
+    except (NameError, TypeError):  # a name of type checking only; an object that is called
         return Any
     hint = hints.get(parameters[0].name, Any)
     if typing.get_origin(hint) is HandledDelivery:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -15,6 +16,49 @@ from duly.surfaces.cli.render import answer, talk
 from duly.surfaces.cli.times import duration, moment
 
 STDIN = "-"
+At = Annotated[str | None, Parameter(help="When it is due, as in 2026-11-16T09:00+01:00.")]
+After = Annotated[str | None, Parameter(help="How long from now it is due, as in 90s or 1h30m.")]
+Key = Annotated[str | None, Parameter(help="The same key gives the same delivery again.")]
+Priority = Annotated[int, Parameter(help="9 goes first, 1 last.")]
+ExpiresAt = Annotated[str | None, Parameter(help="When it is no longer worth delivering.")]
+Tags = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--tag",
+        negative=(),
+        show_default=False,
+        help="A word to find it by; may be given several times.",
+    ),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Terms:
+    """When and how it is to be delivered."""
+
+    at: At = None
+    after: After = None
+    key: Key = None
+    priority: Priority = DEFAULT_PRIORITY
+    expires_at: ExpiresAt = None
+    tags: Tags = ()
+
+    def arguments(self) -> dict[str, Any]:
+        """The terms as `App.deliver` takes them."""
+        return {
+            "at": None if self.at is None else moment("at", self.at),
+            "after": None if self.after is None else duration("after", self.after),
+            "key": self.key,
+            "priority": self.priority,
+            "expires_at": None
+            if self.expires_at is None
+            else moment("expires_at", self.expires_at),
+            "tags": self.tags,
+        }
+
+
+TERMS = Terms()
 
 
 async def deliver(
@@ -22,12 +66,7 @@ async def deliver(
     payload: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
     *,
-    at: str | None = None,
-    after: str | None = None,
-    key: str | None = None,
-    priority: int = DEFAULT_PRIORITY,
-    expires_at: str | None = None,
-    tag: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    terms: Terms = TERMS,
     common: Common = COMMON,
 ) -> None:
     """Hand over one delivery and print its id.
@@ -38,32 +77,14 @@ async def deliver(
         The handler that it is for.
     payload
         JSON, passed on as it is; - reads it from stdin.
-    at
-        When it is due, as in 2026-11-16T09:00+01:00.
-    after
-        How long from now it is due, as in 90s or 1h30m.
-    key
-        The same key gives the same delivery again.
-    priority
-        9 goes first, 1 last.
-    expires_at
-        When it is no longer worth delivering.
-    tag
-        A word to find it by; may be given several times.
     """
-    moments: dict[str, Any] = {
-        "at": None if at is None else moment("at", at),
-        "after": None if after is None else duration("after", after),
-        "expires_at": None if expires_at is None else moment("expires_at", expires_at),
-    }
+    arguments = terms.arguments()
     content = None if payload is None else _bytes(payload)
     async with client(common, create=True) as app:
-        accepted = await app.deliver(
-            target, content, key=key, priority=priority, tags=tag, **moments
-        )
-        if accepted.known:
-            talk(f"key {key!r} was known; nothing new was stored")
+        accepted = await app.deliver(target, content, **arguments)
         document = record(await app.get(accepted.id)) if common.json else None
+    if accepted.known:
+        talk(f"key {terms.key!r} was known; nothing new was stored")
     answer(common.json, document, lambda: accepted.id)
 
 

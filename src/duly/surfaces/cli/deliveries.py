@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from duly.domain.delivery import Attempt, Delivery
 from duly.domain.errors import InvalidInput
+from duly.domain.states import State
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, facts, fields, items, table, talk
 
@@ -18,37 +20,27 @@ Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
 commands = App(name="deliveries", help="List, show, cancel and retry deliveries.")
 
 
-@commands.command(name="list")
-async def list_(
-    *,
-    state: str | None = None,
-    target: str | None = None,
-    tag: str | None = None,
-    key: str | None = None,
-    limit: Limit = 50,
-    before: str | None = None,
-    common: Common = COMMON,
-) -> None:
-    """List deliveries, newest first.
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Wanted:
+    """Which deliveries to list."""
 
-    Parameters
-    ----------
-    state
-        pending, processing, completed, dead or cancelled.
-    target
-        The handler they are for.
-    tag
-        A tag they carry.
-    key
-        Their key.
-    before
-        The last id of the page before.
-    """
+    state: Annotated[str | None, Parameter(help=f"{', '.join(State)}.")] = None
+    target: Annotated[str | None, Parameter(help="The handler they are for.")] = None
+    tag: Annotated[str | None, Parameter(help="A tag they carry.")] = None
+    key: Annotated[str | None, Parameter(help="Their key.")] = None
+    before: Annotated[str | None, Parameter(help="The last id of the page before.")] = None
+
+
+WANTED = Wanted()
+
+
+@commands.command(name="list")
+async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = COMMON) -> None:
+    """List deliveries, newest first."""
     checked_limit(limit)
     async with client(common) as app:
-        found = await app.list(
-            state=state, target=target, tag=tag, key=key, before=before, limit=limit + 1
-        )
+        found = await app.list(**asdict(wanted), limit=limit + 1)
     page = found[:limit]
     next_id = page[-1].id if len(found) > limit else None
     answer(common.json, items([record(each) for each in page], next_id), lambda: listed(page))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
@@ -11,42 +12,53 @@ from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain.errors import InvalidInput
+from duly.settings import Settings
 from duly.stores.upkeep import BEGINNING
 from duly.surfaces.cli.options import Common, Database, Json, client
 from duly.surfaces.cli.render import answer, progress
 from duly.surfaces.cli.times import duration, spelled
 
 Slice = Callable[[timedelta, timedelta, str, int], Awaitable[tuple[int, str | None]]]
-Flag = Annotated[bool, Parameter(negative=())]
+Keep = tuple[timedelta, timedelta]
+CompletedFor = Annotated[
+    str | None,
+    Parameter(help="How long completed and cancelled ones are kept, as in 7d; else a setting."),
+]
+DeadFor = Annotated[
+    str | None, Parameter(help="How long dead letters are kept, as in 90d; else a setting.")
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Age:
+    """How old is old."""
+
+    completed_for: CompletedFor = None
+    dead_for: DeadFor = None
+
+    def limits(self, settings: Settings) -> Keep:
+        """How long completed and dead ones are kept."""
+        return (
+            _kept("completed_for", self.completed_for, settings.keep_completed),
+            _kept("dead_for", self.dead_for, settings.keep_dead),
+        )
+
+
+AGE = Age()
 
 
 async def prune(
     *,
-    completed_for: str | None = None,
-    dead_for: str | None = None,
-    dry_run: Flag = False,
-    yes: Flag = False,
+    age: Age = AGE,
+    dry_run: Annotated[bool, Parameter(negative=(), help="Count, and remove nothing.")] = False,
+    yes: Annotated[bool, Parameter(negative=(), help="Do not ask.")] = False,
     database: Database = None,
     json: Json = False,
 ) -> None:
-    """Remove deliveries that are long finished, in every namespace; unfinished work stays.
-
-    Parameters
-    ----------
-    completed_for
-        How long completed and cancelled ones are kept, as in 7d; else the setting keep_completed.
-    dead_for
-        How long dead letters are kept, as in 90d; else the setting keep_dead.
-    dry_run
-        Count, and remove nothing.
-    yes
-        Do not ask.
-    """
+    """Remove deliveries that are long finished, in every namespace; unfinished work stays."""
     async with client(Common(database=database)) as app:
-        keep = (
-            _kept("completed_for", completed_for, app.settings.keep_completed),
-            _kept("dead_for", dead_for, app.settings.keep_dead),
-        )
+        keep = age.limits(app.settings)
         prunable = await _in_slices(app, app.store.upkeep.count_prunable, keep, None)
         removed = 0
         if prunable and not dry_run and (yes or _agreed(prunable, keep)):
@@ -60,7 +72,7 @@ def _kept(field: str, text: str | None, default: float) -> timedelta:
     return timedelta(seconds=default) if text is None else duration(field, text)
 
 
-def _agreed(count: int, keep: tuple[timedelta, timedelta]) -> bool:
+def _agreed(count: int, keep: Keep) -> bool:
     completed, dead = (spelled(each.total_seconds()) for each in keep)
     print(
         f"{count} deliveries are older than {completed} (completed, cancelled) or {dead} (dead).\n"
@@ -75,9 +87,7 @@ def _agreed(count: int, keep: tuple[timedelta, timedelta]) -> bool:
     return reply.strip().lower() in ("y", "yes")
 
 
-async def _in_slices(
-    app: App, each: Slice, keep: tuple[timedelta, timedelta], total: int | None
-) -> int:
+async def _in_slices(app: App, each: Slice, keep: Keep, total: int | None) -> int:
     done, after = 0, BEGINNING
     with progress("looking" if total is None else "removing", total) as advance:
         while True:

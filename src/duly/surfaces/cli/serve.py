@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import uvloop
@@ -24,18 +25,25 @@ Path = Annotated[str, Parameter(name="module:app")]
 Concurrency = Annotated[
     int | None, Parameter(help="How many deliveries this process attempts at once.")
 ]
-Namespace = Annotated[str | None, Parameter(help="Whose deliveries.")]
+Host = Annotated[str | None, Parameter(help="The address to listen on.")]
+Port = Annotated[int | None, Parameter(help="The port to listen on; 0 takes a free one.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Work:
+    """The settings of a worker that have flags."""
+
+    database: Database = None
+    namespace: Annotated[str | None, Parameter(help="Whose deliveries.")] = None
+    concurrency: Concurrency = None
+
+
+WORK = Work()
 
 
 def serve(
-    app: Path | None = None,
-    /,
-    *,
-    database: Database = None,
-    host: str | None = None,
-    port: int | None = None,
-    concurrency: Concurrency = None,
-    namespace: Namespace = None,
+    app: Path | None = None, /, *, host: Host = None, port: Port = None, flags: Work = WORK
 ) -> None:
     """Run it all: the engine and the HTTP port.
 
@@ -43,28 +51,16 @@ def serve(
     ----------
     app
         Where your App is; without it only the built-in handler `log` runs.
-    host
-        The address to listen on.
-    port
-        The port to listen on; 0 takes a free one.
     """
     from duly.surfaces.http.site import serve_site
 
     configure()
-    flags = {"database": database, "host": host, "port": port}
-    flags |= {"concurrency": concurrency, "namespace": namespace}
-    served = logging_app(flags) if app is None else imported_app(app, flags)
+    given = asdict(flags) | {"host": host, "port": port}
+    served = logging_app(given) if app is None else imported_app(app, given)
     uvloop.run(serve_site(served, lambda url: _announce(served, url)))
 
 
-def work(
-    app: Path,
-    /,
-    *,
-    database: Database = None,
-    concurrency: Concurrency = None,
-    namespace: Namespace = None,
-) -> None:
+def work(app: Path, /, *, flags: Work = WORK) -> None:
     """Run the engine only.
 
     Parameters
@@ -73,8 +69,7 @@ def work(
         Where your App is.
     """
     configure()
-    flags = {"database": database, "concurrency": concurrency, "namespace": namespace}
-    uvloop.run(imported_app(app, flags).run())
+    uvloop.run(imported_app(app, asdict(flags)).run())
 
 
 def _announce(app: App, url: str) -> None:

@@ -16,7 +16,8 @@ where o.target in (select id from duly.targets where namespace = :namespace);
 -- name: claim
 -- The left join and offset 0 matter: a lane whose delivery cannot be seen must still be
 -- returned, or its lease would leak; and the ledger must be probed by key, never scanned.
--- The rows are locked, so that their place (ctid) is theirs until the end of the statement.
+-- The rows are locked, so that their place (ctid) is theirs until the end of the statement;
+-- coalesce keeps the planner off the index on rows without a token, which is most of the table.
 with ask as (
     select * from unnest(
         :priority::smallint[], :target::integer[], :floor_at::timestamptz[], :quota::integer[]
@@ -33,7 +34,7 @@ with ask as (
     limit :slots
 ), held as (
     update duly.agenda a set token = :token, claimed_at = coalesce(:now::timestamptz, now())
-    where a.ctid = any(array(select place from picked)) and a.token is null
+    where a.ctid = any(array(select place from picked)) and coalesce(a.token, 0) = 0
     returning a.lane, a.delivery, a.target, a.due_at, a.crashes, a.token
 )
 select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, d.payload,
@@ -44,9 +45,9 @@ from held h left join lateral (
 ) d on true;
 
 -- name: complete
--- The usual settlement, with nothing that it does not need. "+ 0" keeps the planner off the index
--- on token, under which a whole claim lies: it would be read once for each of its lanes. The token is looked at again where the
--- row is deleted, for it may have changed hands since this statement began.
+-- The usual settlement, with nothing that it does not need. Coalesce keeps the planner off the
+-- index on token, under which a whole claim lies: it would be read once for each of its lanes. The
+-- token is looked at again where the row is deleted: it may have changed hands in the meantime.
 with outcome as materialized (
     select o.*, a.place, a.delivery from unnest(
         :lane::text::uuid[], :token::text::bigint[],
@@ -54,12 +55,12 @@ with outcome as materialized (
     ) as o(lane, token, started_at, finished_at)
     cross join lateral (
         select a.ctid as place, a.delivery from duly.agenda a
-        where a.lane = o.lane and a.token + 0 = o.token offset 0
+        where a.lane = o.lane and coalesce(a.token, 0) = o.token offset 0
     ) a
 ), ended as (
     delete from duly.agenda a
     where a.ctid = any(array(select place from outcome))
-      and a.token = any(array(select distinct token from outcome))
+      and coalesce(a.token, 0) = any(array(select distinct token from outcome))
     returning a.lane, a.delivery
 ), finished as (
     update duly.deliveries d
@@ -83,8 +84,9 @@ with outcome as materialized (
     delete from duly.agenda a
     where a.lane = any(array(
             select lane from outcome where verdict in ('completed', 'dead', 'expired')))
-      and (a.lane, a.token) in (select lane, token from outcome)
-    returning a.lane
+      and (a.lane, coalesce(a.token, 0)) in (
+            select lane, token from outcome where verdict in ('completed', 'dead', 'expired'))
+    returning a.lane, a.token
 ), kept as (
     update duly.agenda a
     set token = null, claimed_at = null, priority = o.priority, crashes = o.crashes,
@@ -93,11 +95,12 @@ with outcome as materialized (
     from outcome o
     where a.lane = any(array(
             select lane from outcome where verdict in ('retry', 'released', 'reclaimed')))
-      and a.lane = o.lane and a.token = o.token
-    returning a.lane
+      and a.lane = o.lane and coalesce(a.token, 0) = o.token
+      and o.verdict in ('retry', 'released', 'reclaimed')
+    returning a.lane, o.token
 ), applied as materialized (
     select o.* from outcome o
-    where o.lane in (select lane from ended) or o.lane in (select lane from kept)
+    where (o.lane, o.token) in (select lane, token from ended union all select * from kept)
 ), finished as (
     update duly.deliveries d
     set attempt = o.attempt, started_at = o.started_at, token = o.token,

@@ -1,24 +1,26 @@
 -- name: accept
--- What is already there under its id or key is left alone and not returned.
+-- What is already there under its id or key is left alone.
 with stored as (
     insert into duly.deliveries
         (id, target, priority, namespace, key, due_at, accepted_at, expires_at, tags, retry,
          payload)
     select id, target, priority, :namespace, key,
-           coalesce(due_at, coalesce(:now::timestamptz, now()) + after * interval '1 second'),
+           coalesce(due_at,
+                    coalesce(:now::timestamptz, now()) + coalesce(after, 0) * interval '1 second'),
            coalesce(:now::timestamptz, now()), expires_at, tags::jsonb, retry, payload
     from unnest(
-        :id::uuid[], :target::integer[], :priority::smallint[], :key::text[],
+        :id::text::uuid[], :target::text::integer[], :priority::text::smallint[], :key::text[],
         :due_at::timestamptz[], :after::double precision[], :expires_at::timestamptz[],
         :tags::text[], :retry::text[], :payload::bytea[]
     ) as t(id, target, priority, key, due_at, after, expires_at, tags, retry, payload)
     on conflict do nothing
     returning id, target, priority, due_at
-), put_on_agenda as (
+), laid as (
     insert into duly.agenda (lane, delivery, target, priority, due_at)
     select id, id, target, priority, due_at from stored
+    returning lane
 )
-select id::text as id, due_at from stored;
+select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from laid;
 
 -- name: known
 select id::text as id, target, payload, key, due_at from duly.deliveries

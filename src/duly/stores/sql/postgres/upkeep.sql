@@ -61,14 +61,14 @@ with orphan as (
 select lane::text as lane from freed;
 
 -- name: drop_hollow
--- A lane whose delivery is finished or gone.
+-- A lane whose delivery is finished, or gone: then whoever holds it has nothing to settle.
 with hollow as (
     select a.lane from duly.agenda a
     left join lateral (
         select d.state from duly.deliveries d where d.id = a.delivery offset 0
     ) d on true
-    where a.lane > :after::uuid and a.lane <= :until::uuid and a.token is null
-      and d.state is distinct from 'pending'
+    where a.lane > :after::uuid and a.lane <= :until::uuid
+      and (a.token is null or d.state is null) and d.state is distinct from 'pending'
     for update of a skip locked
 ), dropped as (
     delete from duly.agenda where lane = any(array(select lane from hollow)) returning lane

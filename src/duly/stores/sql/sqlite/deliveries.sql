@@ -1,16 +1,14 @@
 -- name: accept
--- Runs once for each request, in one transaction. What is already there under its id or key is
--- left alone and not returned.
+-- All requests at once: id, target, priority, key, due_at, after, expires_at, tags, retry, payload.
+-- What is already there under its id or key is left alone; a trigger puts the rest on the agenda.
 insert into duly.deliveries
     (id, target, priority, namespace, key, due_at, accepted_at, expires_at, tags, retry, payload)
-values (:id, :target, :priority, :namespace, :key,
-        coalesce(:due_at, :now + cast(:after * 1000000 as integer)),
-        :now, :expires_at, :tags, :retry, :payload)
-on conflict do nothing
-returning id, due_at;
-insert into duly.agenda (lane, delivery, target, priority, due_at)
-select number, number, target, priority, due_at from duly.deliveries
-where number = last_insert_rowid() and changes() = 1;
+select value ->> 0, value ->> 1, value ->> 2, :namespace, value ->> 3,
+       coalesce(value ->> 4, :now + cast(value ->> 5 as real) * 1000000, :now),
+       :now, value ->> 6, value ->> 7, value ->> 8, cast(value ->> 9 as blob)
+from json_each(:batch) where true
+on conflict do nothing;
+select changes() as stored, :now as accepted_at;
 
 -- name: known
 -- Runs once for each request.

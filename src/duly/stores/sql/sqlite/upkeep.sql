@@ -54,9 +54,9 @@ where lane in (
 returning lane;
 
 -- name: drop_hollow
--- A lane whose delivery is finished or gone.
+-- A lane whose delivery is finished, or gone: then whoever holds it has nothing to settle.
 delete from duly.agenda
-where token is null
+where (token is null or not exists (select 1 from duly.deliveries d where d.number = delivery))
   and lane between (select min(number) from duly.deliveries where id > :after and id <= :until)
                and (select max(number) from duly.deliveries where id > :after and id <= :until)
   and not exists (select 1 from duly.deliveries d
@@ -66,7 +66,7 @@ returning lane;
 -- name: forget
 -- Whatever a namespace has in the slice, unfinished work too.
 delete from duly.agenda where lane in (
-    select id from duly.deliveries
+    select number from duly.deliveries
     where id > :after and id <= :until and namespace = :namespace);
 delete from duly.attempts where delivery in (
     select id from duly.deliveries

@@ -95,6 +95,13 @@ from duly.deliveries d
 join duly.targets t on t.id = d.target
 left join duly.agenda a on a.lane = coalesce(d.lane, d.number) and a.delivery = d.number;
 
+create trigger duly.lay_lane after insert on duly.deliveries
+when new.lane is null and new.state = 'pending'
+begin
+    insert into duly.agenda (lane, delivery, target, priority, due_at)
+    values (new.number, new.number, new.target, new.priority, new.due_at);
+end;
+
 create trigger duly.only_drawn_moves before update of state on duly.deliveries
 when old.state <> new.state
      and old.state <> 'pending' and not (old.state = 'dead' and new.state = 'pending')

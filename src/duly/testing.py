@@ -1,0 +1,185 @@
+"""For users' tests: a clock that stands still, a transport that only notes, run until idle.
+
+    async def test_a_failed_report_is_sent_again_after_half_a_minute(tmp_path):
+        clock = VirtualClock()
+        app = duly.App(f"sqlite:///{tmp_path}/test.db", clock=clock)
+        ...  # register handlers
+        async with app:
+            accepted = await app.deliver("report", {"team": 7})
+            assert await run_until_idle(app) == 1
+            clock.advance(40)
+            assert await run_until_idle(app) == 1
+            assert (await app.get(accepted.id)).state == "completed"
+
+Nothing here waits for time to pass: a handler is awaited, the clock is moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from duly.app import App
+from duly.domain import payloads, retry
+from duly.domain.errors import DulyError, InvalidInput
+from duly.domain.outcomes import Completed, Outcome
+from duly.domain.retry import RetryPlan
+from duly.engine.supervisor import Engine
+from duly.ports import Execution, Transport
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class NotIdle(DulyError):
+    """There was still something due after the allowed number of attempts."""
+
+
+class VirtualClock:
+    """A clock that moves only when it is told to; on PostgreSQL too it decides what is due.
+
+    `sleep` comes back at once. With `sleeping_moves_it` the time that was asked for has passed
+    by then; otherwise it stands still, as for everyone else.
+    """
+
+    virtual = True
+
+    def __init__(self, start: datetime = NEW_YEAR, *, sleeping_moves_it: bool = False) -> None:
+        self._start = self._now = payloads.checked_moment("start", start)
+        self._sleeping_moves_it = sleeping_moves_it
+
+    def now(self) -> datetime:
+        """The moment at which it stands, in UTC."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """Seconds since its start."""
+        return (self._now - self._start).total_seconds()
+
+    def advance(self, by: float | timedelta) -> datetime:
+        """Move on by some seconds; returns the new moment. It never goes back."""
+        self._now += timedelta(seconds=payloads.checked_wait("by", by))
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run."""
+        if self._sleeping_moves_it:
+            self.advance(max(seconds, 0.0))
+        await asyncio.tasks.sleep(0)
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """One attempt as a RecordingTransport was given it."""
+
+    id: str
+    target: str
+    payload: bytes
+    attempt: int
+    key: str | None
+    due_at: datetime
+    started_at: datetime
+
+
+Answer = Callable[[Recorded], Outcome]
+
+
+class RecordingTransport:
+    """A transport that notes what it is given and answers as it was told.
+
+    It stands in for the handlers: `run_until_idle(app, transport=RecordingTransport("mail"))`.
+    The app has to know the targets, which `app.expect("mail")` sees to. `answers` are given in
+    their order, the last one from then on; one may be a function of what was recorded.
+    """
+
+    def __init__(
+        self, *targets: str, answers: Sequence[Outcome | Answer] = (), plan: RetryPlan | None = None
+    ) -> None:
+        self.recorded: list[Recorded] = []
+        self._targets = targets
+        self._answers = list(answers) or [Completed()]
+        self._plan = plan or retry.DEFAULT
+
+    def serves(self) -> Sequence[str]:
+        """The targets it was made for."""
+        return self._targets
+
+    def plan(self, target: str) -> RetryPlan:  # noqa: ARG002 - one plan for all its targets
+        """The plan it was made with."""
+        return self._plan
+
+    async def attempt(self, execution: Execution) -> Outcome:
+        """Note it, and answer."""
+        claimed = execution.claimed
+        recorded = Recorded(
+            claimed.id,
+            execution.target,
+            claimed.payload,
+            claimed.attempt + 1,
+            claimed.key,
+            claimed.due_at,
+            execution.started_at,
+        )
+        self.recorded.append(recorded)
+        answer = self._answers[min(len(self.recorded), len(self._answers)) - 1]
+        return answer(recorded) if callable(answer) else answer
+
+
+async def run_until_idle(
+    app: App,
+    *,
+    within: float | timedelta | None = None,
+    transport: Transport | None = None,
+    most: int = 10_000,
+) -> int:
+    """Attempt everything that is due by the app's clock; returns how many attempts that took.
+
+    What the attempts themselves make due is included. With `within`, the app's clock, which has
+    to be a VirtualClock, is moved on to whatever falls due in that time, so retries and what was
+    planned for later are included too. NotIdle after `most` attempts: something feeds itself.
+    A worker is born and ends with the call: what an earlier one left behind is taken back first.
+    """
+    until = None if within is None else _horizon(app, within)
+    await app.open()
+    counted = _Counted(transport or app.handlers)
+    engine = app.engine(counted)
+    await engine.prepare(beating=False)
+    try:
+        while await engine.step() or (until is not None and await _go_on(app, engine, until)):
+            if counted.attempts > most:
+                raise NotIdle(f"still not idle after {most} attempts; does a handler feed itself?")
+    finally:
+        await engine.stop()
+    return counted.attempts
+
+
+class _Counted:
+    """A transport and how many attempts it made."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.attempts = 0
+        self.serves = transport.serves
+        self.plan = transport.plan
+        self._transport = transport
+
+    async def attempt(self, execution: Execution) -> Outcome:
+        self.attempts += 1
+        return await self._transport.attempt(execution)
+
+
+def _horizon(app: App, within: float | timedelta) -> datetime:
+    if not isinstance(app.clock, VirtualClock):
+        raise InvalidInput("within", "only a VirtualClock can be moved; App(..., clock=clock)")
+    return app.clock.now() + timedelta(seconds=payloads.checked_wait("within", within))
+
+
+async def _go_on(app: App, engine: Engine, until: datetime) -> bool:
+    """Move the clock to the next moment at which something is due; False when there is none."""
+    assert isinstance(app.clock, VirtualClock)
+    due_at, now = await engine.dispatcher.next_due(), app.clock.now()
+    # What was due already and yet not claimed is held up by something that time does not mend.
+    if due_at is None or not now < due_at <= until:
+        return False
+    app.clock.advance(due_at - now)
+    return True

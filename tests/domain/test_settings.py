@@ -1,0 +1,89 @@
+"""Where settings come from, in which order, and how bad ones are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.domain.errors import BadSetting
+from duly.settings import load
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "duly.toml").write_text("concurrency = 30\nlease = 33.5\npooler = true\n")
+    return tmp_path
+
+
+def test_a_flag_comes_before_the_environment_before_the_file_before_the_default(
+    folder: Path,
+) -> None:
+    found = load(
+        {"concurrency": 10, "database": None},
+        {"DULY_CONCURRENCY": "20", "DULY_LEASE": "22"},
+        folder,
+    )
+    assert (found.concurrency, found.lease, found.pooler, found.poll) == (10, 22.0, True, 1.0)
+    assert found.database == "sqlite:///duly.db"
+    assert {name: found.origins[name] for name in ("concurrency", "lease", "pooler", "poll")} == {
+        "concurrency": "flag",
+        "lease": "DULY_LEASE",
+        "pooler": "duly.toml",
+        "poll": "default",
+    }
+    assert found.origins["database"] == "default"
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    found = load({}, {}, tmp_path)
+    assert set(found.origins.values()) == {"default"}
+    assert (found.namespace, found.drain, found.payload_limit) == ("default", 30.0, 262_144)
+
+
+@pytest.mark.requirement("D14")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("concurrency", "many"),
+        ("concurrency", "0"),
+        ("concurrency", "1.5"),
+        ("lease", "nan"),
+        ("lease", "inf"),
+        ("poll", "-1"),
+        ("port", "70000"),
+        ("pooler", "perhaps"),
+        ("namespace", ""),
+        ("namespace", "a b"),
+        ("namespace", "a\0b"),
+        ("namespace", "a\n"),
+        ("payload_limit", "2000000"),
+    ],
+)
+def test_a_bad_value_names_its_setting_and_where_it_came_from(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    variable = f"DULY_{name.upper()}"
+    with pytest.raises(BadSetting, match=f"from {variable}") as refused:
+        load({}, {variable: value}, tmp_path)
+    assert refused.value.field == name
+
+
+@pytest.mark.parametrize("flags", [{"concurency": 10}, {"origins": {}}])
+def test_a_flag_that_does_not_exist_is_refused(tmp_path: Path, flags: dict[str, Any]) -> None:
+    with pytest.raises(BadSetting, match="there are database, namespace") as refused:
+        load(flags, {}, tmp_path)
+    assert refused.value.field == next(iter(flags))
+
+
+@pytest.mark.parametrize("text", ["concurency = 10", "concurrency = ", "\udcff"])
+def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "duly.toml").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(BadSetting) as refused:
+        load({}, {}, tmp_path)
+    assert refused.value.field == "duly.toml"
+
+
+def test_a_bad_value_of_the_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "duly.toml").write_text("grace = 'long'")
+    with pytest.raises(BadSetting, match=r"grace: 'long' from duly.toml"):
+        load({}, {}, tmp_path)

@@ -1,0 +1,30 @@
+"""The drawing of the states."""
+
+import pytest
+
+from duly.domain.states import FINISHED, MOVES, State, may_move
+
+pytestmark = pytest.mark.requirement("D8")
+
+DRAWN = {
+    ("pending", "processing"),
+    ("pending", "cancelled"),
+    ("processing", "pending"),
+    ("processing", "completed"),
+    ("processing", "dead"),
+    ("dead", "pending"),
+}
+
+
+@pytest.mark.parametrize("before", State)
+@pytest.mark.parametrize("after", State)
+def test_only_drawn_moves_are_allowed(before: State, after: State) -> None:
+    assert may_move(before, after) == ((before, after) in DRAWN)
+
+
+def test_what_is_finished_moves_only_by_an_operators_retry() -> None:
+    assert {state: set(MOVES[state]) for state in FINISHED} == {
+        State.COMPLETED: set(),
+        State.CANCELLED: set(),
+        State.DEAD: {State.PENDING},
+    }

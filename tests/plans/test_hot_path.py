@@ -1,0 +1,146 @@
+"""The plans of the hot path: made while the tables are empty, they must be right at any size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import apsw
+import asyncpg
+import pytest
+
+import duly
+from duly.stores.postgres import PLANNER
+from duly.stores.statements import statements
+
+NOBODY = "'{00000000-0000-0000-0000-000000000000}'"
+ARGUMENTS = {
+    "agenda.survey": {"namespace": "'default'"},
+    "agenda.claim": {
+        "priority": "'{5}'",
+        "target": "'{1}'",
+        "floor_at": "'{2000-01-01}'",
+        "quota": "'{100}'",
+        "now": "null",
+        "worker": "1",
+        "slots": "100",
+        "token": "4294967297",
+    },
+    "agenda.complete": {
+        "lane": NOBODY,
+        "token": "'{4294967297}'",
+        "started_at": "'{1}'",
+        "finished_at": "'{1}'",
+    },
+    "agenda.settle": {
+        "lane": NOBODY,
+        "token": "'{4294967297}'",
+        "delivery": NOBODY,
+        "verdict": "'{retry}'",
+        "attempt": "'{1}'",
+        "started_at": "'{2000-01-01}'",
+        "finished_at": "'{2000-01-01}'",
+        "wait": "'{1}'",
+        "priority": "'{5}'",
+        "crashes": "'{0}'",
+        "reason": "'{unknown}'",
+        "error": "'{x}'",
+        "now": "null",
+    },
+}
+FILL = """
+with made as (
+    insert into duly.deliveries (id, target, priority, namespace, due_at, accepted_at, payload)
+    select gen_random_uuid(), 1, 5, 'default', now(), now(), '1' from generate_series(1, 30000)
+    returning id
+)
+insert into duly.agenda (lane, delivery, target, priority, due_at)
+select id, id, 1, 5, now() from made
+"""
+
+
+@pytest.fixture
+async def connection(postgres_url: str) -> Any:
+    """A connection as the engine has it, on an empty store."""
+    async with duly.App(postgres_url):
+        pass
+    opened = await asyncpg.connect(postgres_url)
+    await opened.execute(PLANNER)
+    yield opened
+    await opened.close()
+
+
+async def plan(connection: Any, name: str) -> list[dict[str, Any]]:
+    """The nodes of the plan that the connection keeps for a statement."""
+    statement = statements("postgres")[name]
+    given = ", ".join(ARGUMENTS[name][each] for each in statement.parameters)
+    label = name.replace(".", "_")
+    known = await connection.fetch("select 1 from pg_prepared_statements where name = $1", label)
+    if not known:
+        await connection.execute(f"prepare {label} as {statement.text}")
+        await connection.execute(f"execute {label}({given})")
+    found = await connection.fetchval(f"explain (format json) execute {label}({given})")
+    return _nodes(json.loads(found)[0]["Plan"])
+
+
+def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return [node, *(each for child in node.get("Plans", []) for each in _nodes(child))]
+
+
+def scans(nodes: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """How each table is read: its name, and the index, or the kind of scan where there is none."""
+    return {
+        (node["Relation Name"], node.get("Index Name", node["Node Type"]))
+        for node in nodes
+        if "Relation Name" in node and "Scan" in node["Node Type"]
+    }
+
+
+EXPECTED = {
+    "agenda.survey": {("agenda", "agenda_open")},
+    "agenda.claim": {
+        ("workers", "workers_pkey"),
+        ("agenda", "agenda_open"),
+        ("agenda", "Tid Scan"),
+        ("deliveries", "deliveries_pkey"),
+    },
+    "agenda.complete": {
+        ("agenda", "agenda_pkey"),
+        ("agenda", "Tid Scan"),
+        ("deliveries", "deliveries_pkey"),
+    },
+    "agenda.settle": {("agenda", "agenda_pkey"), ("deliveries", "deliveries_pkey")},
+}
+
+
+@pytest.mark.requirement("D5")
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+async def test_a_plan_made_while_empty_is_right_when_full(connection: Any, name: str) -> None:
+    await plan(connection, name)
+    await connection.execute(FILL)
+    kept = scans(await plan(connection, name))
+    assert {each for each in kept if each[0] != "targets"} == EXPECTED[name]
+    await connection.execute("analyze duly.agenda; analyze duly.deliveries")
+    fresh = scans(await plan(connection, name))
+    assert {each for each in fresh if each[0] != "targets"} == EXPECTED[name]
+
+
+@pytest.mark.requirement("D5")
+@pytest.mark.parametrize("name", ["agenda.survey", "agenda.claim", "agenda.complete"])
+async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name: str) -> None:
+    async with duly.App(sqlite_url):
+        pass
+    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
+    statement = statements("sqlite")[name]
+    bound = dict.fromkeys(statement.parameters, 1) | {"batch": "[]"}
+    for part in filter(str.strip, statement.text.split(";")):
+        for *_, step in connection.execute(f"explain query plan {part}", bound):
+            first, *rest = step.split()
+            whole_table = first == "SCAN" and rest[0] in (
+                "duly_agenda",
+                "duly_deliveries",
+                "a",
+                "d",
+            )
+            assert not whole_table or "USING INDEX duly_agenda_open" in step, step
+    connection.close()
