@@ -57,8 +57,7 @@ async def bare(url: str, count: int) -> float:
 def _executemany(connection: apsw.Connection, rows: list[tuple[Any, ...]]) -> None:
     # A trigger puts each of them on the agenda.
     connection.executemany(
-        "insert into duly_deliveries (id, target, priority, namespace, due_at, accepted_at, payload)"
-        " values (?, ?, ?, ?, ?, ?, ?)",
+        f"insert into duly_deliveries ({', '.join(LEDGER)}) values (?, ?, ?, ?, ?, ?, ?)",
         [(*row[:4], 1, 1, row[6]) for row in rows],
     )
 

@@ -57,7 +57,7 @@ async def main(rate: int, seconds: float) -> None:
         url = await fresh("postgresql", postgres, place)
         async with duly.App(url):
             pass
-        worker = subprocess.Popen(
+        worker = subprocess.Popen(  # noqa: ASYNC220 - it is quick
             [sys.executable, "-m", "benchmarks.latency", "--work", url],
             cwd=ROOT,
             stdout=subprocess.PIPE,

@@ -128,22 +128,27 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
+ONE_SIGNAL_SECONDS = 0.05
+"""Wrappers such as `timeout` signal a process and then its group: that is one signal twice."""
+
+
 @contextmanager
 def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
     """Call `stop` on the first SIGTERM or SIGINT; the second ends the process at once."""
     if stop is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard = False
+    loop = asyncio.get_running_loop()
+    heard_at: float | None = None
 
     def hear(number: int) -> None:
-        nonlocal heard
-        if heard:
+        nonlocal heard_at
+        if heard_at is None:
+            heard_at = loop.time()
+            stop()
+        elif loop.time() - heard_at > ONE_SIGNAL_SECONDS:
             os._exit(128 + number)
-        heard = True
-        stop()
 
-    loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
         loop.add_signal_handler(number, hear, number)

@@ -27,7 +27,7 @@ FORBIDDEN_NAMES = {
     "uuid.uuid4",
 }
 # A failpoint that sleeps has to block, as the fault it stands for does.
-ALLOWED = {"failpoints.py": {"time.sleep"}}
+ALLOWED = {"failpoints.py": {"time.sleep", "asyncio.sleep"}}
 EXEMPT = "system.py"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,8 +18,8 @@ def fleet(database_url: str) -> Iterator[Fleet]:
 
 
 @pytest.fixture
-async def books(database_url: str) -> AsyncIterator[Books]:
+async def books(database_url: str) -> Books:
     """The store under test, with its schema and a table for effects."""
     books = Books(database_url)
     await books.prepare()
-    yield books
+    return books

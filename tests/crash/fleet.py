@@ -149,9 +149,7 @@ class Books:
 
     async def until_finished(self, within: float = 60.0) -> None:
         """Look until every delivery is at an end."""
-        await self.until(
-            "select count(*) from duly.deliveries where state = 'pending'", 0, within
-        )
+        await self.until("select count(*) from duly.deliveries where state = 'pending'", 0, within)
 
     async def assert_all_once(self, ids: list[str]) -> None:
         """Everything completed, each effect exactly once, nothing held, nothing left over."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,9 +11,9 @@ from tests.support.postgres import Server
 
 
 @pytest.fixture
-async def database_url(own_postgres: Server) -> AsyncIterator[str]:
+async def database_url(own_postgres: Server) -> str:
     """A server of this test's own, since it is going to be hurt."""
-    yield await own_postgres.create_database("crash")
+    return await own_postgres.create_database("crash")
 
 
 @pytest.mark.requirement("D14", "D4")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Protocol
 
 import msgspec
@@ -78,7 +78,7 @@ class Runner:
 async def wait(wake: asyncio.Event, seconds: float, *, obey_wake: bool = True) -> None:
     """Wait that long or until woken; always lets others run."""
     if seconds <= 0:
-        await asyncio.tasks.sleep(0)
+        await Breath()
         return
     event = wake if obey_wake else asyncio.Event()
     try:
@@ -86,3 +86,10 @@ async def wait(wake: asyncio.Event, seconds: float, *, obey_wake: bool = True) -
             await event.wait()
     except TimeoutError:
         pass
+
+
+class Breath:
+    """Lets the others run once."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield

@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from duly.domain.errors import StoreUnavailable
+from duly.domain.errors import BadSetting, StoreUnavailable
 from duly.stores.database import Channel, Row, Session
 from duly.stores.statements import Statement, statements
 
@@ -45,6 +45,7 @@ AWAY = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
     asyncpg.InvalidSQLStatementNameError,
     asyncpg.InternalClientError,
     OSError,
@@ -248,13 +249,18 @@ def from_url(url: str, *, pooler: bool) -> tuple[Connect, Discard]:
     """Connections to the database that the address names."""
 
     async def connect() -> Connection:
-        return await asyncpg.connect(
-            url,
-            timeout=CONNECT_SECONDS,
-            command_timeout=COMMAND_SECONDS,
-            statement_cache_size=0 if pooler else 200,
-            server_settings={} if pooler else {"application_name": "duly"},
-        )
+        try:
+            return await asyncpg.connect(
+                url,
+                timeout=CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
+                statement_cache_size=0 if pooler else 200,
+                server_settings={} if pooler else {"application_name": "duly"},
+            )
+        except (ValueError, asyncpg.ClientConfigurationError) as error:
+            raise BadSetting(
+                "database", f"the address cannot be read: {error}; see postgresql://user@host/name"
+            ) from error
 
     return connect, _close
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
 from litestar import Litestar
 
-from duly.domain.errors import DulyError
+from duly.domain.errors import BadSetting, DulyError
 from duly.system import bound_socket
 
 GOODBYE_SECONDS = 5
@@ -27,10 +28,24 @@ class CannotListen(DulyError):
         )
 
 
+def _check_loopback(host: str) -> None:
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise BadSetting(
+            "host",
+            f"{host!r} can be reached from other machines, and there are no keys yet that would "
+            "say who may; take 127.0.0.1 and put a proxy with a lock of its own in front",
+        )
+
+
 class HttpServer:
     """One address: bound when made, so that a taken one is known at once, open after `start`."""
 
     def __init__(self, application: Litestar, host: str, port: int) -> None:
+        _check_loopback(host)
         self._host, self._port = host, port
         try:
             self._socket = bound_socket(host, port)
