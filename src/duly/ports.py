@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
@@ -303,6 +304,7 @@ class Execution(Protocol):
     claimed: Claimed
     target: str
     started_at: datetime
+    task: asyncio.Task[Any]
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""

@@ -15,9 +15,7 @@ chances = st.integers(0, 2**74 - 1)
 
 
 @given(moments, chances, moments, chances)
-def test_ids_sort_by_time_then_by_chance(
-    moment: int, chance: int, later: int, other: int
-) -> None:
+def test_ids_sort_by_time_then_by_chance(moment: int, chance: int, later: int, other: int) -> None:
     first, second = delivery_id(moment, chance), delivery_id(later, other)
     assert (first < second) == ((moment, chance) < (later, other))
 

@@ -64,7 +64,12 @@ class Books:
         return (await self.store.targets.numbers([name], create=True))[name]
 
     async def ask(
-        self, *, priority: int = 5, target: str = "mail", floor: datetime = LONG_AGO, quota: int = 99
+        self,
+        *,
+        priority: int = 5,
+        target: str = "mail",
+        floor: datetime = LONG_AGO,
+        quota: int = 99,
     ) -> Ask:
         """Asking for lanes of one level and target."""
         return Ask(priority, await self.target(target), floor, quota)

@@ -82,7 +82,7 @@ async def test_a_wait_counts_from_the_stores_own_present(books: Books) -> None:
 
 PAYLOADS = [
     b'{"a":1,"a":2}',
-    b' [1,\n\t2 ] ',
+    b" [1,\n\t2 ] ",
     b'"\\u0000 \\ud83d\\ude00 \\/"',
     '"é 漢 \U0001f600 \u2028 \x7f"'.encode(),
     b"1.50",

@@ -121,9 +121,7 @@ async def test_a_claim_takes_at_most_the_quota_of_each_ask(books: Books) -> None
 
 async def test_within_a_level_the_oldest_goes_first(books: Books) -> None:
     worker = await books.worker()
-    ids = {
-        age: await books.deliver(due_at=START - age * SECOND) for age in (10, 40, 20, 50, 30)
-    }
+    ids = {age: await books.deliver(due_at=START - age * SECOND) for age in (10, 40, 20, 50, 30)}
     order = [(await books.claim(worker, 1))[0].id for _ in range(5)]
     assert order == [ids[age] for age in (50, 40, 30, 20, 10)]
 

@@ -68,8 +68,8 @@ async def test_each_kind_is_kept_for_its_own_time(books: Books) -> None:
     kinds = {
         "completed": await books.finished(),
         "expired": await books.finished(Verdict.EXPIRED),
-        "cancelled": await books.deliver(),
         "dead": await books.finished(Verdict.DEAD),
+        "cancelled": await books.deliver(),
     }
     await books.store.deliveries.cancel(kinds["cancelled"])
     young = await books.deliver()

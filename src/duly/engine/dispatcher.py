@@ -166,7 +166,8 @@ class Dispatcher:
             self._running[each.lane] = create_task(self._run(each))
 
     async def _run(self, claimed: Claimed) -> None:
-        execution = Execution(self._by, claimed, self._names[claimed.target])
+        task = self._running[claimed.lane]
+        execution = Execution(self._by, claimed, self._names[claimed.target], task)
         self._measure_lateness(execution)
         try:
             settlement = await execution.run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -74,14 +75,17 @@ class Executor:
 class Execution:
     """One attempt. A settlement comes of it, or nothing when a transaction wrote it already."""
 
-    __slots__ = ("_by", "_transaction", "_turn", "claimed", "started_at", "target")
+    __slots__ = ("_by", "_transaction", "_turn", "claimed", "started_at", "target", "task")
 
-    def __init__(self, by: Executor, claimed: Claimed, target: str) -> None:
+    def __init__(
+        self, by: Executor, claimed: Claimed, target: str, task: asyncio.Task[Any]
+    ) -> None:
         self._by = by
         self._transaction: OpenTransaction | None = None
         self._turn: asyncio.Lock | None = None
         self.claimed = claimed
         self.target = target
+        self.task = task
         self.started_at = by.clock.now()
 
     async def begin(self) -> Transaction:

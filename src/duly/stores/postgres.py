@@ -122,9 +122,9 @@ def _sent(value: Any, as_text: bool) -> Any:
 
 
 def array_text(values: Sequence[Any]) -> str:
-    """An array of ids, numbers or moments in PostgreSQL's text form; moments as epoch seconds."""
+    """An array of ids, numbers or moments in PostgreSQL's text form; moments in microseconds."""
     if values and isinstance(values[0], datetime):
-        values = [each.timestamp() for each in values]
+        values = [round(each.timestamp() * 1_000_000) for each in values]
     return "{" + ",".join(map(str, values)) + "}"
 
 

@@ -160,20 +160,19 @@ class Handlers:
             payload = handler.decode(execution.claimed.payload)
         except Exception as error:
             return Failed(Reason.SERIALIZATION_ERROR, f"{type(error).__name__}: {error}")
-        call = self._call if handler.is_async else self._call_in_thread
-        return await self._with_deadline(handler, call, HandledDelivery(execution, payload))
+        delivery: HandledDelivery[Any] = HandledDelivery(execution, payload)
+        if failpoints.armed or not handler.is_async:
+            call = self._call(handler, delivery)
+        else:
+            call = handler.function(delivery)
+        return await self._with_deadline(handler, call, execution.task)
 
     async def _with_deadline(
-        self,
-        handler: Handler,
-        call: Callable[[Handler, HandledDelivery[Any]], Awaitable[None]],
-        delivery: HandledDelivery[Any],
+        self, handler: Handler, call: Awaitable[Any], task: asyncio.Task[Any]
     ) -> Outcome:
-        task = asyncio.current_task()
-        assert task is not None
         handler.deadlines.add(task)
         try:
-            await call(handler, delivery)
+            await call
         except asyncio.CancelledError as error:
             if handler.deadlines.passed(task):
                 task.uncancel()
@@ -191,18 +190,17 @@ class Handlers:
         return COMPLETED
 
     async def _call(self, handler: Handler, delivery: HandledDelivery[Any]) -> None:
-        if failpoints.armed:
-            await failpoints.hit("handler.enter")
-        await handler.function(delivery)
-        if failpoints.armed:
-            await failpoints.hit("handler.exit")
+        await failpoints.hit("handler.enter")
+        if handler.is_async:
+            await handler.function(delivery)
+        else:
+            await self._call_in_thread(handler, delivery)
+        await failpoints.hit("handler.exit")
 
     async def _call_in_thread(self, handler: Handler, delivery: HandledDelivery[Any]) -> None:
-        await failpoints.hit("handler.enter")
         result = await asyncio.wrap_future(self._run_in_thread(lambda: handler.function(delivery)))
         if isinstance(result, Awaitable):
             await result
-        await failpoints.hit("handler.exit")
 
 
 def failure_of(error: BaseException) -> Failed:

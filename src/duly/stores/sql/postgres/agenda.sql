@@ -51,7 +51,7 @@ from held h left join lateral (
 with outcome as materialized (
     select o.*, a.place, a.delivery from unnest(
         :lane::text::uuid[], :token::text::bigint[],
-        :started_at::text::float8[], :finished_at::text::float8[]
+        :started_at::text::bigint[], :finished_at::text::bigint[]
     ) as o(lane, token, started_at, finished_at)
     cross join lateral (
         select a.ctid as place, a.delivery from duly.agenda a
@@ -65,7 +65,8 @@ with outcome as materialized (
 ), finished as (
     update duly.deliveries d
     set state = 'completed', attempt = d.attempt + 1, token = o.token,
-        started_at = to_timestamp(o.started_at), finished_at = to_timestamp(o.finished_at),
+        started_at = to_timestamp(o.started_at / 1e6::float8),
+        finished_at = to_timestamp(o.finished_at / 1e6::float8),
         reason = null, error = null
     from outcome o
     where d.id = any(array(select delivery from ended)) and d.id = o.delivery

@@ -1,0 +1,82 @@
+"""How a worker shares its free slots among what waits."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.domain.delivery import ALONE, Claimed
+from duly.engine.openings import FIRST_LOOK_EVERY, Openings
+from duly.ports import Ask, Opening
+
+NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
+EARLIER, LATER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
+
+
+def learned(*openings: tuple[int, int, datetime]) -> Openings:
+    found = Openings()
+    found.learn([Opening(*each) for each in openings], {1, 2, 3})
+    return found
+
+
+def claimed(priority: int, target: int, ready_at: datetime) -> Claimed:
+    return Claimed("id", "lane", 1, target, b"", 0, priority, 0, EARLIER, ready_at, None, None, None)
+
+
+def test_higher_priorities_are_asked_for_first() -> None:
+    openings = learned((2, 1, EARLIER), (9, 1, NOW), (5, 1, EARLIER))
+    assert openings.asks(10, NOW) == [
+        Ask(9, 1, NOW, 10),
+        Ask(5, 1, EARLIER, 10),
+        Ask(2, 1, EARLIER, 10),
+    ]
+
+
+def test_targets_of_one_priority_share_evenly() -> None:
+    openings = learned((5, 1, NOW), (5, 2, NOW), (5, 3, NOW))
+    assert {ask.quota for ask in openings.asks(10, NOW)} == {4}
+
+
+def test_no_level_starves() -> None:
+    openings = learned((9, 1, NOW), (5, 1, NOW), (1, 1, NOW))
+    rounds = 3 * FIRST_LOOK_EVERY
+    first = [openings.asks(1, NOW)[0].priority for _ in range(rounds)]
+    assert set(first) == {9, 5, 1}
+    assert first.count(9) > rounds / 2
+
+
+def test_what_is_not_due_or_not_served_is_not_asked_for() -> None:
+    openings = learned((9, 1, LATER), (5, 77, EARLIER))
+    assert openings.asks(10, NOW) == []
+    assert openings.next_due() == LATER
+    assert learned().next_due() is None
+
+
+def test_what_must_run_alone_is_asked_for_alone() -> None:
+    openings = learned((ALONE, 2, EARLIER), (9, 1, EARLIER))
+    assert openings.has_suspects(NOW)
+    assert openings.suspect(NOW) == [Ask(ALONE, 2, EARLIER, 1)]
+    assert [ask.priority for ask in openings.asks(5, NOW)] == [9]
+    assert not learned((ALONE, 2, LATER)).has_suspects(NOW)
+
+
+def test_a_claim_that_filled_all_slots_leaves_more_to_come() -> None:
+    openings = learned((5, 1, EARLIER))
+    openings.asks(2, NOW)
+    assert openings.note([claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 2)
+    assert openings.asks(2, NOW) == [Ask(5, 1, NOW, 2)]
+
+
+def test_an_opening_that_came_short_is_empty() -> None:
+    openings = learned((5, 1, EARLIER), (5, 2, EARLIER))
+    openings.asks(4, NOW)
+    assert openings.note([claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 4)
+    assert openings.asks(4, NOW) == [Ask(5, 1, NOW, 4)]
+    assert not openings.note([claimed(5, 1, NOW)], 4)
+    assert openings.next_due() is None
+
+
+@pytest.mark.parametrize("brought", [0, 1])
+def test_a_claim_for_nothing_more_says_so(brought: int) -> None:
+    openings = learned((5, 1, EARLIER))
+    openings.asks(4, NOW)
+    assert not openings.note([claimed(5, 1, EARLIER)] * brought, 4)

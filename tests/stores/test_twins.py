@@ -1,0 +1,60 @@
+"""The SQL twins: the same files, statements and parameters for both dialects."""
+
+from importlib.resources import files
+
+import pytest
+
+from duly.stores.statements import migrations, statements
+
+PARAMETERS = {
+    # SQLite gets all rows of a batch in one parameter, in the order of PostgreSQL's columns.
+    "agenda.complete": (
+        {"lane", "token", "started_at", "finished_at"},
+        {"batch"},
+    ),
+    "deliveries.accept": (
+        {
+            *("id", "target", "priority", "key", "due_at", "after", "expires_at", "tags"),
+            *("retry", "payload"),
+        },
+        {"batch"},
+    ),
+}
+"""What only PostgreSQL's twin has, and only SQLite's."""
+
+
+def folder(dialect: str) -> dict[str, set[str]]:
+    root = files("duly.stores") / "sql" / dialect
+    return {
+        "statements": {each.name for each in root.iterdir() if each.name.endswith(".sql")},
+        "migrations": {each.name for each in (root / "migrations").iterdir()},
+    }
+
+
+def test_both_dialects_have_the_same_files() -> None:
+    assert folder("postgres") == folder("sqlite")
+    assert folder("sqlite")["statements"]
+
+
+def test_both_dialects_have_the_same_statements_in_the_same_order() -> None:
+    assert list(statements("postgres")) == list(statements("sqlite"))
+
+
+@pytest.mark.parametrize("name", list(statements("postgres")))
+def test_twins_have_the_same_parameters(name: str) -> None:
+    postgres = set(statements("postgres")[name].parameters)
+    sqlite = set(statements("sqlite")[name].parameters)
+    only_postgres, only_sqlite = PARAMETERS.get(name, (set(), set()))
+    assert postgres - sqlite == only_postgres
+    assert sqlite - postgres == only_sqlite
+
+
+def test_every_exception_is_needed() -> None:
+    assert PARAMETERS.keys() <= statements("postgres").keys()
+
+
+def test_migrations_are_numbered_without_gap_and_named_alike() -> None:
+    steps = {dialect: migrations(dialect) for dialect in ("postgres", "sqlite")}  # type: ignore[arg-type]
+    names = [[(each.number, each.name) for each in found] for found in steps.values()]
+    assert names[0] == names[1]
+    assert [number for number, _ in names[0]] == list(range(1, len(names[0]) + 1))
