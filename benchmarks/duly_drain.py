@@ -52,7 +52,7 @@ if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--database", required=True)
     arguments.add_argument("--count", type=int, required=True)
-    arguments.add_argument("--concurrency", type=int, default=1000)
+    arguments.add_argument("--concurrency", type=int, default=2000)
     arguments.add_argument("--filled", action="store_true", help="they wait already")
     given = arguments.parse_args()
     logging.getLogger("duly").setLevel(logging.ERROR)

@@ -21,7 +21,14 @@ from duly.ports import Chance, Clock, Filter, Store, Transport
 from duly.settings import Settings, load
 from duly.stores import postgres
 from duly.stores.store import store_at, store_on
-from duly.system import SystemChance, SystemClock, Threads, listen_for_signals, process_name
+from duly.system import (
+    SystemChance,
+    SystemClock,
+    Threads,
+    hand_over_quickly,
+    listen_for_signals,
+    process_name,
+)
 from duly.telemetry import Telemetry
 from duly.transports.handlers import Handlers
 

@@ -19,7 +19,7 @@ class Gate:
         self.inside = self.most_inside = 0
         self.open = asyncio.Event()
 
-    async def __call__(self, delivery: Delivery[Any]) -> None:
+    async def handle(self, delivery: Delivery[Any]) -> None:
         self.entered.append(delivery.payload)
         self.inside += 1
         self.most_inside = max(self.inside, self.most_inside)
@@ -37,11 +37,14 @@ class Life:
         self.engine = engine
 
     async def tick(self) -> int:
-        """Claim once and let what came begin; returns how many run."""
-        self.engine.dispatcher.hinted()
-        await self.engine.dispatcher.tick()
-        await self.breathe()
-        return self.engine.dispatcher.running
+        """Claim for all free slots and let what came begin; returns how many run."""
+        dispatcher, before = self.engine.dispatcher, -1
+        while dispatcher.running > before:
+            before = dispatcher.running
+            dispatcher.hinted()
+            await dispatcher.tick()
+            await self.breathe()
+        return dispatcher.running
 
     async def breathe(self) -> None:
         """Let every task go as far as it can without waiting for the world."""

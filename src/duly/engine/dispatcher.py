@@ -109,7 +109,9 @@ class Dispatcher:
         # Outcomes that wait to be written may be as many as run, or a slow store would let
         # memory grow.
         unwritten = max(0, self._settler.unsettled - self._concurrency)
-        return self._concurrency - len(self._running) - unwritten
+        free = self._concurrency - len(self._running) - unwritten
+        # At most half at a time, so that one half runs while the other is being claimed.
+        return min(free, (self._concurrency + 1) // 2)
 
     def _needs_survey(self) -> bool:
         return self._came_short or (

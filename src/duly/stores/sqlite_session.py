@@ -88,26 +88,53 @@ def _run(
     rows: list[Row] = []
     for bound in batch:
         for row in cursor.execute(statement.text, bound):
-            rows.append(_decoded(cursor, statement, row))
+            shape = _shape(cursor, statement)
+            if shape.packed:
+                rows.extend(map(shape.decoded, msgspec.json.decode(row[0])))
+            else:
+                rows.append(shape.decoded(row))
     return rows
 
 
-_MOMENTS: dict[str, tuple[int, ...]] = {}
+class Shape(msgspec.Struct, frozen=True):
+    """What the rows of a statement look like.
+
+    Rows may come packed: all of them as one JSON array, in a column named `packed: a b c` after
+    theirs. SQLite hands over Python's lock for each row it returns, and whoever else runs then
+    holds on to it for a while; one row is one wait.
+    """
+
+    names: tuple[str, ...]
+    moments: tuple[int, ...]
+    texts: tuple[int, ...]
+    packed: bool
+
+    def decoded(self, row: Sequence[Any]) -> Row:
+        """The row with its moments, and if it was packed its bytes, as they should be."""
+        changed = list(row)
+        for index in self.moments:
+            if changed[index] is not None:
+                changed[index] = EPOCH + timedelta(microseconds=changed[index])
+        for index in self.texts:
+            if changed[index] is not None:
+                changed[index] = changed[index].encode()
+        return changed
 
 
-def _decoded(cursor: apsw.Cursor, statement: Statement, row: Any) -> Row:
-    places = _MOMENTS.get(statement.name)
-    if places is None:
-        names = [each[0] for each in cursor.get_description()]
-        places = tuple(index for index, name in enumerate(names) if name.endswith("_at"))
-        _MOMENTS[statement.name] = places
-    if not places:
-        return tuple(row)
-    changed = list(row)
-    for index in places:
-        if changed[index] is not None:
-            changed[index] = EPOCH + timedelta(microseconds=changed[index])
-    return changed
+_SHAPES: dict[str, Shape] = {}
+
+
+def _shape(cursor: apsw.Cursor, statement: Statement) -> Shape:
+    known = _SHAPES.get(statement.name)
+    if known is None:
+        names = tuple(each[0] for each in cursor.get_description())
+        packed = names[0].startswith("packed:")
+        if packed:
+            names = tuple(names[0].removeprefix("packed:").split())
+        moments = tuple(index for index, name in enumerate(names) if name.endswith("_at"))
+        texts = tuple(index for index, name in enumerate(names) if packed and name == "payload")
+        known = _SHAPES[statement.name] = Shape(names, moments, texts, packed)
+    return known
 
 
 def _named(
@@ -116,8 +143,8 @@ def _named(
     cursor = connection.cursor()
     rows = []
     for row in cursor.execute(statement.text, bound):
-        names = [each[0] for each in cursor.get_description()]
-        rows.append(dict(zip(names, _decoded(cursor, statement, row), strict=True)))
+        shape = _shape(cursor, statement)
+        rows.append(dict(zip(shape.names, shape.decoded(row), strict=True)))
     return rows
 
 

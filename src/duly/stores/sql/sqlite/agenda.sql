@@ -19,7 +19,7 @@ select o.priority, o.target, o.due_at from opening o
 where o.target in (select id from duly.targets where namespace = :namespace);
 
 -- name: claim
--- Runs once for each ask, in one transaction.
+-- Runs once for each ask, in one transaction. All rows come back packed into one (see the session).
 update duly.agenda set token = :token, claimed_at = :now
 where lane in (
     select a.lane from duly.agenda a
@@ -29,16 +29,22 @@ where lane in (
     order by a.due_at
     limit min(:quota, :slots - (select count(*) from duly.agenda where token = :token))
 );
-select d.id, a.lane, a.token, a.target, d.payload, d.attempt, d.priority,
-       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key
-from duly.agenda a left join duly.deliveries d on d.number = a.delivery
-where a.token = :token and a.priority = :priority and a.target = :target
-order by a.due_at;
+select json_group_array(json_array(
+    d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
+    held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key
+)) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
+               retry key"
+from (
+    select * from duly.agenda
+    where token = :token and priority = :priority and target = :target order by due_at
+) held left join duly.deliveries d on d.number = held.delivery;
 
 -- name: complete
 -- The usual settlement, with nothing that it does not need: lane, token, started_at and
--- finished_at, all rows at once. The ledger is written while the lanes
--- still show whose they are. "+ 0" keeps the planner off the index on token.
+-- finished_at, all rows at once. The ledger is written while the lanes still show whose they are.
+-- "+ 0" keeps the planner off the index on token.
+select json_group_array(json_array(a.lane)) as "packed: lane"
+from json_each(:batch) o join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1;
 update duly.deliveries as d
 set state = 'completed', attempt = d.attempt + 1, token = o.token,
     started_at = o.started_at, finished_at = o.finished_at, reason = null, error = null
@@ -50,8 +56,8 @@ from (
 where d.number = a.delivery;
 delete from duly.agenda where lane in (
     select a.lane from json_each(:batch) o
-    cross join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-) returning lane;
+    join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
+);
 
 -- name: settle
 -- Runs once for each settlement, in one transaction; the ledger is written while the lane still

@@ -1,0 +1,97 @@
+"""One way to run every loop."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from duly.domain.errors import StoreUnavailable
+from duly.domain.events import Event, LoopFailed, StoreCameBack, StoreWentAway
+from duly.engine.loops import LONGEST_BACK_OFF, NOW, Pause, Runner
+
+
+class Scripted:
+    """A loop whose ticks do as they were told, and which then stops itself."""
+
+    name = "scripted"
+
+    def __init__(self, *script: Pause | Exception | Callable[[], Pause]) -> None:
+        self.wake = asyncio.Event()
+        self.script = list(script)
+        self.ticks = 0
+        self.runner: Runner | None = None
+
+    async def tick(self) -> Pause:
+        self.ticks += 1
+        step = self.script.pop(0)
+        if not self.script:
+            assert self.runner is not None
+            self.runner.stop(self)
+        if isinstance(step, Exception):
+            raise step
+        return step if isinstance(step, Pause) else step()
+
+
+async def run(loop: Scripted) -> list[Event]:
+    events: list[Event] = []
+    loop.runner = Runner(events.append, lambda: 0.0)
+    await asyncio.wait_for(loop.runner.run(loop), 10)
+    return events
+
+
+@pytest.mark.requirement("D14")
+async def test_a_store_that_is_away_is_told_once_and_outlived() -> None:
+    away = StoreUnavailable("no route")
+    events = await run(Scripted(away, away, NOW))
+    assert events == [
+        StoreWentAway(loop="scripted", problem="no route"),
+        StoreCameBack(loop="scripted", failures=2),
+    ]
+
+
+@pytest.mark.requirement("D14")
+async def test_any_other_failure_is_told_and_outlived() -> None:
+    events = await run(Scripted(ValueError("odd"), NOW))
+    assert events[0] == LoopFailed(loop="scripted", problem="ValueError: odd")
+
+
+@pytest.mark.requirement("D14")
+def test_the_wait_after_failures_grows_to_a_limit() -> None:
+    runner = Runner(lambda event: None, lambda: 0.0)
+    waits = [runner._back_off(failures).seconds for failures in range(1, 200)]
+    assert waits == sorted(waits)
+    assert waits[0] < 0.1
+    assert waits[-1] == LONGEST_BACK_OFF
+
+
+async def test_a_wake_up_ends_the_pause() -> None:
+    loop = Scripted(Pause(3600), NOW)
+    task = asyncio.create_task(run(loop))
+    while loop.ticks == 0:
+        await asyncio.tasks.sleep(0)
+    loop.wake.set()
+    await asyncio.wait_for(task, 10)
+    assert loop.ticks == 2
+
+
+async def test_a_wake_up_during_the_tick_is_not_lost() -> None:
+    loop = Scripted(NOW, NOW)
+
+    def wake() -> Pause:
+        loop.wake.set()
+        return Pause(3600)
+
+    loop.script = [wake, NOW]
+    await run(loop)
+    assert loop.ticks == 2
+
+
+async def test_a_stop_ends_the_pause() -> None:
+    loop = Scripted(Pause(3600), Pause(3600), NOW)
+    loop.runner = runner = Runner(lambda event: None, lambda: 0.0)
+    task = asyncio.create_task(runner.run(loop))
+    while loop.ticks == 0:
+        await asyncio.tasks.sleep(0)
+    runner.stop(loop)
+    await asyncio.wait_for(task, 10)
+    assert loop.ticks == 1

@@ -1,0 +1,56 @@
+"""The slow loops, tick by tick."""
+
+from datetime import timedelta
+
+import pytest
+
+from duly.engine.maintenance import AFTER_START_SECONDS, BETWEEN_SLICES, Pruner, Sweeper
+from duly.testing import run_until_idle
+from tests.engine.house import Gate, House, states
+from tests.stores.books import Books
+
+
+@pytest.mark.requirement("D15")
+async def test_the_sweeper_puts_back_in_batches_and_counts(house: House) -> None:
+    app, gate = house.app(), Gate()
+    gate.open.set()
+    app.handler("work")(gate.handle)
+    await app.open()
+    await app.deliver_many([("work", None)] * 5)
+    books = Books(app.store, house.clock)  # type: ignore[arg-type]
+    await books.sql("delete from duly.agenda")
+    assert await run_until_idle(app) == 0
+    sweeper = Sweeper(app.store.upkeep, app.telemetry.emit, interval=300, batch=2)
+    pauses = [(await sweeper.tick()).seconds for _ in range(4)]
+    assert pauses == [AFTER_START_SECONDS, BETWEEN_SLICES.seconds, BETWEEN_SLICES.seconds, 300]
+    assert app.telemetry.counts["SweptUp"] == 3
+    assert await run_until_idle(app) == 5
+    for _ in range(3):
+        await sweeper.tick()
+    assert app.telemetry.counts["SweptUp"] == 3
+
+
+async def test_the_pruner_removes_what_is_long_finished(house: House) -> None:
+    app, gate = house.app(), Gate()
+    gate.open.set()
+    app.handler("work")(gate.handle)
+    await app.open()
+    await app.deliver_many([("work", None)] * 5)
+    await run_until_idle(app)
+    await app.deliver("work")
+    pruner = Pruner(
+        app.store.upkeep,
+        app.telemetry.emit,
+        keep_completed=timedelta(days=7),
+        keep_dead=timedelta(days=90),
+        interval=3600,
+        batch=4,
+    )
+    for _ in range(3):
+        await pruner.tick()
+    assert await states(app) == {"completed": 5, "pending": 1}
+    house.clock.advance(timedelta(days=7, seconds=1))
+    pauses = [(await pruner.tick()).seconds for _ in range(2)]
+    assert pauses == [BETWEEN_SLICES.seconds, 3600]
+    assert await states(app) == {"pending": 1}
+    assert app.telemetry.counts["Pruned"] == 2

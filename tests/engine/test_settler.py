@@ -1,0 +1,73 @@
+"""Writing outcomes in batches, and telling a lost answer from a refusal."""
+
+import pytest
+
+from duly.failpoints import FailpointRaised, arm
+from tests.engine.house import Gate, House, Life, only, states
+
+
+async def finished_but_unsettled(house: House, many: int = 1) -> Life:
+    app, gate = house.app(), Gate()
+    gate.open.set()
+    app.handler("work")(gate.handle)
+    life = await house.born(app)
+    await app.deliver_many([("work", None)] * many)
+    await life.tick()
+    await life.engine.dispatcher.drain(None)
+    assert life.engine.settler.unsettled == many
+    return life
+
+
+@pytest.mark.requirement("D7")
+@pytest.mark.parametrize("action", ["raise", "drop"])
+async def test_an_outcome_whose_answer_was_lost_is_not_counted_as_refused(
+    any_house: House, action: str
+) -> None:
+    life = await finished_but_unsettled(any_house, 3)
+    arm(f"settle.after={action}@1")
+    with pytest.raises((FailpointRaised, ConnectionError)):
+        await life.engine.settler.tick()
+    assert await states(life.app) == {"completed": 3}
+    assert life.engine.settler.unsettled == 3
+    await life.engine.settler.flush()
+    counts = life.app.telemetry.counts
+    assert (counts["completed"], counts["refused"], counts["SettleRefused"]) == (3, 0, 0)
+    assert life.engine.settler.unsettled == 0
+
+
+async def test_an_outcome_that_was_not_written_is_written_again(any_house: House) -> None:
+    life = await finished_but_unsettled(any_house)
+    arm("settle.before=raise@1")
+    with pytest.raises(FailpointRaised):
+        await life.engine.settler.tick()
+    assert (await only(life.app)).state == "processing"
+    await life.engine.settler.flush()
+    assert (await only(life.app)).state == "completed"
+    assert life.app.telemetry.counts["completed"] == 1
+
+
+async def test_what_gathered_is_written_in_one_batch(house: House) -> None:
+    life = await finished_but_unsettled(house, 40)
+    await life.engine.settler.tick()
+    assert await states(life.app) == {"completed": 40}
+    assert life.app.telemetry.counts["batches"] == 1
+
+
+@pytest.mark.requirement("D7")
+async def test_doubt_does_not_outlast_the_batch_it_was_about(house: House) -> None:
+    life = await finished_but_unsettled(house)
+    (settlement,) = life.engine.settler._waiting
+    arm("settle.after=raise@1")
+    with pytest.raises(FailpointRaised):
+        await life.engine.settler.tick()
+    await life.engine.settler.flush()
+    life.engine.settler.put(settlement)
+    await life.engine.settler.flush()
+    assert life.app.telemetry.counts["refused"] == 1
+
+
+async def test_what_a_lost_lease_left_waiting_is_forgotten(house: House) -> None:
+    life = await finished_but_unsettled(house, 2)
+    life.engine.settler.forget()
+    await life.engine.settler.flush()
+    assert await states(life.app) == {"processing": 2}
