@@ -251,6 +251,7 @@ class App:
 
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""
+        hand_over_quickly()
         return Engine(
             self.store,
             transport or self.handlers,
