@@ -280,9 +280,7 @@ async def test_what_expired_is_not_attempted(any_house: House) -> None:
         soon = any_house.clock.now() + timedelta(seconds=10)
         late = await app.deliver("work", "late", expires_at=soon)
         house_time = any_house.clock.advance(10)
-        fine = await app.deliver(
-            "work", "fine", expires_at=house_time + timedelta(microseconds=1)
-        )
+        fine = await app.deliver("work", "fine", expires_at=house_time + timedelta(microseconds=1))
         assert await run_until_idle(app) == 1
         assert ((await app.get(late.id)).state, (await app.get(fine.id)).state) == (
             "cancelled",

@@ -19,7 +19,9 @@ def learned(*openings: tuple[int, int, datetime]) -> Openings:
 
 
 def claimed(priority: int, target: int, ready_at: datetime) -> Claimed:
-    return Claimed("id", "lane", 1, target, b"", 0, priority, 0, EARLIER, ready_at, None, None, None)
+    return Claimed(
+        "id", "lane", 1, target, b"", 0, priority, 0, EARLIER, ready_at, None, None, None
+    )
 
 
 def test_higher_priorities_are_asked_for_first() -> None:

@@ -8,7 +8,7 @@ import pytest
 from duly import App, Delivery
 from duly.domain.errors import StoreIsOwned
 from duly.failpoints import FailpointRaised, arm
-from tests.engine.house import House, only, states
+from tests.engine.house import only, states
 
 DEADLINE_SECONDS = 30
 
@@ -51,7 +51,7 @@ async def test_the_loops_outlive_a_failure_at_every_place(database_url: str, pla
 
 @pytest.mark.requirement("D14")
 async def test_a_heart_that_stumbles_beats_on(database_url: str) -> None:
-    app, said, _ = counting_app(database_url, lease=1.0)
+    app, said, _ = counting_app(database_url, lease=0.5)
     async with app:
         arm("heartbeat.before=raise%2")
         engine = app.engine()
@@ -130,10 +130,10 @@ async def test_a_hint_from_another_process_is_heard(postgres_url: str) -> None:
         await engine.start()
         wakeups: Any = app.store.wakeups
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while wakeups._ear is None or not engine.dispatcher.wake.is_set():
+            while wakeups._ear is None:
                 await asyncio.tasks.sleep(0)
-            while engine.dispatcher.wake.is_set():
-                await asyncio.tasks.sleep(0)
-        await producer.deliver("work")
-        await heard(said, 1)
+        # More than once, since the first may be found by the look that follows the start.
+        for _ in range(5):
+            await producer.deliver("work")
+            await heard(said, 1)
         await engine.stop()

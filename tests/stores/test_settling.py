@@ -59,9 +59,7 @@ async def test_completed_after_a_failure_forgets_the_failure(books: Books) -> No
         "started_at": STARTED + timedelta(seconds=100),
         "finished_at": FINISHED + timedelta(seconds=100),
     }
-    history = [
-        (each.outcome, each.attempt) for each in await books.store.deliveries.attempts(again.id)
-    ]
+    told = await books.store.deliveries.attempts(again.id)
     assert [(each.outcome, each.attempt) for each in told] == [("retry", 1), ("completed", 2)]
 
 

@@ -70,13 +70,10 @@ class PostgresTransaction:
 
     async def roll_back(self) -> None:
         """Undo everything; a connection that cannot even do that is dropped."""
-        error: BaseException | None = None
         try:
             await self._transaction.rollback()
-        except Exception as problem:
+        except Exception:
             self.connection.terminate()
-            error = problem
-        del error
         await self._borrowed.__aexit__(None, None, None)
 
 

@@ -1,0 +1,50 @@
+"""A clock that the test moves, and apps that close themselves."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from duly import App
+from duly.failpoints import arm
+from duly.testing import VirtualClock
+
+START = datetime(2026, 8, 1, 7, 30, tzinfo=UTC)
+MakeApp = Callable[..., App]
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(START)
+
+
+@pytest.fixture
+async def app(database_url: str, clock: VirtualClock) -> AsyncIterator[App]:
+    """An open app on each store in turn."""
+    async with App(database_url, clock=clock, environment={}) as found:
+        yield found
+
+
+@pytest.fixture
+async def small_app(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[App]:
+    """An open app on SQLite, where the store is no matter."""
+    async with App(sqlite_url, clock=clock, environment={}) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def disarmed() -> Iterator[None]:
+    yield
+    arm("")
+
+
+def noted(app: App, name: str = "work") -> list[Any]:
+    """Register a handler that only notes its payloads."""
+    seen: list[Any] = []
+
+    async def note(delivery: Any) -> None:
+        seen.append(delivery.payload)
+
+    app.handler(name)(note)
+    return seen

@@ -1,0 +1,171 @@
+"""The checks are checked: each of these faults, put into the product, must make its tests fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Mutant(msgspec.Struct, frozen=True):
+    """A fault: in which file what is replaced by what, and which tests must notice."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...]
+
+
+POSTGRES, SQLITE = "stores/sql/postgres", "stores/sql/sqlite"
+SETTLING, CLAIMING = "tests/stores/test_settling.py", "tests/stores/test_claiming.py"
+
+MUTANTS = [
+    Mutant(
+        "completing_without_a_fence",
+        f"{POSTGRES}/agenda.sql",
+        "where a.lane = o.lane and coalesce(a.token, 0) = o.token offset 0",
+        "where a.lane = o.lane offset 0",
+        (SETTLING, "-k", "own_lane and postgres"),
+    ),
+    Mutant(
+        "completing_without_a_fence_on_sqlite",
+        f"{SQLITE}/agenda.sql",
+        "a.token + 0 = o.",
+        "a.token + 0 <> o.",
+        (SETTLING, "-k", "late_worker and sqlite"),
+    ),
+    Mutant(
+        "settling_by_lane_alone",
+        f"{POSTGRES}/agenda.sql",
+        "and a.lane = o.lane and coalesce(a.token, 0) = o.token",
+        "and a.lane = o.lane",
+        (SETTLING, "-k", "late_worker and postgres"),
+    ),
+    Mutant(
+        "effect_outside_the_transaction",
+        "stores/transactions.py",
+        "await _complete(PostgresSession(",
+        "await self.connection.execute('commit; begin'); await _complete(PostgresSession(",
+        ("tests/crash/test_kill.py", "-k", "loses_and_repeats and postgres and complete.middle"),
+    ),
+    Mutant(
+        "nothing_is_taken_back",
+        "engine/recovery.py",
+        "        if not held:\n",
+        "        if True:\n",
+        ("tests/crash/test_kill.py", "-k", "runs_elsewhere and postgres"),
+    ),
+    Mutant(
+        "keys_are_forgotten",
+        "stores/deliveries.py",
+        '"key": [each.key for each in requests],\n                "due_at"',
+        '"key": [None for each in requests],\n                "due_at"',
+        ("tests/stores/test_accepting.py", "-k", "key and sqlite"),
+    ),
+    Mutant(
+        "attempts_are_not_counted",
+        "domain/outcomes.py",
+        "        claimed.attempt + 1,\n",
+        "        claimed.attempt,\n",
+        ("tests/domain/test_outcomes.py",),
+    ),
+    Mutant(
+        "a_buried_worker_beats_on",
+        f"{SQLITE}/workers.sql",
+        "where id = :worker and ended_at is null\nreturning id",
+        "where id = :worker\nreturning id",
+        ("tests/stores/test_workers.py", "-k", "sqlite"),
+    ),
+    Mutant(
+        "a_dead_worker_may_claim",
+        f"{POSTGRES}/agenda.sql",
+        "where w.id = :worker and w.ended_at is null)",
+        "where w.id = :worker)",
+        (CLAIMING, "-k", "dead_or_unknown and postgres"),
+    ),
+    Mutant(
+        "a_claim_marks_nothing",
+        f"{SQLITE}/agenda.sql",
+        "set token = :token, claimed_at = :now",
+        "set token = null, claimed_at = :now",
+        (CLAIMING, "-k", "sqlite"),
+    ),
+    Mutant(
+        "claiming_what_is_not_due",
+        f"{POSTGRES}/agenda.sql",
+        "and a.due_at <= coalesce(:now::timestamptz, now())",
+        "and a.due_at <= coalesce(:now::timestamptz, now()) + interval '1 year'",
+        (CLAIMING, "-k", "due and postgres"),
+    ),
+    Mutant(
+        "neighbours_are_blamed",
+        "domain/crashes.py",
+        "suspect_after: int = 2",
+        "suspect_after: int = 0",
+        ("tests/domain",),
+    ),
+    Mutant(
+        "poison_never_dies",
+        "domain/crashes.py",
+        "return crashes >= self.suspect_after + self.poison_after",
+        "return False",
+        ("tests/domain",),
+    ),
+    Mutant(
+        "a_lost_claim_is_not_handed_back",
+        "engine/dispatcher.py",
+        "            self._doubtful = given\n",
+        "            pass\n",
+        ("tests/engine",),
+    ),
+    Mutant(
+        "outcomes_are_dropped_when_the_store_is_away",
+        "engine/settler.py",
+        "            self._waiting[:0] = batch\n",
+        "            pass\n",
+        ("tests/engine/test_settler.py",),
+    ),
+    Mutant(
+        "pruning_takes_unfinished_work",
+        f"{SQLITE}/upkeep.sql",
+        "state in ('completed', 'cancelled')\n        and finished_at <",
+        "state <> 'dead'\n        and accepted_at <",
+        ("tests/stores/test_upkeep.py", "-k", "sqlite"),
+    ),
+    Mutant(
+        "a_finished_delivery_may_go_on",
+        f"{SQLITE}/migrations/0001_ledger_and_agenda.sql",
+        "and old.state <> 'pending' and not",
+        "and old.state = 'never' and not",
+        (SETTLING, "-k", "refuses_a_move and sqlite"),
+    ),
+]
+
+
+@pytest.mark.requirement("D4", "D7", "D8")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_fault_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    shutil.copytree(ROOT / "src", source)
+    file = source / "duly" / mutant.file
+    text = file.read_text()
+    assert mutant.before in text, "the mutant has nothing to change any more; write it anew"
+    file.write_text(text.replace(mutant.before, mutant.after))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 1, f"nobody noticed:\n{done.stdout[-1500:]}"
