@@ -8,8 +8,9 @@ POSTGRES = """
 with made as (
     insert into duly.deliveries
         (id, target, priority, namespace, due_at, accepted_at, payload)
-    select gen_random_uuid(), $2, 5, 'default', now() + $3 * interval '1 second', now(), '{"n":1}'
-    from generate_series(1, $1)
+    select ('0190' || lpad(to_hex($4 + n), 12, '0') || substr(md5(n::text), 1, 16))::uuid,
+           $2, 5, 'default', now() + $3 * interval '1 second', now(), '{"n":1}'
+    from generate_series(1, $1) n
     returning id, target, priority, due_at
 )
 insert into duly.agenda (lane, delivery, target, priority, due_at)
@@ -33,7 +34,8 @@ async def fill(app: duly.App, target: str, count: int, seconds_ahead: float = 0.
         size = min(CHUNK, count - done)
         if isinstance(database, Postgres):
             async with database.shared() as connection:
-                await connection.execute(POSTGRES, size, number, seconds_ahead, timeout=300)
+                first = await connection.fetchval("select count(*) from duly.agenda")
+                await connection.execute(POSTGRES, size, number, seconds_ahead, first, timeout=300)
         else:
             await _fill_sqlite(app, database, size, number, seconds_ahead)
     if isinstance(database, Postgres):

@@ -173,7 +173,9 @@ class Dispatcher:
         self._measure_lateness(execution)
         try:
             settlement = await execution.run()
-            if settlement is not None:
+            if settlement is None:
+                self._settler.count_own(execution.is_written)
+            else:
                 self._settler.put(settlement)
                 if settlement.verdict is not Verdict.COMPLETED:
                     self._tell(execution.target, settlement)

@@ -75,12 +75,22 @@ class Executor:
 class Execution:
     """One attempt. A settlement comes of it, or nothing when a transaction wrote it already."""
 
-    __slots__ = ("_by", "_transaction", "_turn", "claimed", "started_at", "target", "task")
+    __slots__ = (
+        "_by",
+        "_transaction",
+        "_turn",
+        "claimed",
+        "is_written",
+        "started_at",
+        "target",
+        "task",
+    )
 
     def __init__(
         self, by: Executor, claimed: Claimed, target: str, task: asyncio.Task[Any]
     ) -> None:
         self._by = by
+        self.is_written = False
         self._transaction: OpenTransaction | None = None
         self._turn: asyncio.Lock | None = None
         self.claimed = claimed
@@ -134,6 +144,7 @@ class Execution:
             return self._decide(Released())
         except Exception as error:
             return self._decide(Failed(Reason.HANDLER_EXCEPTION, f"at its commit: {error}"))
+        self.is_written = True
         return None
 
     def _decide(self, outcome: Outcome) -> Settlement:

@@ -38,6 +38,19 @@ class Settler:
         self._waiting.append(settlement)
         self.wake.set()
 
+    def count_own(self, written: bool) -> None:
+        """Count an outcome that a handler's transaction wrote, or was refused."""
+        self._emit(
+            BatchSettled(
+                completed=int(written),
+                retried=0,
+                dead=0,
+                released=0,
+                expired=0,
+                refused=int(not written),
+            )
+        )
+
     @property
     def unsettled(self) -> int:
         """How many outcomes are not yet on the books."""
