@@ -141,7 +141,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-ONE_SIGNAL_SECONDS = 0.05
+ONE_SIGNAL_SECONDS = 0.001
 """Wrappers such as `timeout` signal a process and then its group: that is one signal twice."""
 
 

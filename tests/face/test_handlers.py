@@ -15,7 +15,7 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.stores.sqlite import Sqlite
-from duly.testing import run_until_idle
+from duly.testing import VirtualClock, run_until_idle
 from tests.stores.books import Books
 
 
@@ -252,6 +252,32 @@ async def test_a_commit_that_the_database_refuses_is_a_failed_attempt(effects: A
     assert (booked.error or "").startswith("at its commit: ")
     assert await written(effects) == []
     assert await sql(effects, "select * from children") == []
+
+
+@pytest.mark.requirement("D9")
+async def test_a_connection_lost_before_the_commit_spends_no_attempt(
+    postgres_url: str, clock: VirtualClock
+) -> None:
+    app = App(postgres_url, clock=clock, environment={})
+    lost: list[int] = []
+
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.transaction.execute("insert into effects values (1)")
+        if not lost:
+            ((backend,),) = await delivery.transaction.fetch("select pg_backend_pid()")
+            lost.append(backend)
+            await sql(app, f"select pg_terminate_backend({backend}, 5000)")
+
+    async with app:
+        await sql(app, "create table effects (value integer)")
+        accepted = await app.deliver("work")
+        assert await run_until_idle(app) == 2
+        assert await written(app) == [1]
+        booked = await app.get(accepted.id)
+        assert (booked.state, booked.attempt) == ("completed", 1)
+        history = [each.outcome for each in await app.attempts(accepted.id)]
+        assert history == ["released", "completed"]
 
 
 async def test_delivering_inside_a_transaction_never_hangs(effects: App) -> None:

@@ -1,6 +1,7 @@
 """A handler's transaction: what it wrote and its completion last together, or neither."""
 
 import asyncio
+from contextvars import Context
 from datetime import timedelta
 
 import pytest
@@ -29,6 +30,11 @@ async def effects(books: Books) -> list[int]:
 async def write(books: Books, transaction: OpenTransaction, value: int) -> None:
     mark = "?" if isinstance(books.store.database, Sqlite) else "$1"
     await transaction.execute(f"insert into effects values ('d', {mark})", value)
+
+
+def begin_elsewhere(books: Books) -> asyncio.Task[OpenTransaction]:
+    """A transaction of another handler, which knows nothing of ours."""
+    return asyncio.get_running_loop().create_task(books.store.begin(), context=Context())
 
 
 async def test_what_was_written_and_the_completion_last_together(books: Books) -> None:
@@ -115,6 +121,37 @@ async def test_writers_wait_for_each_other_and_none_is_lost(books: Books) -> Non
 
     await asyncio.wait_for(asyncio.gather(*map(handle, range(6))), 30)
     assert await effects(books) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_who_gives_up_waiting_for_a_transaction_harms_nobody(books: Books) -> None:
+    claimed = await books.claimed()
+    transaction = await books.store.begin()
+    waiting = [begin_elsewhere(books) for _ in range(9)]
+    await asyncio.wait(waiting, timeout=0)
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    await write(books, transaction, 7)
+    await transaction.complete(settlement(claimed, Verdict.COMPLETED, START))
+    async with asyncio.timeout(20):
+        await books.deliver()
+        assert await effects(books) == [7]
+
+
+async def test_closing_undoes_what_is_still_open(books: Books, elsewhere: Books) -> None:
+    claimed = await books.claimed()
+    transaction = await books.store.begin()
+    await write(books, transaction, 7)
+    waiting = begin_elsewhere(books)
+    await asyncio.wait([waiting], timeout=0)
+    await asyncio.wait_for(books.store.close(), 20)
+    if isinstance(books.store.database, Sqlite):
+        with pytest.raises(Conflict, match="the transaction is over"):
+            await transaction.execute("select 1")
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert await effects(elsewhere) == []
+    assert (await elsewhere.store.deliveries.get(claimed.id)).state == "processing"
 
 
 async def test_on_sqlite_whoever_is_in_a_transaction_is_told_not_to_wait_for_itself(

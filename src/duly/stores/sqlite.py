@@ -164,15 +164,14 @@ class HeldWriter(SqliteSession):
         super().__init__(moment)
         self._path = path
         self._hold = hold
-        self._open = True
 
     def holds(self, path: Path) -> bool:
         """Whether it still has the writer of that file."""
-        return self._open and self._path == path
+        return not self._hold.over and self._path == path
 
     async def write(self, work: Work) -> Any:
         """Run something inside the transaction."""
-        if not self._open:
+        if self._hold.over:
             raise Conflict("the transaction is over; it ends with its handler")
         with clear_errors(self._path):
             return await asyncio.wrap_future(self._hold.submit(work))
@@ -187,7 +186,6 @@ class HeldWriter(SqliteSession):
 
     def let_go(self) -> None:
         """Give the writer back; what was not committed is undone."""
-        self._open = False
         self._hold.let_go()
 
 

@@ -26,6 +26,7 @@ class Hold:
     def __init__(self) -> None:
         self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self.begun: Future[None] = Future()
+        self.over = False
 
     def submit(self, work: Work) -> Future[Any]:
         """Run something inside the transaction."""
@@ -35,6 +36,7 @@ class Hold:
 
     def let_go(self) -> None:
         """Give the writer back; what was not committed is undone."""
+        self.over = True
         self.jobs.put(None)
 
 
@@ -45,6 +47,8 @@ class Writer:
         self._jobs: queue.SimpleQueue[Job | Hold | None] = queue.SimpleQueue()
         self._connection = connect()
         self.commits = 0
+        self._serving: Hold | None = None
+        self._closing = False
         self._thread = threading.Thread(target=self._run, name="duly-writer", daemon=True)
         self._thread.start()
 
@@ -61,8 +65,11 @@ class Writer:
         return hold
 
     def close(self) -> None:
-        """Finish what is queued and close the connection."""
+        """Finish what is queued and close the connection; a transaction still open is undone."""
         if self._thread.is_alive():
+            self._closing = True
+            if (held := self._serving) is not None:
+                held.let_go()
             self._jobs.put(None)
             self._thread.join()
 
@@ -73,7 +80,7 @@ class Writer:
             if batch:
                 self._commit(batch)
             if hold is not None:
-                self._serve(hold)
+                self._lend(hold)
         self._connection.close()
 
     def _gather(self) -> tuple[list[Job], Hold | None, bool]:
@@ -116,7 +123,17 @@ class Writer:
             return None, problem
         return result, None
 
+    def _lend(self, hold: Hold) -> None:
+        # Named before looking whether we close, so that either this or `close` sees the other.
+        self._serving = hold
+        if self._closing:
+            hold.let_go()
+        self._serve(hold)
+        self._serving = None
+
     def _serve(self, hold: Hold) -> None:
+        if not hold.begun.set_running_or_notify_cancel():
+            return  # it was given up while it waited
         try:
             self._connection.execute("begin immediate")
         except apsw.Error as error:
