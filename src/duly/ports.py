@@ -48,6 +48,8 @@ class Opening(msgspec.Struct, frozen=True):
     priority: int
     target: int
     due_at: datetime
+    seen_at: datetime | None = None
+    """When the store looked, by its own clock."""
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -181,8 +183,8 @@ class Workers(Protocol):
     async def beat(self, worker: int) -> bool:
         """Renew the lease of all that the worker holds; False when it was declared dead."""
 
-    async def bury(self, *, survivor: int | None = None) -> list[int]:
-        """Declare dead whoever missed its lease.
+    async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
+        """Declare dead whoever missed its lease, but never the `worker` who asks.
 
         With `survivor`, everyone but that worker: for a store that has one owner.
         """

@@ -141,10 +141,6 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-ONE_SIGNAL_SECONDS = 0.001
-"""Wrappers such as `timeout` signal a process and then its group: that is one signal twice."""
-
-
 @contextmanager
 def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
     """Call `stop` on the first SIGTERM or SIGINT; the second ends the process at once."""
@@ -152,15 +148,14 @@ def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    heard_at: float | None = None
+    heard = False
 
     def hear(number: int) -> None:
-        nonlocal heard_at
-        if heard_at is None:
-            heard_at = loop.time()
-            stop()
-        elif loop.time() - heard_at > ONE_SIGNAL_SECONDS:
+        nonlocal heard
+        if heard:
             os._exit(128 + number)
+        heard = True
+        stop()
 
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:

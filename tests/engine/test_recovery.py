@@ -110,8 +110,23 @@ async def test_a_live_worker_keeps_what_it_holds(any_house: House) -> None:
         await life.engine.recovery.tick()
     assert (await only(life.app)).state == "processing"
     any_house.clock.advance(13)
-    await life.engine.recovery.tick()
+    assert await life.app.store.workers.bury()
+    await life.engine.recovery.take_back()
     assert (await only(life.app)).state == "pending"
+
+
+@pytest.mark.requirement("D7")
+async def test_a_worker_never_buries_itself_whatever_its_clock_does(any_house: House) -> None:
+    life = await born(any_house, Gate(), lease=12)
+    await life.app.deliver("work")
+    await life.tick()
+    any_house.clock.advance(3600)
+    await life.engine.recovery.tick()
+    lease = life.engine.dispatcher.lease
+    lease.renew(any_house.clock.monotonic())
+    await life.engine.recovery.tick()
+    assert (await only(life.app)).state == "processing"
+    assert await life.app.store.workers.beat(lease.worker)
 
 
 @pytest.mark.requirement("D7")
@@ -145,7 +160,8 @@ async def test_the_write_of_a_zombie_changes_nothing_and_is_counted(any_house: H
     await zombie.app.deliver("work", "x")
     await zombie.tick()
     any_house.clock.advance(13)
-    await zombie.engine.recovery.tick()
+    assert await zombie.app.store.workers.bury()
+    await zombie.engine.recovery.take_back()
     assert (await only(zombie.app)).state == "pending"
     gate.open.set()
     await zombie.finish()

@@ -15,7 +15,7 @@ from duly.stores.statements import statements
 
 NOBODY = "'{00000000-0000-0000-0000-000000000000}'"
 ARGUMENTS = {
-    "agenda.survey": {"namespace": "'default'"},
+    "agenda.survey": {"namespace": "'default'", "now": "null"},
     "agenda.claim": {
         "priority": "'{5}'",
         "target": "'{1}'",

@@ -23,9 +23,9 @@ async def test_a_survey_names_each_opening_with_its_first_due_moment(books: Book
     mail, sms = await books.target(), await books.target("sms")
     found = await books.store.agenda.survey()
     assert sorted(found, key=lambda each: each.due_at) == [
-        Opening(2, mail, START - 5 * SECOND),
-        Opening(2, sms, START - 3 * SECOND),
-        Opening(9, mail, START + 7 * SECOND),
+        Opening(2, mail, START - 5 * SECOND, START),
+        Opening(2, sms, START - 3 * SECOND, START),
+        Opening(9, mail, START + 7 * SECOND, START),
     ]
 
 

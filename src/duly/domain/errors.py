@@ -8,6 +8,7 @@ DulyError
 │   └── StoreIsOwned    another server runs on this file     (exit 1)
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4 or 1)
 │   └── SchemaMismatch  the store was made by another version (exit 1)
+├── SettlementRefused   the store's own rules forbid it      (never leaves the engine)
 └── LeaseLost           this worker no longer holds the lane (never leaves the engine)
 """
 
@@ -54,6 +55,10 @@ class StoreUnavailable(DulyError):
 
 class SchemaMismatch(StoreUnavailable):
     """The store's schema is not one that this version can work with."""
+
+
+class SettlementRefused(DulyError):
+    """What was to be written breaks a rule of the store itself; trying again is no use."""
 
 
 class LeaseLost(DulyError):

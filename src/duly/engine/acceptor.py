@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from duly.domain.delivery import Accepted, Request
 from duly.domain.errors import Conflict
+from duly.engine.execution import RUNNING
 from duly.failpoints import hit
 from duly.ports import Clock, Store
 
@@ -27,15 +28,26 @@ class Acceptor:
 
     async def accept(self, request: Request) -> Accepted:
         """Store one delivery; Conflict when its key has another target or payload."""
-        self._store.check_writable()
+        self._check_writable()
         answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write())
         return await answer
 
+    def _check_writable(self) -> None:
+        """Refuse what would wait for the end of the very attempt that waits for it."""
+        self._store.check_writable()
+        running = RUNNING.get()
+        if running is not None and running.blocks(self._store):
+            raise Conflict(
+                "this handler is in a transaction on SQLite, and nothing else can be written until "
+                "it ends; deliver before its first statement, or use PostgreSQL"
+            )
+
     async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
         """Store them all or none."""
+        self._check_writable()
         await hit("deliver.before")
         accepted = await self._store.deliveries.accept_all(chunks)
         await hit("deliver.after")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import StoreUnavailable
@@ -15,8 +16,9 @@ from duly.domain.events import (
     RowPassedOver,
     SuspectRuns,
 )
+from duly.domain.failures import Reason
 from duly.domain.identity import token
-from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict
 from duly.engine.execution import Execution, Executor
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Emit, Pause
@@ -27,6 +29,9 @@ from duly.ports import Ask
 UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
 AGAIN_SECONDS = 0.05
+HAND_BACK_SECONDS = 0.5
+DOUBT_SECONDS = 90.0
+"""Longer than the store lets any statement take."""
 
 
 class Dispatcher:
@@ -56,12 +61,14 @@ class Dispatcher:
         self._grace = grace
         self._openings = Openings()
         self._names: dict[int, str] = {}
-        self._running: dict[Lane, asyncio.Task[None]] = {}
+        self._running: dict[tuple[Lane, int], asyncio.Task[None]] = {}
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._claims = 0
-        self._doubtful: int | None = None
+        self._doubtful: dict[int, float] = {}
+        self._handed_back_at = float("-inf")
         self._alone = False
+        self._suspects_turn = True
         self.on_time = self.recovered = 0
 
     @property
@@ -89,13 +96,18 @@ class Dispatcher:
             return UNTIL_WOKEN
         if self._needs_survey():
             await self._survey()
-        now = self._by.clock.now()
-        if self._openings.has_suspects(now):
-            return await self._claim_suspect()
+        now = self._by.now()
+        if self._suspects_turn and self._openings.has_suspects(now):
+            return await self._claim_suspect(now)
+        return await self._claim_openings(free, now)
+
+    async def _claim_openings(self, free: int, now: datetime) -> Pause:
+        # Suspects and the rest take turns, or a hundred of them would hold up everyone.
+        self._suspects_turn = True
         asks = self._openings.asks(free, now)
         if not asks:
             self._came_short = True
-            return self._until_due()
+            return NOW if self._openings.has_suspects(now) else self._until_due()
         claimed = await self._claim(free, asks)
         more = self._openings.note(claimed, free)
         self._came_short = not more
@@ -120,69 +132,104 @@ class Dispatcher:
 
     async def _survey(self) -> None:
         self._surveyed_at = self._by.clock.monotonic()
-        self._openings.learn(await self._by.store.agenda.survey(), self._names.keys())
+        surveyed = await self._by.store.agenda.survey()
+        if surveyed and surveyed[0].seen_at is not None:
+            self._by.skew = surveyed[0].seen_at - self._by.clock.now()
+        self._openings.learn(surveyed, self._names.keys())
 
     def _until_due(self) -> Pause:
         next_due = self._openings.next_due()
         if next_due is None:
             return Pause(self._poll)
-        seconds = (next_due - self._by.clock.now()).total_seconds()
+        seconds = (next_due - self._by.now()).total_seconds()
         return Pause(min(max(seconds, 0.0), self._poll))
 
     async def _claim(self, slots: int, asks: list[Ask]) -> list[Claimed]:
+        lease = self.lease
         self._claims += 1
-        given = token(self.lease.worker, self._claims)
+        given = token(lease.worker, self._claims)
         try:
-            return await self._by.store.agenda.claim(given, slots, asks)
+            claimed = await self._by.store.agenda.claim(given, slots, asks)
         except BaseException:
             # The lanes may be ours without our knowing which.
-            self._doubtful = given
+            self._doubt(given)
             raise
+        if self.lease is not lease or not lease.holds():
+            self._doubt(given)
+            return []
+        return claimed
+
+    def _doubt(self, given: int) -> None:
+        self._doubtful[given] = self._by.clock.monotonic() + DOUBT_SECONDS
 
     async def _hand_back_doubtful(self) -> None:
-        if self._doubtful is not None:
-            await self._by.store.agenda.release(self._doubtful)
-            self._doubtful = None
+        """Hand back claims whose answer was lost, again and again for a while.
 
-    async def _claim_suspect(self) -> Pause:
+        The server may still be at work on a claim whose connection is gone, so that it lands
+        after it was first handed back.
+        """
+        now = self._by.clock.monotonic()
+        if not self._doubtful or now < self._handed_back_at + HAND_BACK_SECONDS:
+            return
+        self._handed_back_at = now
+        for given, until in list(self._doubtful.items()):
+            if await self._by.store.agenda.release(given):
+                self.hinted()
+            if now >= until:
+                del self._doubtful[given]
+
+    async def _claim_suspect(self, now: datetime) -> Pause:
         if self._running:
-            return UNTIL_WOKEN
-        now = self._by.clock.now()
+            return Pause(self._poll)
+        self._suspects_turn = False
         claimed = await self._claim(1, self._openings.suspect(now))
         self._openings.note(claimed, 1)
         self._came_short = True
+        self._alone = bool(self._start(claimed))
         for each in claimed:
-            self._alone = True
-            self._emit(SuspectRuns(delivery=each.id, crashes=each.crashes))
-        self._start(claimed)
-        return NOW
+            self._emit(SuspectRuns(delivery=str(each.id), crashes=each.crashes))
+        return NOW if claimed else Pause(min(AGAIN_SECONDS, self._poll))
 
-    def _start(self, claimed: list[Claimed]) -> None:
+    def _start(self, claimed: list[Claimed]) -> int:
         create_task = asyncio.get_running_loop().create_task
+        started = 0
         for each in claimed:
             if each.id is None:
                 self._emit(
                     RowPassedOver(lane=str(each.lane), problem="its delivery is not on the books")
                 )
                 continue
-            self._running[each.lane] = create_task(self._run(each))
+            started += 1
+            task = create_task(self._run(each))
+            self._running[each.lane, each.token] = task
+            task.add_done_callback(partial(self._ended, each))
+        return started
 
     async def _run(self, claimed: Claimed) -> None:
-        task = self._running[claimed.lane]
+        task = self._running[claimed.lane, claimed.token]
         execution = Execution(self._by, claimed, self._names[claimed.target], task)
         self._measure_lateness(execution)
-        try:
-            settlement = await execution.run()
-            if settlement is None:
-                self._settler.count_own(execution.is_written)
-            else:
-                self._settler.put(settlement)
-                if settlement.verdict is not Verdict.COMPLETED:
-                    self._tell(execution.target, settlement)
-        finally:
-            del self._running[claimed.lane]
-            self._alone = False
-            self.on_progress()
+        settlement = await execution.run()
+        if settlement is None:
+            self._settler.count_own(execution.is_written)
+        else:
+            self._settler.put(settlement)
+            if settlement.verdict is not Verdict.COMPLETED:
+                self._tell(execution.target, settlement)
+
+    def _ended(self, claimed: Claimed, task: asyncio.Task[None]) -> None:
+        del self._running[claimed.lane, claimed.token]
+        self._alone = False
+        if task.cancelled():
+            # It may not even have begun: then nobody else hands it back.
+            self._settle_for(claimed, Released())
+        elif (error := task.exception()) is not None:
+            self._settle_for(claimed, Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}"))
+        self.on_progress()
+
+    def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
+        target = self._names[claimed.target]
+        self._settler.put(self._by.decide(claimed, target, outcome, None))
 
     def _measure_lateness(self, execution: Execution) -> None:
         claimed, started_at = execution.claimed, execution.started_at
@@ -234,6 +281,7 @@ class Dispatcher:
         return len(left)
 
     async def let_go(self) -> None:
-        """Hand back a claim whose answer was lost."""
+        """Hand back what was claimed without our knowing, a last time."""
+        self._handed_back_at = float("-inf")
         with contextlib.suppress(StoreUnavailable):
             await self._hand_back_doubtful()

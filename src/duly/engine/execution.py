@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from contextvars import ContextVar
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from duly.domain import retry
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import Claimed
-from duly.domain.errors import LeaseLost, StoreUnavailable
+from duly.domain.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.domain.events import PlanUnreadable
 from duly.domain.failures import Reason
 from duly.domain.outcomes import (
@@ -46,7 +47,12 @@ class Executor:
         self.clock = clock
         self.chance = chance
         self.crash_rule = crash_rule
+        self.skew = timedelta()
         self._emit = emit
+
+    def now(self) -> datetime:
+        """The present by the store's clock, as far as it is known: it decides what is due."""
+        return self.clock.now() + self.skew
 
     def plan(self, claimed: Claimed, target: str) -> RetryPlan:
         """The delivery's own plan, or its target's; one that cannot be read stops nobody."""
@@ -66,10 +72,14 @@ class Executor:
             outcome,
             self.plan(claimed, target),
             started_at=started_at,
-            finished_at=self.clock.now(),
+            finished_at=self.now(),
             chance=self.chance.fraction,
             crash_rule=self.crash_rule,
         )
+
+
+RUNNING: ContextVar[Execution | None] = ContextVar("running", default=None)
+"""The attempt of the present task, and of whatever tasks its handler starts."""
 
 
 class Execution:
@@ -77,6 +87,7 @@ class Execution:
 
     __slots__ = (
         "_by",
+        "_is_over",
         "_transaction",
         "_turn",
         "claimed",
@@ -90,31 +101,55 @@ class Execution:
         self, by: Executor, claimed: Claimed, target: str, task: asyncio.Task[Any]
     ) -> None:
         self._by = by
+        self._is_over = False
         self.is_written = False
         self._transaction: OpenTransaction | None = None
         self._turn: asyncio.Lock | None = None
         self.claimed = claimed
         self.target = target
         self.task = task
-        self.started_at = by.clock.now()
+        self.started_at = by.now()
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
+        self._refuse_when_over()
         if self._transaction is None:
             # Two statements of a handler that come at once share one transaction.
             self._turn = self._turn or asyncio.Lock()
             async with self._turn:
                 if self._transaction is None:
-                    self._transaction = await self._by.store.begin()
+                    await self._begin()
+        assert self._transaction is not None
         return self._transaction
+
+    async def _begin(self) -> None:
+        transaction = await self._by.store.begin()
+        if self._is_over:
+            # The handler returned without waiting for this; nobody would ever end it.
+            await transaction.roll_back()
+        self._refuse_when_over()
+        self._transaction = transaction
+
+    def _refuse_when_over(self) -> None:
+        if self._is_over:
+            raise Conflict("the attempt is over, and its transaction with it")
+
+    def blocks(self, store: Store) -> bool:
+        """Whether its open transaction keeps everyone else from writing to the store."""
+        is_open = self._transaction is not None and not self._is_over
+        return is_open and store is self._by.store and store.single_owner
 
     async def run(self) -> Settlement | None:
         """Make the attempt; None when its transaction settled it, or its lease was lost."""
-        outcome = await self._outcome()
+        RUNNING.set(self)
+        try:
+            outcome = await self._outcome()
+        finally:
+            self._is_over = True
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
         if isinstance(outcome, Completed):
-            return complete(self.claimed, self.started_at, self._by.clock.now())
+            return complete(self.claimed, self.started_at, self._by.now())
         return self._decide(outcome)
 
     async def _outcome(self) -> Outcome:

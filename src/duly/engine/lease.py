@@ -84,7 +84,9 @@ class Heart:
     async def _once(self, workers: Workers) -> bool:
         asked_at = self._clock.monotonic()
         try:
-            alive = await workers.beat(self._lease.worker)
+            # A connection that hangs must not cost the lease: the next beat opens another.
+            async with asyncio.timeout(self._lease.seconds / BEATS_PER_LEASE):
+                alive = await workers.beat(self._lease.worker)
         except Exception:
             # A beat that failed is only a beat missed; a heart that stopped would never be missed.
             return True

@@ -7,11 +7,13 @@ so of two that try, or of one and a zombie, the store lets the first one write.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from duly.domain.delivery import Lane
 from duly.domain.events import Reclaimed, WorkersBuried
 from duly.domain.outcomes import Crashed, Settlement, Verdict
 from duly.engine.execution import Executor
+from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Emit, Pause
 from duly.failpoints import hit
 
@@ -23,16 +25,21 @@ class Recovery:
 
     name = "recovery"
 
-    def __init__(self, executor: Executor, emit: Emit, interval: float) -> None:
+    def __init__(
+        self, executor: Executor, emit: Emit, interval: float, lease: Callable[[], Lease]
+    ) -> None:
         self.wake = asyncio.Event()
         self._by = executor
         self._emit = emit
         self._interval = interval
+        self._lease = lease
 
     async def tick(self) -> Pause:
         """Bury, and take back one batch."""
         store = self._by.store
-        await self._bury()
+        if self._lease().holds():
+            # Whoever has itself been silent cannot tell the others' silence from its own.
+            await self._bury(self._lease().worker)
         if await self.take_back():
             return NOW
         await store.workers.close_graves()
@@ -43,14 +50,16 @@ class Recovery:
 
         Whoever owns a store that allows only one knows that everyone before is dead.
         """
-        await self._bury(survivor if self._by.store.single_owner else None)
+        await self._bury(survivor)
         total = 0
         while taken := await self.take_back():
             total += taken
         return total
 
-    async def _bury(self, survivor: int | None = None) -> None:
-        if buried := await self._by.store.workers.bury(survivor=survivor):
+    async def _bury(self, own: int) -> None:
+        workers = self._by.store.workers
+        single = self._by.store.single_owner
+        if buried := await (workers.bury(survivor=own) if single else workers.bury(worker=own)):
             self._emit(WorkersBuried(workers=buried))
 
     async def take_back(self) -> int:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from duly.domain.delivery import Lane
-from duly.domain.events import BatchSettled, SettleRefused
+from duly.domain.errors import SettlementRefused
+from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
 from duly.domain.outcomes import Settlement, Verdict
 from duly.engine.loops import NOW, Emit, Pause
 from duly.ports import Agenda
@@ -64,7 +65,7 @@ class Settler:
         del self._waiting[: len(batch)]
         self._writing = len(batch)
         try:
-            applied = await self._agenda.settle(batch)
+            applied = await self._settle(batch)
         except BaseException:
             self._waiting[:0] = batch
             # The answer may have been lost after the commit, so a refusal proves nothing.
@@ -75,6 +76,22 @@ class Settler:
         self._report(batch, applied)
         self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
         return NOW if self._waiting else UNTIL_WOKEN
+
+    async def _settle(self, batch: list[Settlement]) -> set[Lane]:
+        try:
+            return await self._agenda.settle(batch)
+        except SettlementRefused:
+            # One of them is at fault; it must not hold up the others.
+            return await self._settle_each(batch)
+
+    async def _settle_each(self, batch: list[Settlement]) -> set[Lane]:
+        applied: set[Lane] = set()
+        for each in batch:
+            try:
+                applied |= await self._agenda.settle([each])
+            except SettlementRefused as error:
+                self._emit(RowPassedOver(lane=str(each.lane), problem=f"not settled: {error}"))
+        return applied
 
     def _report(self, batch: list[Settlement], applied: set[Lane]) -> None:
         counts = dict.fromkeys(Verdict, 0)

@@ -19,6 +19,7 @@ from duly.engine.settler import UNTIL_WOKEN, Settler
 from duly.ports import Chance, Clock, Store, Transport
 from duly.settings import Settings
 
+AGAIN_SECONDS = 0.2
 LAST_WORD_SECONDS = 5.0
 """How long a stop waits for the store to take the last outcomes."""
 
@@ -57,7 +58,9 @@ class Engine:
             poll=settings.poll,
             grace=timedelta(seconds=settings.grace),
         )
-        self.recovery = Recovery(self._executor, emit, settings.recovery_interval)
+        self.recovery = Recovery(
+            self._executor, emit, settings.recovery_interval, lambda: self.dispatcher.lease
+        )
         self.life = Life(self)
         self._loops: list[Loop] = [self.dispatcher, self.recovery, self.life, *self._slow_loops()]
 
@@ -159,18 +162,30 @@ class Engine:
             _, late = await asyncio.wait(tasks, timeout=LAST_WORD_SECONDS)
             for task in late:
                 task.cancel()
+            if late:
+                # A settler that is cut off puts its outcomes back; they are written after this.
+                await asyncio.wait(late, timeout=LAST_WORD_SECONDS)
 
     async def _last_words(self) -> None:
         self._runner.stop(self.settler)
         await self._end([self.settler.name])
         try:
             async with asyncio.timeout(LAST_WORD_SECONDS):
+                await self._say_goodbye()
+        except TimeoutError:
+            pass  # the lease runs out, and others take back what is left
+        finally:
+            await self._still_heart()
+
+    async def _say_goodbye(self) -> None:
+        while True:
+            try:
                 await self.settler.flush()
                 await self.dispatcher.let_go()
                 await self._store.workers.end(self.dispatcher.lease.worker)
-        except (StoreUnavailable, TimeoutError):
-            pass  # the lease runs out, and others take back what is left
-        await self._still_heart()
+                return
+            except StoreUnavailable:
+                await self._clock.sleep(AGAIN_SECONDS)
 
     async def lose_lease(self) -> None:
         """Abandon what runs: others have it now, and the store would refuse its outcomes."""

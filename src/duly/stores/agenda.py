@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duly.domain.delivery import Claimed, Lane
+from duly.domain.errors import SettlementRefused
 from duly.domain.identity import worker_of
 from duly.domain.outcomes import Settlement, Verdict
 from duly.failpoints import hit
@@ -50,7 +51,10 @@ class Agenda:
         those lanes stay held and are taken back.
         """
         await hit("settle.before")
-        applied = await settle(self._database, settlements)
+        try:
+            applied = await settle(self._database, settlements)
+        except self._database.refusals as error:
+            raise SettlementRefused(str(error)) from error
         await hit("settle.after")
         return applied
 

@@ -40,5 +40,8 @@ class Session(Protocol):
 class Database(Session, Protocol):
     """A session for single statements, and for several that hold together."""
 
+    refusals: tuple[type[Exception], ...]
+    """What it raises when a write breaks one of its rules."""
+
     def together(self) -> AbstractAsyncContextManager[Session]:
         """Statements in one transaction: committed at the end, rolled back on an error."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ Connect = Callable[[], Awaitable[Connection]]
 Discard = Callable[[Connection], Awaitable[None]]
 
 SHARED = 8
+LENT = 8
 CONNECT_SECONDS = 5.0
 COMMAND_SECONDS = 30.0
 TRIES = 5
@@ -144,12 +145,20 @@ class Line:
         async with self._turn:
             with clear_errors():
                 try:
-                    if self._connection is None or self._connection.is_closed():
+                    if not self._usable():
+                        await self.drop()
                         self._connection = await self._opened()
                     yield self._connection
                 except (*AWAY, asyncio.CancelledError):
                     await self.drop()
                     raise
+
+    def _usable(self) -> bool:
+        # One that somebody left in a transaction is not: what we write would hang on it.
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            return False
+        return not connection.is_in_transaction()
 
     async def _opened(self) -> Connection:
         connection = await self._connect()
@@ -174,8 +183,38 @@ class Line:
                 connection.terminate()
 
 
+class Lines:
+    """A few connections that are nobody's, each lent to one caller at a time."""
+
+    def __init__(self, connect: Connect, discard: Discard, size: int) -> None:
+        self._idle = [Line(connect, discard) for _ in range(size)]
+        self._all = list(self._idle)
+        self._free = asyncio.Semaphore(size)
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Connection]:
+        """One of them."""
+        async with self._free:
+            line = self._idle.pop()
+            try:
+                async with line.use() as connection:
+                    yield connection
+            finally:
+                self._idle.append(line)
+
+    async def close(self) -> None:
+        """Close them all."""
+        for line in self._all:
+            await line.close()
+
+
 class Postgres(PostgresSession):
     """This process's connections to one PostgreSQL database."""
+
+    refusals: tuple[type[Exception], ...] = (
+        asyncpg.IntegrityConstraintViolationError,
+        asyncpg.DataError,
+    )
 
     def __init__(
         self,
@@ -194,9 +233,9 @@ class Postgres(PostgresSession):
         self.discard = discard
         self._claim = Line(connect, discard, planner)
         self._settle = Line(connect, discard, planner)
-        self._idle = [Line(connect, discard) for _ in range(SHARED)]
-        self._lines = [self._claim, self._settle, *self._idle]
-        self._free = asyncio.Semaphore(SHARED)
+        self._shared = Lines(connect, discard, SHARED)
+        # Apart from the others: handlers that hold one each and then deliver wait for nobody.
+        self._lent = Lines(connect, discard, LENT)
 
     async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
         for left in reversed(range(TRIES)):
@@ -218,16 +257,13 @@ class Postgres(PostgresSession):
             async with line.use() as connection:
                 yield connection
 
-    @asynccontextmanager
-    async def shared(self) -> AsyncIterator[Connection]:
-        """One of the connections that are nobody's."""
-        async with self._free:
-            line = self._idle.pop()
-            try:
-                async with line.use() as connection:
-                    yield connection
-            finally:
-                self._idle.append(line)
+    def shared(self) -> AbstractAsyncContextManager[Connection]:
+        """One of the connections that are nobody's, for a moment."""
+        return self._shared.use()
+
+    def lent(self) -> AbstractAsyncContextManager[Connection]:
+        """One of the connections for handlers, for as long as an attempt takes."""
+        return self._lent.use()
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[Session]:
@@ -241,8 +277,8 @@ class Postgres(PostgresSession):
 
     async def close(self) -> None:
         """Let go of every connection."""
-        for line in self._lines:
-            await line.close()
+        for each in (self._claim, self._settle, self._shared, self._lent):
+            await each.close()
 
 
 def from_url(url: str, *, pooler: bool) -> tuple[Connect, Discard]:

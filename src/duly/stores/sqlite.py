@@ -28,6 +28,8 @@ READERS = 2
 class Sqlite(SqliteSession):
     """One file, or rather this process's connections to it."""
 
+    refusals: tuple[type[Exception], ...] = (apsw.ConstraintError, apsw.MismatchError)
+
     def __init__(self, path: Path, moment: Callable[[], datetime]) -> None:
         super().__init__(moment)
         self.path = path

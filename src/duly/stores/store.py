@@ -34,7 +34,7 @@ class SqlStore:
         self.workers = Workers(database, namespace)
         self.targets = Targets(database, namespace)
         self.deliveries = Deliveries(database, namespace, self.targets, self.agenda, self.workers)
-        self.upkeep = Upkeep(database)
+        self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion
         if isinstance(database, Postgres):
             self.wakeups = Notifications(database, namespace, clock)

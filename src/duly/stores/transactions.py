@@ -34,7 +34,7 @@ class PostgresTransaction:
     @classmethod
     async def begin(cls, database: Postgres) -> PostgresTransaction:
         """Borrow a connection and begin."""
-        borrowed = database.shared()
+        borrowed = database.lent()
         opened = cls(borrowed, await borrowed.__aenter__())
         opened._moment = database.moment
         try:
@@ -72,9 +72,12 @@ class PostgresTransaction:
         """Undo everything; a connection that cannot even do that is dropped."""
         try:
             await self._transaction.rollback()
-        except Exception:
+        except BaseException as error:
             self.connection.terminate()
-        await self._borrowed.__aexit__(None, None, None)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            await self._borrowed.__aexit__(None, None, None)
 
 
 class SqliteTransaction:

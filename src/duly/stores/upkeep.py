@@ -13,8 +13,9 @@ BEGINNING = "00000000-0000-0000-0000-000000000000"
 class Upkeep:
     """Pruning what is finished, and the sweep for what no ordinary path would find."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
+        self._namespace = namespace
 
     async def prune(
         self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
@@ -30,6 +31,7 @@ class Upkeep:
         rows = await self._database.fetch(
             "upkeep.prune",
             "any",
+            namespace=self._namespace,
             after=after,
             until=until,
             completed_for=completed_for.total_seconds(),
@@ -47,6 +49,7 @@ class Upkeep:
         rows = await self._database.fetch(
             "upkeep.count_prunable",
             "any",
+            namespace=self._namespace,
             after=after,
             until=until,
             completed_for=completed_for.total_seconds(),

@@ -87,9 +87,13 @@ class Notifications:
         await self._voice.close()
         if self._ear is not None:
             ear, self._ear = self._ear, None
-            if not ear.is_closed():
-                await ear.remove_listener(CHANNEL, self._heard)
-            await self._database.discard(ear)
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    if not ear.is_closed():
+                        await ear.remove_listener(CHANNEL, self._heard)
+                    await self._database.discard(ear)
+            except AWAY:
+                ear.terminate()
 
 
 class DataVersion:

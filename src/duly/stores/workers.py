@@ -42,9 +42,9 @@ class Workers:
         await hit("heartbeat.after")
         return bool(rows)
 
-    async def bury(self, *, survivor: int | None = None) -> list[int]:
-        """Declare dead whoever missed its lease; with `survivor`, everyone else."""
-        rows = await self._database.fetch("workers.bury", "any", survivor=survivor)
+    async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
+        """Declare dead whoever missed its lease but oneself; with `survivor`, everyone else."""
+        rows = await self._database.fetch("workers.bury", "any", survivor=survivor, worker=worker)
         return [int(row[0]) for row in rows]
 
     async def close_graves(self) -> None:

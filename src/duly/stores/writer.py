@@ -7,6 +7,7 @@ own: one that fails undoes itself and nobody else. Answers are given only after 
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -18,6 +19,10 @@ import apsw
 Work = Callable[[apsw.Connection], Any]
 Job = tuple[Work, "Future[Any]"]
 MOST_IN_ONE_COMMIT = 512
+
+
+class TransactionEnded(apsw.Error):
+    """SQLite undid the transaction by itself, as when the disk is full."""
 
 
 class Hold:
@@ -107,7 +112,7 @@ class Writer:
                 answers.append((future, *self._try(work)))
             self._connection.execute("commit")
             self.commits += 1
-        except apsw.Error as error:
+        except Exception as error:
             self._roll_back()
             answers = [(future, None, error) for _, future in batch]
         for future, result, problem in answers:
@@ -143,14 +148,18 @@ class Writer:
         while (job := hold.jobs.get()) is not None:
             work, future = job
             try:
+                if not self._connection.in_transaction:
+                    raise TransactionEnded("SQLite ended the transaction; nothing of it was kept")
                 _answer(future, work(self._connection), None)
             except Exception as problem:
                 _answer(future, None, problem)
         self._roll_back()
 
     def _roll_back(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("rollback")
+        # A rollback that fails leaves nothing to undo: SQLite has done it already.
+        with contextlib.suppress(apsw.Error):
+            if self._connection.in_transaction:
+                self._connection.execute("rollback")
 
 
 def _answer(future: Future[Any], result: Any, problem: BaseException | None) -> None:

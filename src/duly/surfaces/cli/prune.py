@@ -14,7 +14,7 @@ from duly.app import App
 from duly.domain.errors import InvalidInput
 from duly.settings import Settings
 from duly.stores.upkeep import BEGINNING
-from duly.surfaces.cli.options import Common, Database, Json, client
+from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress
 from duly.surfaces.cli.times import duration, spelled
 
@@ -53,11 +53,10 @@ async def prune(
     age: Age = AGE,
     dry_run: Annotated[bool, Parameter(negative=(), help="Count, and remove nothing.")] = False,
     yes: Annotated[bool, Parameter(negative=(), help="Do not ask.")] = False,
-    database: Database = None,
-    json: Json = False,
+    common: Common = COMMON,
 ) -> None:
-    """Remove deliveries that are long finished, in every namespace; unfinished work stays."""
-    async with client(Common(database=database)) as app:
+    """Remove deliveries that are long finished; unfinished work stays."""
+    async with client(common) as app:
         keep = age.limits(app.settings)
         prunable = await _in_slices(app, app.store.upkeep.count_prunable, keep, None)
         removed = 0
@@ -65,7 +64,7 @@ async def prune(
             removed = await _in_slices(app, app.store.upkeep.prune, keep, prunable)
     document = {"prunable": prunable, "removed": removed, "dry_run": dry_run}
     told = f"{prunable} would be removed" if dry_run else f"{removed} removed"
-    answer(json, document, lambda: told)
+    answer(common.json, document, lambda: told)
 
 
 def _kept(field: str, text: str | None, default: float) -> timedelta:

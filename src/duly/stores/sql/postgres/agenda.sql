@@ -10,7 +10,8 @@ with recursive opening as (
         order by priority, target, due_at limit 1
     ) a
 )
-select o.priority, o.target, o.due_at from opening o
+select o.priority, o.target, o.due_at, coalesce(:now::timestamptz, now()) as seen_at
+from opening o
 where o.target in (select id from duly.targets where namespace = :namespace);
 
 -- name: claim

@@ -7,7 +7,7 @@ select max(id::text) as id, count(*) as size from (
 -- name: prune
 with old as (
     select id from duly.deliveries
-    where id > :after::uuid and id <= :until::uuid
+    where id > :after::uuid and id <= :until::uuid and namespace = :namespace
       and ((state in ('completed', 'cancelled')
             and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
         or (state = 'dead'
@@ -23,7 +23,7 @@ select id::text as id from gone;
 
 -- name: count_prunable
 select count(*) as size from duly.deliveries
-where id > :after::uuid and id <= :until::uuid
+where id > :after::uuid and id <= :until::uuid and namespace = :namespace
   and ((state in ('completed', 'cancelled')
         and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
     or (state = 'dead'

@@ -16,6 +16,7 @@ returning id;
 update duly.workers
 set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'died'
 where ended_at is null and id is distinct from :survivor::bigint
+  and id is distinct from :worker::bigint
   and (:survivor::bigint is not null
        or greatest(beat_at, case when :now::timestamptz is null then pg_postmaster_start_time() end)
           + lease * interval '1 second' < coalesce(:now::timestamptz, now()))

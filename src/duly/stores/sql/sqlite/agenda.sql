@@ -15,7 +15,7 @@ with recursive opening(priority, target, due_at) as (
         order by priority, target, due_at limit 1
     ))
 )
-select o.priority, o.target, o.due_at from opening o
+select o.priority, o.target, o.due_at, :now as seen_at from opening o
 where o.target in (select id from duly.targets where namespace = :namespace);
 
 -- name: claim

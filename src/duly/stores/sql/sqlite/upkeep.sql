@@ -7,13 +7,13 @@ select max(id) as id, count(*) as size from (
 -- name: prune
 delete from duly.attempts where delivery in (
     select id from duly.deliveries
-    where id > :after and id <= :until
+    where id > :after and id <= :until and namespace = :namespace
       and ((state in ('completed', 'cancelled')
             and finished_at < :now - cast(:completed_for * 1000000 as integer))
         or (state = 'dead'
             and finished_at < :now - cast(:dead_for * 1000000 as integer))));
 delete from duly.deliveries
-where id > :after and id <= :until
+where id > :after and id <= :until and namespace = :namespace
   and ((state in ('completed', 'cancelled')
         and finished_at < :now - cast(:completed_for * 1000000 as integer))
     or (state = 'dead'
@@ -22,7 +22,7 @@ returning id;
 
 -- name: count_prunable
 select count(*) as size from duly.deliveries
-where id > :after and id <= :until
+where id > :after and id <= :until and namespace = :namespace
   and ((state in ('completed', 'cancelled')
         and finished_at < :now - cast(:completed_for * 1000000 as integer))
     or (state = 'dead'

@@ -13,6 +13,7 @@ returning id;
 update duly.workers
 set ended_at = :now, ended_how = 'died'
 where ended_at is null and id is distinct from :survivor
+  and id is distinct from :worker
   and (:survivor is not null or beat_at + cast(lease * 1000000 as integer) < :now)
 returning id;
 
