@@ -196,6 +196,33 @@ async def test_a_claim_whose_reply_was_lost_is_handed_back(any_house: House) -> 
     assert gate.entered == ["once"]
 
 
+@pytest.mark.requirement("D4")
+async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
+    any_house: House,
+) -> None:
+    app, gate = any_house.app(), Gate()
+    app.handler("work")(gate.handle)
+    life = await any_house.born(app)
+    accepted = await app.deliver("work")
+    books = Books(app.store, any_house.clock)  # type: ignore[arg-type]
+    arm("claim.after=raise@1")
+    with pytest.raises(FailpointRaised):
+        await life.tick()
+    (row,) = await books.sql("select token from duly.agenda")
+    lost = row["token"]
+    await app.store.agenda.release(lost)
+    any_house.clock.advance(1)
+    await app.cancel(accepted.id)
+    await life.tick()
+    later = await app.deliver("work", "later")
+    place = books.place(later.id)
+    await books.sql(f"update duly.agenda set token = {lost} where delivery = {place}")
+    any_house.clock.advance(1)
+    await app.store.workers.beat(life.engine.dispatcher.lease.worker)
+    assert await life.tick() == 1
+    assert gate.entered == ["later"]
+
+
 async def test_a_claim_whose_reply_was_lost_at_the_end_is_handed_back_too(house: House) -> None:
     app, gate = house.app(), Gate()
     app.handler("work")(gate.handle)

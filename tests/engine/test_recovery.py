@@ -206,6 +206,21 @@ async def test_a_suspect_waits_until_nothing_runs_beside_it(house: House) -> Non
     assert gate.entered == ["innocent", "suspect"]
 
 
+@pytest.mark.requirement("F3")
+async def test_suspects_and_ordinary_work_take_turns(house: House) -> None:
+    gate = Gate()
+    gate.open.set()
+    life = await born(house, gate, concurrency=1)
+    for _ in range(4):
+        await suspected(life, (await life.app.deliver("work", "suspect")).id)
+    await life.app.deliver_many([("work", "innocent")] * 4)
+    while await life.engine.step():
+        pass
+    assert len(gate.entered) == 8
+    assert "innocent" in gate.entered[:3]
+    assert "suspect" in gate.entered[:3]
+
+
 async def suspected(life: Life, id: str) -> None:
     """Two workers died with it."""
     books = Books(life.app.store, life.app.clock)  # type: ignore[arg-type]

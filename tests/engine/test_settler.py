@@ -1,9 +1,12 @@
 """Writing outcomes in batches, and telling a lost answer from a refusal."""
 
+import asyncio
+
 import pytest
 
 from duly.failpoints import FailpointRaised, arm
 from tests.engine.house import Gate, House, Life, only, states
+from tests.stores.books import Books
 
 
 async def finished_but_unsettled(house: House, many: int = 1) -> Life:
@@ -64,6 +67,20 @@ async def test_doubt_does_not_outlast_the_batch_it_was_about(house: House) -> No
     life.engine.settler.put(settlement)
     await life.engine.settler.flush()
     assert life.app.telemetry.counts["refused"] == 1
+
+
+@pytest.mark.requirement("D3", "D8")
+async def test_an_outcome_that_the_store_forbids_holds_up_no_other(any_house: House) -> None:
+    life = await finished_but_unsettled(any_house, 3)
+    bad = life.engine.settler._waiting[1]
+    books = Books(life.app.store, any_house.clock)  # type: ignore[arg-type]
+    await books.sql(f"update duly.deliveries set state = 'cancelled' where id = '{bad.delivery}'")
+    await asyncio.wait_for(life.engine.settler.flush(), 20)
+    assert (await books.ledger(bad.delivery))["state"] == "cancelled"
+    assert len(await life.app.list(state="completed")) == 2
+    counts = life.app.telemetry.counts
+    assert (counts["RowPassedOver"], counts["completed"]) == (1, 2)
+    assert life.engine.settler.unsettled == 0
 
 
 async def test_what_a_lost_lease_left_waiting_is_forgotten(house: House) -> None:

@@ -280,6 +280,44 @@ async def test_a_connection_lost_before_the_commit_spends_no_attempt(
         assert history == ["released", "completed"]
 
 
+@pytest.mark.requirement("D9")
+async def test_a_transaction_of_an_attempt_that_is_over_is_refused(effects: App) -> None:
+    kept: list[Any] = []
+
+    @effects.handler("late")
+    async def late(delivery: Delivery[Any]) -> None:
+        kept.append(delivery.transaction)
+
+    @effects.handler("used")
+    async def used(delivery: Delivery[Any]) -> None:
+        await delivery.transaction.execute("insert into effects values (1)")
+        kept.append(delivery.transaction)
+
+    await effects.deliver("late")
+    await effects.deliver("used")
+    assert await run_until_idle(effects) == 2
+    for transaction in kept:
+        with pytest.raises(duly.Conflict, match="over"):
+            await asyncio.wait_for(transaction.execute("insert into effects values (2)"), 20)
+    assert await written(effects) == [1]
+    await effects.deliver("late")
+
+
+async def test_many_transactions_at_once_wait_for_each_other(effects: App) -> None:
+    @effects.handler("other")
+    async def other(delivery: Delivery[Any]) -> None: ...
+
+    @effects.handler("work")
+    async def work(delivery: Delivery[int]) -> None:
+        await effects.deliver("other", delivery.payload)
+        sql = f"insert into effects values ({mark(effects)})"
+        await delivery.transaction.execute(sql, delivery.payload)
+
+    await effects.deliver_many(("work", number) for number in range(30))
+    assert await asyncio.wait_for(run_until_idle(effects), 30) == 60
+    assert await written(effects) == list(range(30))
+
+
 async def test_delivering_inside_a_transaction_never_hangs(effects: App) -> None:
     on_sqlite = isinstance(effects.store.database, Sqlite)  # type: ignore[attr-defined]
     refusals: list[str] = []

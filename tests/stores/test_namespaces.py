@@ -63,6 +63,17 @@ async def test_the_same_target_has_another_number_there(books: Books, others: Bo
     assert (await others.store.deliveries.get(theirs)).state == "pending"
 
 
+async def test_pruning_one_leaves_the_other(books: Books, others: Books) -> None:
+    theirs, ours = await others.finished(), await books.finished()
+    books.clock.advance(timedelta(days=9))
+    upkeep, day = books.store.upkeep, timedelta(days=1)
+    assert await upkeep.count_prunable(day, day, BEGINNING, 99) == (1, None)
+    assert await upkeep.prune(day, day, BEGINNING, 99) == (1, None)
+    assert (await others.store.deliveries.get(theirs)).state == "completed"
+    with pytest.raises(NotFound):
+        await books.store.deliveries.get(ours)
+
+
 async def test_forgetting_one_leaves_the_other(books: Books, others: Books) -> None:
     theirs = await others.deliver()
     await books.deliver()

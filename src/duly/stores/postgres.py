@@ -204,8 +204,7 @@ class Lines:
 
     async def close(self) -> None:
         """Close them all."""
-        for line in self._all:
-            await line.close()
+        await asyncio.gather(*(line.close() for line in self._all))
 
 
 class Postgres(PostgresSession):
@@ -277,8 +276,8 @@ class Postgres(PostgresSession):
 
     async def close(self) -> None:
         """Let go of every connection."""
-        for each in (self._claim, self._settle, self._shared, self._lent):
-            await each.close()
+        lines = (self._claim, self._settle, self._shared, self._lent)
+        await asyncio.gather(*(each.close() for each in lines))
 
 
 def from_url(url: str, *, pooler: bool) -> tuple[Connect, Discard]:

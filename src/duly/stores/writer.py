@@ -16,12 +16,14 @@ from typing import Any
 
 import apsw
 
+from duly.domain.errors import Conflict
+
 Work = Callable[[apsw.Connection], Any]
 Job = tuple[Work, "Future[Any]"]
 MOST_IN_ONE_COMMIT = 512
 
 
-class TransactionEnded(apsw.Error):
+class TransactionEnded(Conflict):
     """SQLite undid the transaction by itself, as when the disk is full."""
 
 

@@ -1,0 +1,175 @@
+"""How attempts end when handlers misbehave: nothing is lost, nobody else is held up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+import duly
+from duly.domain.identity import token
+from duly.system import SystemClock
+from duly.testing import VirtualClock, run_until_idle
+from tests.stores.books import Books
+
+
+async def sql(app: duly.App, text: str) -> list[dict[str, Any]]:
+    return await Books(app.store, app.clock).sql(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.requirement("D1", "D9")
+async def test_a_transaction_that_nobody_waits_for_swallows_no_delivery(database_url: str) -> None:
+    app = duly.App(database_url, clock=VirtualClock(), environment={})
+    asked: list[asyncio.Task[None]] = []
+
+    @app.handler("work", retry=duly.no_retry)
+    async def work(delivery: duly.Delivery[Any]) -> None:
+        asked.append(asyncio.ensure_future(delivery.transaction.execute("select 1")))
+        raise ValueError("the other half failed")
+
+    async with app:
+        await app.deliver_many([("work", None)] * 5)
+        await run_until_idle(app)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert any(isinstance(each, duly.Conflict) for each in answers)
+        app.expect("later")
+        accepted = [await app.deliver("later", n) for n in range(10)]
+    async with duly.App(database_url, environment={}) as elsewhere:
+        for each in accepted:
+            assert (await elsewhere.get(each.id)).state == "pending"
+
+
+@pytest.mark.requirement("D5")
+async def test_handlers_that_all_hold_a_transaction_can_still_deliver(postgres_url: str) -> None:
+    app = duly.App(postgres_url, clock=VirtualClock(), environment={})
+    everyone = asyncio.Barrier(8)
+
+    @app.handler("follow")
+    async def follow(delivery: duly.Delivery[Any]) -> None: ...
+
+    @app.handler("work", timeout=20)
+    async def work(delivery: duly.Delivery[Any]) -> None:
+        await delivery.transaction.execute("select 1")
+        await everyone.wait()
+        await app.deliver("follow")
+
+    async with app:
+        await app.deliver_many([("work", None)] * 8)
+        assert await run_until_idle(app) == 16
+
+
+@pytest.mark.requirement("D9")
+async def test_a_transaction_that_sqlite_ended_completes_nothing(sqlite_url: str) -> None:
+    app = duly.App(sqlite_url, clock=VirtualClock(), environment={})
+
+    @app.handler("work", retry=duly.no_retry)
+    async def work(delivery: duly.Delivery[Any]) -> None:
+        await delivery.transaction.execute("insert into effects values (1)")
+        with contextlib.suppress(Exception):
+            await delivery.transaction.execute("insert or rollback into effects values (1)")
+
+    async with app:
+        await sql(app, "create table effects (value integer unique)")
+        accepted = await app.deliver("work")
+        await run_until_idle(app)
+        booked = await app.get(accepted.id)
+    assert (booked.state, booked.reason) == ("dead", "handler_exception")
+
+
+@pytest.mark.requirement("F1")
+async def test_whatever_a_handler_raises_is_settled(database_url: str) -> None:
+    class Odd(BaseException):
+        """Not even an Exception."""
+
+    app = duly.App(database_url, clock=VirtualClock(), environment={})
+
+    @app.handler("work", retry=duly.no_retry)
+    async def work(delivery: duly.Delivery[Any]) -> None:
+        raise Odd("what is this")
+
+    async with app:
+        accepted = await app.deliver("work")
+        await run_until_idle(app)
+        booked = await app.get(accepted.id)
+    assert (booked.state, booked.reason) == ("dead", "unknown")
+    assert "Odd" in (booked.error or "")
+
+
+@pytest.mark.requirement("D3", "D8")
+async def test_an_outcome_that_the_store_forbids_does_not_hold_up_the_others(
+    database_url: str,
+) -> None:
+    app = duly.App(database_url, clock=VirtualClock(), environment={})
+
+    @app.handler("work")
+    async def work(delivery: duly.Delivery[Any]) -> None:
+        if delivery.payload == "meddled":
+            await sql(
+                app,
+                "update duly.deliveries set state = 'cancelled'"
+                f" where id = '{delivery.id}' and state = 'pending'",
+            )
+
+    async with app:
+        meddled = await app.deliver("work", "meddled")
+        others = await app.deliver_many([("work", n) for n in range(20)])
+        await run_until_idle(app)
+        assert (await app.get(meddled.id)).state in ("cancelled", "processing")
+        for each in others:
+            assert (await app.get(each.id)).state == "completed"
+
+
+@pytest.mark.requirement("D7")
+async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
+    database_url: str,
+) -> None:
+    clock = VirtualClock()
+    app = duly.App(database_url, clock=clock, environment={})
+
+    @app.handler("work")
+    async def work(delivery: duly.Delivery[Any]) -> None: ...
+
+    async with app:
+        accepted = await app.deliver("work")
+        engine = app.engine()
+        await engine.prepare(beating=False)
+        lost = token(engine.dispatcher.lease.worker, 999)
+        engine.dispatcher._doubt(lost)
+        await engine.dispatcher._hand_back_doubtful()
+        await sql(app, f"update duly.agenda set token = {lost}")
+        clock.advance(1)
+        await engine.step()
+        await engine.step()
+        assert (await app.get(accepted.id)).state == "completed"
+        await engine.stop()
+
+
+class SlowClock(SystemClock):
+    """A machine whose clock is behind the database's."""
+
+    def now(self) -> datetime:
+        """A minute ago."""
+        return super().now() - timedelta(minutes=1)
+
+
+@pytest.mark.requirement("D2", "D11")
+async def test_the_databases_clock_says_what_is_due_not_the_workers(postgres_url: str) -> None:
+    app = duly.App(postgres_url, clock=SlowClock(), environment={})
+    started = asyncio.Event()
+    lateness: list[timedelta] = []
+
+    @app.handler("work")
+    async def work(delivery: duly.Delivery[Any]) -> None:
+        lateness.append(delivery.late_by)
+        started.set()
+
+    async with app:
+        running = asyncio.create_task(app.run(signals=False))
+        await app.deliver("work")
+        await asyncio.wait_for(started.wait(), 20)
+        app.stop()
+        await running
+    assert timedelta() <= lateness[0] < timedelta(seconds=20)
