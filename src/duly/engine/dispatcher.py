@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import StoreUnavailable
@@ -30,6 +29,7 @@ UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
 AGAIN_SECONDS = 0.05
 HAND_BACK_SECONDS = 0.5
+CANCEL_SECONDS = 5.0
 DOUBT_SECONDS = 90.0
 """Longer than the store lets any statement take."""
 
@@ -61,7 +61,7 @@ class Dispatcher:
         self._grace = grace
         self._openings = Openings()
         self._names: dict[int, str] = {}
-        self._running: dict[tuple[Lane, int], asyncio.Task[None]] = {}
+        self._running: dict[tuple[Lane, int], tuple[asyncio.Task[None], Claimed]] = {}
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._claims = 0
@@ -200,14 +200,22 @@ class Dispatcher:
                 )
                 continue
             started += 1
-            task = create_task(self._run(each))
-            self._running[each.lane, each.token] = task
-            task.add_done_callback(partial(self._ended, each))
+            self._running[each.lane, each.token] = (create_task(self._run(each)), each)
         return started
 
     async def _run(self, claimed: Claimed) -> None:
-        task = self._running[claimed.lane, claimed.token]
-        execution = Execution(self._by, claimed, self._names[claimed.target], task)
+        key = (claimed.lane, claimed.token)
+        task, _ = self._running[key]
+        try:
+            await self._attempt(Execution(self._by, claimed, self._names[claimed.target], task))
+        except BaseException as error:
+            self._settle_for(claimed, Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}"))
+        finally:
+            del self._running[key]
+            self._alone = False
+            self.on_progress()
+
+    async def _attempt(self, execution: Execution) -> None:
         self._measure_lateness(execution)
         settlement = await execution.run()
         if settlement is None:
@@ -216,16 +224,6 @@ class Dispatcher:
             self._settler.put(settlement)
             if settlement.verdict is not Verdict.COMPLETED:
                 self._tell(execution.target, settlement)
-
-    def _ended(self, claimed: Claimed, task: asyncio.Task[None]) -> None:
-        del self._running[claimed.lane, claimed.token]
-        self._alone = False
-        if task.cancelled():
-            # It may not even have begun: then nobody else hands it back.
-            self._settle_for(claimed, Released())
-        elif (error := task.exception()) is not None:
-            self._settle_for(claimed, Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}"))
-        self.on_progress()
 
     def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
         target = self._names[claimed.target]
@@ -272,13 +270,24 @@ class Dispatcher:
         None waits for as long as it takes.
         """
         if self._running:
-            await asyncio.wait(self._running.values(), timeout=seconds)
-        left = list(self._running.values())
+            await asyncio.wait(self._tasks(), timeout=seconds)
+        left = self._tasks()
         for task in left:
             task.cancel()
         if left:
-            await asyncio.wait(left, timeout=5.0)
+            await asyncio.wait(left, timeout=CANCEL_SECONDS)
+        self._hand_back_unbegun()
         return len(left)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [task for task, _ in self._running.values()]
+
+    def _hand_back_unbegun(self) -> None:
+        """A task that was cancelled before its first step could not hand back its own delivery."""
+        for key, (task, claimed) in list(self._running.items()):
+            if task.done():
+                del self._running[key]
+                self._settle_for(claimed, Released())
 
     async def let_go(self) -> None:
         """Hand back what was claimed without our knowing, a last time."""
