@@ -153,10 +153,13 @@ class Agenda(Protocol):
     async def survey(self) -> list[Opening]:
         """Each level and target that has lanes nobody holds, with its first due moment."""
 
-    async def claim(self, token: int, slots: int, asks: Sequence[Ask]) -> list[Claimed]:
+    async def claim(
+        self, token: int, slots: int, asks: Sequence[Ask], finished: Sequence[int] = ()
+    ) -> list[Claimed]:
         """Take at most `slots` due lanes under the token; atomic, skips what others hold.
 
-        A worker that was declared dead gets nothing.
+        A worker that was declared dead gets nothing. `finished` are earlier tokens under which
+        nothing is held any more: the store may forget them.
         """
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:

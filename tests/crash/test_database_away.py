@@ -23,6 +23,9 @@ async def test_ten_immediate_restarts_under_load_lose_and_repeat_nothing(
 ) -> None:
     ids = await books.deliver("effect", 2000)
     workers = [fleet.start() for _ in range(3)]
+    for _ in workers:
+        # A start without a database is an error; what must not end is a worker that has begun.
+        fleet.wait_for("WorkerStarted")
     restarts, effects = 0, 0
     for _process, words in fleet.words():
         assert words[0] != "exited", "a worker process must outlive its database"

@@ -31,7 +31,7 @@ MUTANTS = [
     Mutant(
         "completing_without_a_fence",
         f"{POSTGRES}/agenda.sql",
-        "where a.lane = o.lane and coalesce(a.token, 0) = o.token offset 0",
+        "where a.lane = o.lane and a.token = o.token offset 0",
         "where a.lane = o.lane offset 0",
         (SETTLING, "-k", "own_lane and postgres"),
     ),
@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(
         "settling_by_lane_alone",
         f"{POSTGRES}/agenda.sql",
-        "and a.lane = o.lane and coalesce(a.token, 0) = o.token",
+        "and a.lane = o.lane and a.token = o.token",
         "and a.lane = o.lane",
         (SETTLING, "-k", "late_worker and postgres"),
     ),
@@ -122,9 +122,9 @@ MUTANTS = [
     Mutant(
         "a_lost_claim_is_not_handed_back",
         "engine/dispatcher.py",
-        "            self._doubtful = given\n",
-        "            pass\n",
-        ("tests/engine",),
+        "        self._doubtful[given] = self._by.clock.monotonic() + DOUBT_SECONDS\n",
+        "        pass\n",
+        ("tests/engine/test_dispatcher.py",),
     ),
     Mutant(
         "outcomes_are_dropped_when_the_store_is_away",

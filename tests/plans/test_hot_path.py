@@ -25,6 +25,7 @@ ARGUMENTS = {
         "worker": "1",
         "slots": "100",
         "token": "4294967297",
+        "finished": "'{}'",
     },
     "agenda.complete": {
         "lane": NOBODY,
@@ -100,6 +101,7 @@ EXPECTED = {
     "agenda.survey": {("agenda", "agenda_open")},
     "agenda.claim": {
         ("workers", "workers_pkey"),
+        ("claims", "claims_pkey"),
         ("agenda", "agenda_open"),
         ("agenda", "Tid Scan"),
         ("deliveries", "deliveries_pkey"),

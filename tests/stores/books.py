@@ -118,6 +118,14 @@ class Books:
         assert rows[0]["lane"] == rows[0]["delivery"]
         return _plain({name: rows[0][name] for name in rows[0] if name not in ("lane", "delivery")})
 
+    async def note_claim(self, token: int) -> None:
+        """Note which lanes are held under the token, as a claim does."""
+        if isinstance(self.store.database, Postgres):
+            await self.sql(
+                f"insert into duly.claims select {token}, array_agg(lane) from duly.agenda"
+                f" where token = {token} on conflict (token) do update set lanes = excluded.lanes"
+            )
+
     def place(self, id: str) -> str:
         """SQL that names a delivery as the agenda does."""
         if isinstance(self.store.database, Postgres):

@@ -12,7 +12,9 @@ from duly.testing import VirtualClock
 from tests.stores.books import START, Books, opened
 from tests.support.postgres import ForeignServer, Server
 
-EMPTY = "truncate duly.deliveries, duly.agenda, duly.attempts, duly.workers, duly.targets"
+EMPTY = (
+    "truncate duly.deliveries, duly.agenda, duly.attempts, duly.workers, duly.targets, duly.claims"
+)
 
 
 @pytest.fixture

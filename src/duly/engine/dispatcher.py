@@ -66,6 +66,7 @@ class Dispatcher:
         self._came_short = True
         self._claims = 0
         self._doubtful: dict[int, float] = {}
+        self._given: set[int] = set()
         self._handed_back_at = float("-inf")
         self._alone = False
         self._suspects_turn = True
@@ -148,18 +149,28 @@ class Dispatcher:
         lease = self.lease
         self._claims += 1
         given = token(lease.worker, self._claims)
+        finished = self._finished()
         try:
-            claimed = await self._by.store.agenda.claim(given, slots, asks)
+            claimed = await self._by.store.agenda.claim(given, slots, asks, finished)
         except BaseException:
             # The lanes may be ours without our knowing which.
             self._doubt(given)
             raise
+        self._given.difference_update(finished)
+        if claimed:
+            self._given.add(given)
         if self.lease is not lease or not lease.holds():
             self._doubt(given)
             return []
         return claimed
 
+    def _finished(self) -> list[int]:
+        """The tokens of earlier claims under which nothing is held any more."""
+        open_tokens = {given for _, given in self._running}
+        return list(self._given - open_tokens - self._settler.tokens() - self._doubtful.keys())
+
     def _doubt(self, given: int) -> None:
+        self._given.add(given)
         self._doubtful[given] = self._by.clock.monotonic() + DOUBT_SECONDS
 
     async def _hand_back_doubtful(self) -> None:

@@ -32,7 +32,7 @@ class Settler:
         self._on_progress = on_progress
         self._waiting: list[Settlement] = []
         self._doubtful: set[tuple[Lane, int]] = set()
-        self._writing = 0
+        self._writing: list[Settlement] = []
 
     def put(self, settlement: Settlement) -> None:
         """Have the outcome written."""
@@ -55,7 +55,11 @@ class Settler:
     @property
     def unsettled(self) -> int:
         """How many outcomes are not yet on the books."""
-        return len(self._waiting) + self._writing
+        return len(self._waiting) + len(self._writing)
+
+    def tokens(self) -> set[int]:
+        """The tokens under which there is still something to write."""
+        return {each.token for each in self._waiting} | {each.token for each in self._writing}
 
     async def tick(self) -> Pause:
         """Write one batch."""
@@ -63,7 +67,7 @@ class Settler:
         if not batch:
             return UNTIL_WOKEN
         del self._waiting[: len(batch)]
-        self._writing = len(batch)
+        self._writing = batch
         try:
             applied = await self._settle(batch)
         except BaseException:
@@ -72,7 +76,7 @@ class Settler:
             self._doubtful.update((each.lane, each.token) for each in batch)
             raise
         finally:
-            self._writing = 0
+            self._writing = []
         self._report(batch, applied)
         self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
         return NOW if self._waiting else UNTIL_WOKEN

@@ -25,8 +25,13 @@ class Agenda:
         rows = await self._database.fetch("agenda.survey", "claim", namespace=self._namespace)
         return [Opening(*row) for row in rows]
 
-    async def claim(self, token: int, slots: int, asks: Sequence[Ask]) -> list[Claimed]:
-        """Take at most `slots` due lanes under the token; atomic, skips what others hold."""
+    async def claim(
+        self, token: int, slots: int, asks: Sequence[Ask], finished: Sequence[int] = ()
+    ) -> list[Claimed]:
+        """Take at most `slots` due lanes under the token; atomic, skips what others hold.
+
+        `finished` are earlier tokens under which nothing is held any more.
+        """
         await hit("claim.before")
         rows = await self._database.fetch_batch(
             "agenda.claim",
@@ -40,6 +45,7 @@ class Agenda:
             worker=worker_of(token),
             token=token,
             slots=slots,
+            finished=list(finished),
         )
         await hit("claim.after")
         return _claimed(rows)

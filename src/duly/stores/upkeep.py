@@ -8,6 +8,7 @@ from duly.ports import Swept
 from duly.stores.database import Database
 
 BEGINNING = "00000000-0000-0000-0000-000000000000"
+END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class Upkeep:
@@ -73,14 +74,14 @@ class Upkeep:
 
     async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
         """Put back what no ordinary path would pick up, in one slice of the ledger."""
-        until, more = await self._slice(after, batch)
-        orphans = await self._database.fetch("upkeep.free_orphans", "any", batch=batch)
-        if until is None:
-            return Swept(held_by_nobody=len(orphans)), None
+        last, more = await self._slice(after, batch)
+        # The last slice reaches to the end: a lane may be there whose delivery is not.
+        until = last if more else END
+        orphans = await self._database.fetch("upkeep.free_orphans", "any", after=after, until=until)
         missing = await self._database.fetch("upkeep.lay_missing", "any", after=after, until=until)
         hollow = await self._database.fetch("upkeep.drop_hollow", "any", after=after, until=until)
         swept = Swept(len(missing), len(orphans), len(hollow))
-        return swept, until if more else None
+        return swept, last if more else None
 
     async def _slice(self, after: str, batch: int) -> tuple[str | None, bool]:
         rows = await self._database.fetch("upkeep.slice", "any", after=after, batch=batch)

@@ -17,8 +17,7 @@ where o.target in (select id from duly.targets where namespace = :namespace);
 -- name: claim
 -- The left join and offset 0 matter: a lane whose delivery cannot be seen must still be
 -- returned, or its lease would leak; and the ledger must be probed by key, never scanned.
--- The rows are locked, so that their place (ctid) is theirs until the end of the statement;
--- coalesce keeps the planner off the index on rows without a token, which is most of the table.
+-- The rows are locked, so that their place (ctid) is theirs until the end of the statement.
 with ask as (
     select * from unnest(
         :priority::smallint[], :target::integer[], :floor_at::timestamptz[], :quota::integer[]
@@ -35,8 +34,14 @@ with ask as (
     limit :slots
 ), held as (
     update duly.agenda a set token = :token, claimed_at = coalesce(:now::timestamptz, now())
-    where a.ctid = any(array(select place from picked)) and coalesce(a.token, 0) = 0
+    where a.ctid = any(array(select place from picked)) and a.token is null
     returning a.lane, a.delivery, a.target, a.due_at, a.crashes, a.token
+), noted as (
+    insert into duly.claims (token, lanes)
+    select :token, array_agg(lane) from held having count(*) > 0
+    on conflict (token) do update set lanes = claims.lanes || excluded.lanes
+), forgotten as (
+    delete from duly.claims where token = any(:finished::text::bigint[])
 )
 select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, d.payload,
        d.attempt, d.priority, h.crashes, d.due_at, nullif(h.due_at, d.due_at) as ready_at,
@@ -46,9 +51,8 @@ from held h left join lateral (
 ) d on true;
 
 -- name: complete
--- The usual settlement, with nothing that it does not need. Coalesce keeps the planner off the
--- index on token, under which a whole claim lies: it would be read once for each of its lanes. The
--- token is looked at again where the row is deleted: it may have changed hands in the meantime.
+-- The usual settlement, with nothing that it does not need. The token is looked at again where
+-- the row is deleted: it may have changed hands in the meantime.
 with outcome as materialized (
     select o.*, a.place, a.delivery from unnest(
         :lane::text::uuid[], :token::text::bigint[],
@@ -56,12 +60,12 @@ with outcome as materialized (
     ) as o(lane, token, started_at, finished_at)
     cross join lateral (
         select a.ctid as place, a.delivery from duly.agenda a
-        where a.lane = o.lane and coalesce(a.token, 0) = o.token offset 0
+        where a.lane = o.lane and a.token = o.token offset 0
     ) a
 ), ended as (
     delete from duly.agenda a
     where a.ctid = any(array(select place from outcome))
-      and coalesce(a.token, 0) = any(array(select distinct token from outcome))
+      and a.token = any(array(select distinct token from outcome))
     returning a.lane, a.delivery
 ), finished as (
     update duly.deliveries d
@@ -86,7 +90,7 @@ with outcome as materialized (
     delete from duly.agenda a
     where a.lane = any(array(
             select lane from outcome where verdict in ('completed', 'dead', 'expired')))
-      and (a.lane, coalesce(a.token, 0)) in (
+      and (a.lane, a.token) in (
             select lane, token from outcome where verdict in ('completed', 'dead', 'expired'))
     returning a.lane, a.token
 ), kept as (
@@ -97,7 +101,7 @@ with outcome as materialized (
     from outcome o
     where a.lane = any(array(
             select lane from outcome where verdict in ('retry', 'released', 'reclaimed')))
-      and a.lane = o.lane and coalesce(a.token, 0) = o.token
+      and a.lane = o.lane and a.token = o.token
       and o.verdict in ('retry', 'released', 'reclaimed')
     returning a.lane, o.token
 ), applied as materialized (
@@ -125,18 +129,21 @@ with outcome as materialized (
 select lane::text as lane from applied;
 
 -- name: release
-update duly.agenda set token = null, claimed_at = null where token = :token
-returning lane::text as lane;
+update duly.agenda a set token = null, claimed_at = null
+where a.lane = any(array(select unnest(lanes) from duly.claims where token = :token))
+  and a.token = :token
+returning a.lane::text as lane;
 
 -- name: held_by_dead
 -- A zombie may still have a transaction open on a lane; waiting for it would hold up the rest.
 select d.id::text as id, a.lane::text as lane, a.token, a.target, d.payload, d.attempt, d.priority,
        a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key
 from duly.workers w
+join duly.claims c on c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296
+cross join lateral unnest(c.lanes) as l(lane)
 cross join lateral (
     select * from duly.agenda a
-    where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296
-    limit :limit
+    where a.lane = l.lane and a.token = c.token
     for update skip locked
 ) a
 join duly.deliveries d on d.id = a.delivery

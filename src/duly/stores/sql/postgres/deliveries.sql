@@ -96,8 +96,11 @@ where a.token is null and a.priority = :priority and a.target = :target
 order by a.due_at limit :limit;
 
 -- name: held
-select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
-where a.token is not null and b.namespace = :namespace
+select b.* from duly.claims c
+cross join lateral unnest(c.lanes) as l(lane)
+join duly.agenda a on a.lane = l.lane and a.token = c.token
+join duly.booked b on b.id = a.delivery
+where b.namespace = :namespace
   and a.claimed_at < coalesce(:now::timestamptz, now()) - :held_for * interval '1 second'
 order by a.claimed_at limit :limit;
 

@@ -50,10 +50,10 @@ select lane::text as lane from laid;
 -- A lane held under a token of a worker that is long gone, or never was.
 with orphan as (
     select a.lane from duly.agenda a
-    where a.token is not null
+    where a.lane > :after::uuid and a.lane <= :until::uuid and a.token is not null
       and not exists (select from duly.workers w
                       where w.id = a.token / 4294967296 and w.reclaimed_at is null)
-    limit :batch for update skip locked
+    for update skip locked
 ), freed as (
     update duly.agenda set token = null, claimed_at = null
     where lane = any(array(select lane from orphan)) returning lane

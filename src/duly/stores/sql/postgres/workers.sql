@@ -24,12 +24,17 @@ returning id;
 
 -- name: close_graves
 -- A minute's patience: a claim that was under way while its worker was buried may land late.
-update duly.workers w set reclaimed_at = coalesce(:now::timestamptz, now())
-where w.ended_at < coalesce(:now::timestamptz, now()) - interval '60 seconds'
-  and w.reclaimed_at is null
-  and not exists (
-      select from duly.agenda a
-      where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296);
+with closed as (
+    update duly.workers w set reclaimed_at = coalesce(:now::timestamptz, now())
+    where w.ended_at < coalesce(:now::timestamptz, now()) - interval '60 seconds'
+      and w.reclaimed_at is null
+      and not exists (
+          select from duly.claims c join duly.agenda a on a.lane = any(c.lanes) and a.token = c.token
+          where c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296)
+    returning w.id
+)
+delete from duly.claims c using closed w
+where c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296;
 
 -- name: end
 update duly.workers set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'stopped'
@@ -38,8 +43,9 @@ where id = :worker and ended_at is null;
 -- name: roster
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
        w.handlers::text as handlers, w.version, w.ended_at, w.ended_how,
-       (select count(*) from duly.agenda a
-        where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296) as holding,
+       (select count(*) from duly.claims c join duly.agenda a
+        on a.lane = any(c.lanes) and a.token = c.token
+        where c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296) as holding,
        w.ended_at is null
            and w.beat_at + w.lease * interval '1 second' >= coalesce(:now::timestamptz, now())
            as alive

@@ -49,16 +49,16 @@ where lane in (
     select a.lane from duly.agenda a
     where a.token is not null
       and not exists (select 1 from duly.workers w
-                      where w.id = a.token / 4294967296 and w.reclaimed_at is null)
-    limit :batch)
+                      where w.id = a.token / 4294967296 and w.reclaimed_at is null))
 returning lane;
 
 -- name: drop_hollow
 -- A lane whose delivery is finished, or gone: then whoever holds it has nothing to settle.
 delete from duly.agenda
 where (token is null or not exists (select 1 from duly.deliveries d where d.number = delivery))
-  and lane between (select min(number) from duly.deliveries where id > :after and id <= :until)
-               and (select max(number) from duly.deliveries where id > :after and id <= :until)
+  and lane >= coalesce((select min(number) from duly.deliveries where id > :after), 0)
+  and (:until like 'ffffffff%'
+       or lane <= (select max(number) from duly.deliveries where id > :after and id <= :until))
   and not exists (select 1 from duly.deliveries d
                   where d.number = delivery and d.state = 'pending')
 returning lane;

@@ -54,7 +54,8 @@ create unique index deliveries_key on duly.deliveries (namespace, key) where key
 create index deliveries_dead on duly.deliveries (dead_at) where dead_at is not null;
 
 -- The agenda: one row per lane that has work, and nothing else. token says who holds it, null
--- nobody; crashes counts dead holders; a lane at priority 0 runs alone.
+-- nobody; crashes counts dead holders; a lane at priority 0 runs alone. No index knows the token,
+-- and pages keep room, so that marking a lane as held touches no index.
 create table duly.agenda (
     lane       uuid primary key,
     delivery   uuid not null,
@@ -64,10 +65,17 @@ create table duly.agenda (
     target     integer not null,
     priority   smallint not null,
     crashes    smallint not null default 0
-) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create index agenda_open on duly.agenda (priority, target, due_at) where token is null;
-create index agenda_held on duly.agenda (token) where token is not null;
+create index agenda_open on duly.agenda (priority, target, due_at);
+
+-- Which lanes each claim took, until all of them are settled: the way from a worker to its lanes.
+create table duly.claims (
+    token bigint primary key,
+    lanes uuid[] not null
+);
+
+alter table duly.claims alter column lanes set storage external;
 
 -- The history: every move but the usual last one, which the ledger's own row tells.
 create table duly.attempts (
