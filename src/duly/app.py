@@ -58,7 +58,7 @@ class App:
         arm_from(environment)
         self.settings = load({"database": database, **settings}, environment)
         self.clock = clock or SystemClock()
-        self.chance = chance or SystemChance(self.clock)
+        self.chance = chance or SystemChance()
         self.telemetry = Telemetry()
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
         self.store: Store = _store(self.settings, self.clock, pool, connect)

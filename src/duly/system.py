@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duly.domain.identity import delivery_id
-from duly.ports import Clock
 
 
 class SystemClock:
@@ -39,11 +38,15 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+def _milliseconds() -> int:
+    return int(time.time() * 1000)
+
+
 class SystemChance:
     """The machine's randomness, and ids made from it."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, milliseconds: Callable[[], int] = _milliseconds) -> None:
+        self._milliseconds = milliseconds
         self._random = random.Random(os.urandom(32))
         self._last = (0, 0)
         os.register_at_fork(after_in_child=self._begin_anew)
@@ -59,7 +62,7 @@ class SystemChance:
 
     def delivery_id(self) -> str:
         """A new delivery id, never sorted before the ones that this process made earlier."""
-        milliseconds = int(time.time() * 1000)
+        milliseconds = self._milliseconds()
         before, chance = self._last
         if milliseconds > before:
             # Half of the range: the rest is for those of the same millisecond.
