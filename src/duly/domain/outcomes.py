@@ -73,7 +73,7 @@ class Settlement(msgspec.Struct):
     error: str | None = None
 
 
-def complete(claimed: Claimed, started_at: datetime, finished_at: datetime) -> Settlement:
+def complete(claimed: Claimed, started_at: datetime | None, finished_at: datetime) -> Settlement:
     """What the usual outcome means: nothing but an end."""
     return Settlement(
         claimed.lane,
@@ -98,16 +98,7 @@ def settle(
     crash_rule: CrashRule,
 ) -> Settlement:
     """Decide what an outcome means for its delivery."""
-    settlement = Settlement(
-        claimed.lane,
-        claimed.token,
-        claimed.id,
-        Verdict.COMPLETED,
-        claimed.attempt + 1,
-        started_at,
-        finished_at,
-        claimed.priority,
-    )
+    settlement = complete(claimed, started_at, finished_at)
     match outcome:
         case Completed():
             pass
