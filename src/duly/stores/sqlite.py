@@ -43,8 +43,13 @@ class Sqlite(SqliteSession):
         """Open the file, making it if need be."""
         if self._writer is None:
             _check_path(self.path)
-            with clear_errors(self.path):
-                self._writer = Writer(self._connect)
+            try:
+                with clear_errors(self.path):
+                    self._writer = Writer(self._connect)
+            except StoreUnavailable as error:
+                if isinstance(error.__cause__, apsw.CantOpenError | apsw.ReadOnlyError):
+                    raise _unwritable(self.path) from error
+                raise
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="duly-reader")
 
     async def close(self) -> None:
@@ -201,7 +206,11 @@ def _check_path(path: Path) -> None:
         raise BadSetting("database", f"the folder {folder} does not exist; make it first")
     writable = os.access(path if path.exists() else folder, os.W_OK)
     if not writable or path.is_dir():
-        raise BadSetting("database", f"{path} cannot be written; choose another path")
+        raise _unwritable(path)
+
+
+def _unwritable(path: Path) -> BadSetting:
+    return BadSetting("database", f"{path} cannot be written; choose another path")
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from duly.ports import Swept
-from duly.stores.database import Database
+from duly.stores.database import Database, Row
 
 BEGINNING = "00000000-0000-0000-0000-000000000000"
 END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -29,15 +30,7 @@ class Upkeep:
             )
         if until is None:
             return 0, None
-        rows = await self._database.fetch(
-            "upkeep.prune",
-            "any",
-            namespace=self._namespace,
-            after=after,
-            until=until,
-            completed_for=completed_for.total_seconds(),
-            dead_for=dead_for.total_seconds(),
-        )
+        rows = await self._finished("prune", completed_for, dead_for, after, until)
         return len(rows), until if more else None
 
     async def count_prunable(
@@ -47,8 +40,14 @@ class Upkeep:
         until, more = await self._slice(after, batch)
         if until is None:
             return 0, None
-        rows = await self._database.fetch(
-            "upkeep.count_prunable",
+        rows = await self._finished("count_prunable", completed_for, dead_for, after, until)
+        return int(rows[0][0]), until if more else None
+
+    async def _finished(
+        self, statement: str, completed_for: timedelta, dead_for: timedelta, after: str, until: str
+    ) -> Sequence[Row]:
+        return await self._database.fetch(
+            f"upkeep.{statement}",
             "any",
             namespace=self._namespace,
             after=after,
@@ -56,7 +55,6 @@ class Upkeep:
             completed_for=completed_for.total_seconds(),
             dead_for=dead_for.total_seconds(),
         )
-        return int(rows[0][0]), until if more else None
 
     async def forget(self, namespace: str, after: str, batch: int) -> str | None:
         """Remove whatever a namespace has in one slice, unfinished work and, at the end, names.
