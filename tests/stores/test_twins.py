@@ -22,6 +22,13 @@ PARAMETERS = {
         },
         {"batch"},
     ),
+    "deliveries.accept_new": (
+        {
+            *("id", "target", "priority", "due_at", "after", "expires_at", "tags", "retry"),
+            "payload",
+        },
+        {"batch"},
+    ),
 }
 """What only PostgreSQL's twin has, and only SQLite's."""
 

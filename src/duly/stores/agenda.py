@@ -94,7 +94,8 @@ async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[
             "finished_at": [each.finished_at for each in settlements],
         },
     )
-    return {row[0] for row in rows}
+    refused = {(lane, token) for lane, token in rows}
+    return {each.lane for each in settlements if (each.lane, each.token) not in refused}
 
 
 async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from duly.domain.identity import worker_of
 from duly.domain.states import State
 from duly.ports import Filter
 from duly.stores.agenda import Agenda
-from duly.stores.database import Database, Session
+from duly.stores.database import Database, Row, Session
 from duly.stores.targets import Targets
 from duly.stores.workers import Workers
 
@@ -48,7 +48,9 @@ class Deliveries:
                 async for chunk in chunks:
                     if writing is not None:
                         accepted.extend(_all_or_none(await writing))
-                    writing = asyncio.create_task(self._accept(session, chunk))
+                    is_new = all(each.key is None for each in chunk)
+                    accept = self._accept_new if is_new else self._accept
+                    writing = asyncio.create_task(accept(session, chunk))
                     await asyncio.wait([writing], timeout=0)
                 if writing is not None:
                     accepted.extend(_all_or_none(await writing))
@@ -61,27 +63,29 @@ class Deliveries:
         self, session: Session, requests: Sequence[Request]
     ) -> list[Accepted | Conflict]:
         numbers = await self._targets.numbers({each.target for each in requests}, create=False)
-        rows = await session.fetch_batch(
-            "deliveries.accept",
-            columns={
-                "id": [each.id for each in requests],
-                "target": [numbers[each.target] for each in requests],
-                "priority": [each.priority for each in requests],
-                "key": [each.key for each in requests],
-                "due_at": [each.due_at for each in requests],
-                "after": [each.after for each in requests],
-                "expires_at": [each.expires_at for each in requests],
-                "tags": [_tags(each.tags) for each in requests],
-                "retry": [each.retry for each in requests],
-                "payload": [each.payload for each in requests],
-            },
-            namespace=self._namespace,
-        )
-        stored, accepted_at = rows[0]
+        columns = _columns(requests, numbers)
+        stored, accepted_at = await self._stored(session, "accept", columns)
         if stored == len(requests):
             return [_new(each, accepted_at) for each in requests]
         known = await self._known(session, requests)
         return [_compare(each, numbers[each.target], known) for each in requests]
+
+    async def _accept_new(
+        self, session: Session, requests: Sequence[Request]
+    ) -> list[Accepted | Conflict]:
+        numbers = await self._targets.numbers({each.target for each in requests}, create=False)
+        columns = _columns(requests, numbers)
+        del columns["key"]
+        _, accepted_at = await self._stored(session, "accept_new", columns)
+        return [_new(each, accepted_at) for each in requests]
+
+    async def _stored(
+        self, session: Session, statement: str, columns: dict[str, Sequence[Any]]
+    ) -> Row:
+        rows = await session.fetch_batch(
+            f"deliveries.{statement}", columns=columns, namespace=self._namespace
+        )
+        return rows[0]
 
     async def _known(self, session: Session, requests: Sequence[Request]) -> list[Sequence[Any]]:
         columns: dict[str, Sequence[Any]] = {
@@ -172,6 +176,21 @@ def _held_reason(delivery: Delivery, alive: set[int]) -> str:
     if delivery.worker not in alive:
         return f"worker {delivery.worker} that holds it is dead; recovery takes it back"
     return f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
+
+
+def _columns(requests: Sequence[Request], numbers: Mapping[str, int]) -> dict[str, Sequence[Any]]:
+    return {
+        "id": [each.id for each in requests],
+        "target": [numbers[each.target] for each in requests],
+        "priority": [each.priority for each in requests],
+        "key": [each.key for each in requests],
+        "due_at": [each.due_at for each in requests],
+        "after": [each.after for each in requests],
+        "expires_at": [each.expires_at for each in requests],
+        "tags": [_tags(each.tags) for each in requests],
+        "retry": [each.retry for each in requests],
+        "payload": [each.payload for each in requests],
+    }
 
 
 def _tags(tags: tuple[str, ...]) -> str | None:

@@ -51,22 +51,23 @@ from held h left join lateral (
 ) d on true;
 
 -- name: complete
--- The usual settlement, with nothing that it does not need. The token is looked at again where
--- the row is deleted: it may have changed hands in the meantime.
+-- The usual settlement, with nothing that it does not need; it returns what did not apply,
+-- so usually nothing. The token is looked at again where the row is deleted: it may
+-- have changed hands in the meantime.
 with outcome as materialized (
     select o.*, a.place, a.delivery from unnest(
         :lane::text::uuid[], :token::text::bigint[],
         :started_at::text::bigint[], :finished_at::text::bigint[]
     ) as o(lane, token, started_at, finished_at)
-    cross join lateral (
+    left join lateral (
         select a.ctid as place, a.delivery from duly.agenda a
         where a.lane = o.lane and a.token = o.token offset 0
-    ) a
+    ) a on true
 ), ended as (
     delete from duly.agenda a
     where a.ctid = any(array(select place from outcome))
       and a.token = any(array(select distinct token from outcome))
-    returning a.lane, a.delivery
+    returning a.lane, a.token, a.delivery
 ), finished as (
     update duly.deliveries d
     set state = 'completed', attempt = d.attempt + 1, token = o.token,
@@ -76,7 +77,8 @@ with outcome as materialized (
     from outcome o
     where d.id = any(array(select delivery from ended)) and d.id = o.delivery
 )
-select lane::text as lane from ended;
+select o.lane::text as lane, o.token from outcome o
+where not exists (select from ended e where e.lane = o.lane and e.token = o.token);
 
 -- name: settle
 with outcome as materialized (

@@ -22,6 +22,29 @@ with stored as (
 )
 select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from laid;
 
+-- name: accept_new
+-- As accept, for deliveries without a key, whose ids are new: nothing can be in the way.
+with given as materialized (
+    select id, target, priority, expires_at, tags, retry, payload,
+           coalesce(due_at, coalesce(:now::timestamptz, now())
+                            + coalesce(after, 0) * interval '1 second') as due_at
+    from unnest(
+        :id::text::uuid[], :target::text::integer[], :priority::text::smallint[],
+        :due_at::timestamptz[], :after::double precision[], :expires_at::timestamptz[],
+        :tags::text[], :retry::text[], :payload::bytea[]
+    ) as t(id, target, priority, due_at, after, expires_at, tags, retry, payload)
+), stored as (
+    insert into duly.deliveries
+        (id, target, priority, namespace, due_at, accepted_at, expires_at, tags, retry, payload)
+    select id, target, priority, :namespace, due_at,
+           coalesce(:now::timestamptz, now()), expires_at, tags::jsonb, retry, payload
+    from given
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at)
+    select id, id, target, priority, due_at from given
+)
+select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from given;
+
 -- name: known
 select id::text as id, target, payload, key, due_at from duly.deliveries
 where id = any(:id::uuid[]) or (namespace = :namespace and key = any(:key::text[]));

@@ -41,10 +41,11 @@ from (
 
 -- name: complete
 -- The usual settlement, with nothing that it does not need: lane, token, started_at and
--- finished_at, all rows at once. The ledger is written while the lanes still show whose they are.
--- "+ 0" keeps the planner off the index on token.
-select json_group_array(json_array(a.lane)) as "packed: lane"
-from json_each(:batch) o join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1;
+-- finished_at, all rows at once. It returns what does not apply, so usually nothing. The ledger is written while the lanes still show whose they are. "+ 0" keeps the
+-- planner off the index on token.
+select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
+from json_each(:batch) o where not exists (
+    select 1 from duly.agenda a where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1);
 update duly.deliveries as d
 set state = 'completed', attempt = d.attempt + 1, token = o.token,
     started_at = o.started_at, finished_at = o.finished_at, reason = null, error = null

@@ -10,6 +10,16 @@ from json_each(:batch) where true
 on conflict do nothing;
 select changes() as stored, :now as accepted_at;
 
+-- name: accept_new
+-- As accept, for deliveries without a key, whose ids are new: nothing can be in the way.
+insert into duly.deliveries
+    (id, target, priority, namespace, due_at, accepted_at, expires_at, tags, retry, payload)
+select value ->> 0, value ->> 1, value ->> 2, :namespace,
+       coalesce(value ->> 3, :now + cast(value ->> 4 as real) * 1000000, :now),
+       :now, value ->> 5, value ->> 6, value ->> 7, cast(value ->> 8 as blob)
+from json_each(:batch);
+select changes() as stored, :now as accepted_at;
+
 -- name: known
 -- Runs once for each request.
 select id, target, payload, key, due_at from duly.deliveries

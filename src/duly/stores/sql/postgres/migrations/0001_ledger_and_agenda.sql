@@ -48,7 +48,7 @@ create table duly.deliveries (
     reason      text,
     error       text,
     payload     bytea not null
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+) with (fillfactor = 42, autovacuum_vacuum_scale_factor = 0.05);
 
 create unique index deliveries_key on duly.deliveries (namespace, key) where key is not null;
 create index deliveries_dead on duly.deliveries (dead_at) where dead_at is not null;
@@ -65,7 +65,7 @@ create table duly.agenda (
     target     integer not null,
     priority   smallint not null,
     crashes    smallint not null default 0
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index agenda_open on duly.agenda (priority, target, due_at);
 
