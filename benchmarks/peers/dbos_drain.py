@@ -85,11 +85,12 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--threads", type=int, help="default: 4, or 1 on SQLite")
     arguments.add_argument("--polling", type=float, default=0.1, help="seconds between polls")
+    arguments.add_argument("--wal", type=int, choices=(0, 1), default=1, help="SQLite only")
     arguments.add_argument("--kind", choices=("sync", "async"), default="sync")
     given = arguments.parse_args()
     store = store_of(given.database)
     threads = given.threads or (1 if store == "sqlite" else 4)
-    if store == "sqlite":
+    if store == "sqlite" and given.wal:
         prefer_wal(given.database)
     handled, seconds = drain(given.database, given.count, threads, given.polling, given.kind)
     report(
@@ -102,7 +103,7 @@ def main() -> None:
         polling_interval_sec=given.polling,
         workflow=given.kind,
         worker_concurrency=None,
-        **({"journal_mode": "wal"} if store == "sqlite" else {}),
+        **({"journal_mode": "wal" if given.wal else "delete"} if store == "sqlite" else {}),
     )
 
 

@@ -11,13 +11,13 @@ CHUNK = 5_000
 
 
 async def drain(
-    url: str, count: int, concurrency: int, workers: int, delete_jobs: str
+    url: str, count: int, concurrency: int, workers: int, delete_jobs: str, tuned: bool
 ) -> tuple[int, float]:
     """Defer, run the worker until nothing is left, and return jobs run and seconds taken."""
     handled = 0
     size = workers * (min(concurrency, 10) + 1)
     # Every query of procrastinate's is one statement: autocommit spares it a BEGIN and a COMMIT.
-    pool = {"min_size": size, "max_size": size, "kwargs": {"autocommit": True}}
+    pool = {"min_size": size, "max_size": size, "kwargs": {"autocommit": True}} if tuned else {}
     app = App(connector=PsycopgConnector(conninfo=url, **pool))
 
     @app.task(name="noop")
@@ -52,13 +52,21 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--concurrency", type=int, default=5, help="jobs run at a time")
     arguments.add_argument("--workers", type=int, default=4, help="workers in the one process")
+    arguments.add_argument("--tuned", type=int, choices=(0, 1), default=1, help="autocommit")
     arguments.add_argument(
         "--delete-jobs", choices=("never", "successful", "always"), default="never"
     )
     given = arguments.parse_args()
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     handled, seconds = asyncio.run(
-        drain(given.database, given.count, given.concurrency, given.workers, given.delete_jobs)
+        drain(
+            given.database,
+            given.count,
+            given.concurrency,
+            given.workers,
+            given.delete_jobs,
+            bool(given.tuned),
+        )
     )
     report(
         "procrastinate",
@@ -69,7 +77,7 @@ def main() -> None:
         concurrency=given.concurrency,
         workers=given.workers,
         delete_jobs=given.delete_jobs,
-        autocommit=True,
+        autocommit=bool(given.tuned),
         loop="uvloop",
         driver="psycopg",
     )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import StoreUnavailable
@@ -18,6 +19,7 @@ from duly.domain.events import (
 from duly.domain.failures import Reason
 from duly.domain.identity import token
 from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict
+from duly.engine.carriers import Carriers
 from duly.engine.execution import Execution, Executor
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Emit, Pause
@@ -61,7 +63,8 @@ class Dispatcher:
         self._grace = grace
         self._openings = Openings()
         self._names: dict[int, str] = {}
-        self._running: dict[tuple[Lane, int], tuple[asyncio.Task[None], Claimed]] = {}
+        self._carriers = Carriers(self._run)
+        self._running: set[tuple[Lane, int]] = set()
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._claims = 0
@@ -202,27 +205,27 @@ class Dispatcher:
         return NOW if claimed else Pause(min(AGAIN_SECONDS, self._poll))
 
     def _start(self, claimed: list[Claimed]) -> int:
-        create_task = asyncio.get_running_loop().create_task
-        started = 0
+        whole = [each for each in claimed if each.id is not None]
+        if len(whole) < len(claimed):
+            self._pass_over(claimed)
+        self._running.update((each.lane, each.token) for each in whole)
+        self._carriers.start(whole)
+        return len(whole)
+
+    def _pass_over(self, claimed: list[Claimed]) -> None:
         for each in claimed:
             if each.id is None:
                 self._emit(
                     RowPassedOver(lane=str(each.lane), problem="its delivery is not on the books")
                 )
-                continue
-            started += 1
-            self._running[each.lane, each.token] = (create_task(self._run(each)), each)
-        return started
 
-    async def _run(self, claimed: Claimed) -> None:
-        key = (claimed.lane, claimed.token)
-        task, _ = self._running[key]
+    async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
         try:
             await self._attempt(Execution(self._by, claimed, self._names[claimed.target], task))
         except BaseException as error:
             self._settle_for(claimed, Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}"))
         finally:
-            del self._running[key]
+            self._running.discard((claimed.lane, claimed.token))
             self._alone = False
             self.on_progress()
 
@@ -280,25 +283,18 @@ class Dispatcher:
 
         None waits for as long as it takes.
         """
-        if self._running:
-            await asyncio.wait(self._tasks(), timeout=seconds)
-        left = self._tasks()
+        self._carriers.spread()
+        if self._carriers.tasks:
+            await asyncio.wait(set(self._carriers.tasks), timeout=seconds)
+        left = set(self._carriers.tasks)
         for task in left:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=CANCEL_SECONDS)
-        self._hand_back_unbegun()
+        for claimed in self._carriers.take_back():
+            self._running.discard((claimed.lane, claimed.token))
+            self._settle_for(claimed, Released())
         return len(left)
-
-    def _tasks(self) -> list[asyncio.Task[None]]:
-        return [task for task, _ in self._running.values()]
-
-    def _hand_back_unbegun(self) -> None:
-        """A task that was cancelled before its first step could not hand back its own delivery."""
-        for key, (task, claimed) in list(self._running.items()):
-            if task.done():
-                del self._running[key]
-                self._settle_for(claimed, Released())
 
     async def let_go(self) -> None:
         """Hand back what was claimed without our knowing, a last time."""

@@ -141,11 +141,12 @@ class Execution:
 
     async def run(self) -> Settlement | None:
         """Make the attempt; None when its transaction settled it, or its lease was lost."""
-        RUNNING.set(self)
+        before = RUNNING.set(self)
         try:
             outcome = await self._outcome()
         finally:
             self._is_over = True
+            RUNNING.reset(before)
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
         if isinstance(outcome, Completed):
