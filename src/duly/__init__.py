@@ -12,6 +12,7 @@ from duly.domain.errors import (
 )
 from duly.domain.failures import DependencyFailure, Fail, Reason, Retry, ValidationFailure
 from duly.domain.retry import delays, exponential, no_retry
+from duly.domain.rules import at, cron, every, yearly
 from duly.domain.states import State
 from duly.transports.handlers import HandledDelivery as Delivery
 from duly.version import __version__
@@ -34,7 +35,11 @@ __all__ = [
     "StoreUnavailable",
     "ValidationFailure",
     "__version__",
+    "at",
+    "cron",
     "delays",
+    "every",
     "exponential",
     "no_retry",
+    "yearly",
 ]

@@ -8,11 +8,14 @@ DulyError
 │   └── StoreIsOwned    another server runs on this file     (exit 1)
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4 or 1)
 │   └── SchemaMismatch  the store was made by another version (exit 1)
+├── UnreadableRule      a stored rule is not for this version (left alone)
 ├── SettlementRefused   the store's own rules forbid it      (never leaves the engine)
 └── LeaseLost           this worker no longer holds the lane (never leaves the engine)
 """
 
 from __future__ import annotations
+
+LONGEST_QUOTE = 60
 
 
 class DulyError(Exception):
@@ -26,6 +29,15 @@ class InvalidInput(DulyError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.problem = message
+
+
+def quoted(value: object) -> str:
+    """A value as a refusal shows it: on one line, and short however long it is."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
 
 
 class BadSetting(InvalidInput):
@@ -55,6 +67,18 @@ class StoreUnavailable(DulyError):
 
 class SchemaMismatch(StoreUnavailable):
     """The store's schema is not one that this version can work with."""
+
+
+class UnreadableRule(DulyError):
+    """A stored rule that this version cannot read; `stored` is its text."""
+
+    def __init__(self, stored: str, problem: str) -> None:
+        super().__init__(
+            f"this version cannot read the rule {stored}: {problem}; "
+            "run a version that can, or give the schedule a new rule"
+        )
+        self.stored = stored
+        self.problem = problem
 
 
 class SettlementRefused(DulyError):
