@@ -5,19 +5,29 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
-from duly.domain import payloads, retry
+from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery, Request
 from duly.domain.errors import InvalidInput
-from duly.domain.retry import RetryPlan
+from duly.domain.retry import RetryPlan, encode_checked
+from duly.domain.rules import Rule
 from duly.domain.states import State
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock, Filter, Store, Transport
+from duly.schedules import Declared, Schedules
 from duly.settings import Settings, load
 from duly.stores import postgres
 from duly.stores.store import store_at, store_on
@@ -63,6 +73,9 @@ class App:
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
         self.store: Store = _store(self.settings, self.clock, pool, connect)
         self._acceptor = Acceptor(self.store, self.clock)
+        self.schedules = Schedules(
+            self.store, self.clock, self.chance, self._know, self.settings.payload_limit
+        )
         self._elsewhere: set[str] = set()
         self._open = False
         self._stop: asyncio.Event | None = None
@@ -95,6 +108,29 @@ class App:
         if not self._open:
             await self.store.open(migrate=migrate)
             self._open = True
+            await self.schedules.declare_all(self.handlers.name_of)
+
+    @overload
+    def schedule(
+        self, name: str, /, rule: Rule, target: str, payload: Any = None, **options: Any
+    ) -> Coroutine[Any, Any, Declared]: ...
+
+    @overload
+    def schedule(
+        self, rule: Rule, /, *, name: str | None = None, payload: Any = None, **options: Any
+    ) -> Callable[[Function], Function]: ...
+
+    def schedule(self, first: Any, /, *rest: Any, **options: Any) -> Any:
+        """Declare a schedule: by name at run time, or around a handler.
+
+        `await app.schedule("monday", duly.cron("0 9 * * MON"), "report", {"team": 7})` creates or
+        changes it; the same again changes nothing. `@app.schedule(duly.cron("0 9 * * *"))` on a
+        handler declares it whenever the app opens. Options: catch_up, window, cap, overlap, start,
+        end, max_runs, jitter, expires_after, retry, priority, stream, tags.
+        """
+        if isinstance(first, str):
+            return self.schedules.declare(first, *rest, **options)
+        return self.schedules.around(first, *rest, **options)
 
     async def close(self) -> None:
         """Let go of the store."""
@@ -190,7 +226,7 @@ class App:
             payloads.checked_priority(priority),
             None if expires_at is None else payloads.checked_moment("expires_at", expires_at),
             payloads.checked_tags(tags) if tags else (),
-            None if retry is None else encode_plan(retry),
+            None if retry is None else encode_checked(retry),
         )
 
     async def _know(self, targets: Collection[str]) -> None:
@@ -298,10 +334,3 @@ def _store(settings: Settings, clock: Clock, pool: Any, connect: postgres.Connec
         pooler=settings.pooler,
         one_loop=connect is None,
     )
-
-
-def encode_plan(plan: RetryPlan) -> str:
-    """A plan as it is stored; anything else is refused."""
-    if not isinstance(plan, retry.PLANS):
-        raise InvalidInput("retry", f"{plan!r} is no retry plan; try duly.exponential()")
-    return retry.encode(plan)

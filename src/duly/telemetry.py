@@ -33,8 +33,8 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.DeliveryLate: (
         logging.WARNING,
-        "delivery {delivery} to {target} was due {due_at} and started {started_at}, "
-        "{minutes_late} minutes late",
+        "delivery {delivery} to {target} (schedule: {schedule}) was due {due_at} and started "
+        "{started_at}, {minutes_late} minutes late",
     ),
     events.MoreWereLate: (logging.WARNING, "{deliveries} more deliveries were late"),
     events.SettleRefused: (
@@ -56,7 +56,29 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     events.SweptUp: (
         logging.ERROR,
         "swept up {without_lane} deliveries without a lane, {held_by_nobody} lanes held by nobody, "
-        "{lane_without_delivery} lanes without a delivery; this should never be needed",
+        "{lane_without_delivery} lanes without a delivery, {schedule_without_next} schedules "
+        "without their next occurrence; this should never be needed",
+    ),
+    events.SchedulesPlanned: (
+        logging.DEBUG,
+        "{schedules} schedules planned: {made} made, {merged} merged, {skipped} skipped",
+    ),
+    events.ScheduleUnreadable: (
+        logging.ERROR,
+        "schedule {schedule!r} is left alone, a newer version wrote it: {problem}",
+    ),
+    events.ZoneDataChanged: (
+        logging.WARNING,
+        "the data of zone {zone} changed (now {version}): {schedules} schedules computed anew",
+    ),
+    events.ClockStepped: (
+        logging.WARNING,
+        "the clock stepped by {seconds:+.0f} s; nothing is repeated, what was missed is caught up",
+    ),
+    events.ClockIsBehind: (
+        logging.ERROR,
+        "the clock is {seconds:.0f} s behind what was planned already "
+        "(planning stops: {planning_stops}); set the clock",
     ),
     events.Pruned: (logging.INFO, "{deliveries} finished deliveries removed"),
     events.Draining: (logging.INFO, "stopping: {running} deliveries get {seconds:g} s to end"),

@@ -12,7 +12,10 @@ SOURCE = Path(__file__).parents[2] / "src"
 FLOORS = (
     {"duly.domain", "duly.version"},
     {"duly.ports", "duly.settings", "duly.failpoints"},
-    {"duly.stores", "duly.transports", "duly.engine", "duly.telemetry", "duly.system"},
+    {
+        *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
+        *("duly.telemetry", "duly.system"),
+    },
     {"duly.app"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},

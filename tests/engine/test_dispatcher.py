@@ -169,6 +169,7 @@ async def test_lateness_beyond_the_grace_is_a_warning_with_all_its_facts(
         "target": "work",
         "due_at": due_at,
         "started_at": due_at + timedelta(seconds=90),
+        "schedule": None,
         "minutes_late": 1.5,
     }
     assert "1.5 minutes late" in record.message

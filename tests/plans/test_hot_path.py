@@ -111,7 +111,11 @@ EXPECTED = {
         ("agenda", "Tid Scan"),
         ("deliveries", "deliveries_pkey"),
     },
-    "agenda.settle": {("agenda", "agenda_pkey"), ("deliveries", "deliveries_pkey")},
+    "agenda.settle": {
+        ("agenda", "agenda_pkey"),
+        ("deliveries", "deliveries_pkey"),
+        ("schedules", "schedules_pkey"),
+    },
 }
 
 

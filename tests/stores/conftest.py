@@ -13,7 +13,8 @@ from tests.stores.books import START, Books, opened
 from tests.support.postgres import ForeignServer, Server
 
 EMPTY = (
-    "truncate duly.deliveries, duly.agenda, duly.attempts, duly.workers, duly.targets, duly.claims"
+    "truncate duly.deliveries, duly.agenda, duly.attempts, duly.workers, duly.targets, "
+    "duly.claims, duly.schedules, duly.planned, duly.audit"
 )
 
 

@@ -45,6 +45,9 @@ async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
         "stream": None,
         "position": None,
         "key": "the key",
+        "schedule": None,
+        "occurrence": None,
+        "occasion": None,
         "due_at": START + timedelta(hours=3),
         "accepted_at": START,
         "expires_at": EXPIRES,
@@ -65,6 +68,7 @@ async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
         "target": await books.target(),
         "priority": 8,
         "crashes": 0,
+        "schedule": None,
     }
 
 

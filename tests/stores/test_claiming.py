@@ -72,6 +72,7 @@ async def test_a_claim_tells_every_fact(books: Books) -> None:
         "target": await books.target(),
         "priority": 5,
         "crashes": 0,
+        "schedule": None,
     }
     booked = await books.store.deliveries.get(id)
     assert (booked.state, booked.worker, booked.claimed_at) == ("processing", worker, START)

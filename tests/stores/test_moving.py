@@ -64,6 +64,7 @@ async def test_a_dead_letter_gets_a_lane_and_all_its_attempts_back(books: Books)
         "target": await books.target(),
         "priority": 8,
         "crashes": 0,
+        "schedule": None,
     }
     assert (await books.history(claimed.id))[1:] == [moved(claimed.id, "retried", retried_at)]
     asks = [await books.ask(priority=8)]

@@ -225,7 +225,12 @@ async def test_a_token_opens_only_its_own_lane(books: Books, verdict: Verdict) -
 async def test_a_stale_outcome_beside_the_valid_one_changes_nothing(
     books: Books, valid: Verdict
 ) -> None:
-    states = {"completed": "completed", "dead": "dead", "expired": "cancelled"}
+    states = {
+        "completed": "completed",
+        "dead": "dead",
+        "expired": "cancelled",
+        "skipped": "cancelled",
+    }
     for stale in Verdict:
         late = await books.claimed()
         await books.store.agenda.release(late.token)
@@ -274,6 +279,7 @@ async def test_one_batch_takes_every_verdict(books: Books) -> None:
         "released": "pending",
         "reclaimed": "pending",
         "expired": "cancelled",
+        "skipped": "cancelled",
     }
 
 
@@ -327,7 +333,7 @@ async def test_the_store_itself_lets_a_dead_letter_be_raised(books: Books) -> No
 
 
 @pytest.mark.requirement("D8")
-@pytest.mark.parametrize("verdict", [Verdict.RETRY, Verdict.DEAD, Verdict.EXPIRED])
+@pytest.mark.parametrize("verdict", [Verdict.RETRY, Verdict.DEAD, Verdict.EXPIRED, Verdict.SKIPPED])
 async def test_a_finished_delivery_is_not_moved_even_by_a_holder_of_its_lane(
     books: Books, verdict: Verdict
 ) -> None:

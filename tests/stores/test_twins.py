@@ -22,6 +22,7 @@ PARAMETERS = {
         },
         {"batch"},
     ),
+    "schedules.make": ({"schedule", "id", "occurrence", "due_at", "occasion"}, {"batch"}),
     "deliveries.accept_new": (
         {
             *("id", "target", "priority", "due_at", "after", "expires_at", "tags", "retry"),

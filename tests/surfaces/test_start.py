@@ -121,7 +121,7 @@ def test_an_open_port_answers_for_a_migrated_store_and_a_worker_that_runs(home: 
         status, _, full = server.get("/health?verbose=true")
     assert status == 200
     kind = "sqlite" if home.database.startswith("sqlite") else "postgresql"
-    assert full["store"] == {"kind": kind, "schema": 1, "reachable": True}
+    assert full["store"] == {"kind": kind, "schema": 2, "reachable": True}
     assert (full["status"], full["workers"], full["running"]) == ("ok", 1, 0)
     assert full["version"]
     assert full["zones"]

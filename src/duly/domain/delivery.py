@@ -57,6 +57,7 @@ class Claimed(msgspec.Struct):
     expires_at: datetime | None
     retry: str | None
     key: str | None
+    occasion: str | None = None
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +77,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: datetime | None = None
     expires_at: datetime | None = None
     key: str | None = None
+    schedule: str | None = None
+    scheduled_for: datetime | None = None
+    merged: int = 0
     tags: list[str] = []
     reason: Reason | str | None = None
     error: str | None = None

@@ -57,6 +57,7 @@ class AttemptFailed(Event, frozen=True):
 class DeliveryLate(Event, frozen=True):
     delivery: str
     target: str
+    schedule: str | None
     due_at: datetime
     started_at: datetime
     minutes_late: float
@@ -105,6 +106,34 @@ class SweptUp(Event, frozen=True):
     without_lane: int
     held_by_nobody: int
     lane_without_delivery: int
+    schedule_without_next: int
+
+
+class SchedulesPlanned(Event, frozen=True):
+    schedules: int
+    made: int
+    merged: int
+    skipped: int
+
+
+class ScheduleUnreadable(Event, frozen=True):
+    schedule: str
+    problem: str
+
+
+class ZoneDataChanged(Event, frozen=True):
+    zone: str
+    version: str
+    schedules: int
+
+
+class ClockStepped(Event, frozen=True):
+    seconds: float
+
+
+class ClockIsBehind(Event, frozen=True):
+    seconds: float
+    planning_stops: bool
 
 
 class Pruned(Event, frozen=True):

@@ -38,11 +38,15 @@ class Expired(msgspec.Struct, frozen=True):
     """Its time had passed before it was started."""
 
 
+class Overlapped(msgspec.Struct, frozen=True):
+    """An earlier occurrence of its schedule was unfinished, and the schedule says to skip then."""
+
+
 class Crashed(msgspec.Struct, frozen=True):
     """The worker that held it died."""
 
 
-Outcome = Completed | Failed | Released | Expired | Crashed
+Outcome = Completed | Failed | Released | Expired | Overlapped | Crashed
 
 
 class Verdict(StrEnum):
@@ -54,6 +58,7 @@ class Verdict(StrEnum):
     RELEASED = "released"
     RECLAIMED = "reclaimed"
     EXPIRED = "expired"
+    SKIPPED = "skipped"
 
 
 class Settlement(msgspec.Struct):
@@ -107,9 +112,9 @@ def settle(
         case Released():
             _hand_back(settlement, claimed)
         case Expired():
-            settlement.verdict = Verdict.EXPIRED
-            settlement.attempt = claimed.attempt
-            settlement.reason = "expired"
+            _end_unrun(settlement, claimed, Verdict.EXPIRED, "expired")
+        case Overlapped():
+            _end_unrun(settlement, claimed, Verdict.SKIPPED, "overlap")
         case Crashed():
             _count_crash(settlement, claimed, plan, chance, crash_rule)
         case _:
@@ -117,6 +122,12 @@ def settle(
     if crash_rule.runs_alone(settlement.crashes):
         settlement.priority = ALONE
     return settlement
+
+
+def _end_unrun(settlement: Settlement, claimed: Claimed, verdict: Verdict, reason: str) -> None:
+    settlement.verdict = verdict
+    settlement.attempt = claimed.attempt
+    settlement.reason = reason
 
 
 def _fail(

@@ -141,3 +141,10 @@ def decode(stored: str) -> RetryPlan:
     """The plan that was stored."""
     plan: RetryPlan = _decoder.decode(stored)
     return plan
+
+
+def encode_checked(plan: object) -> str:
+    """A plan as it is stored; anything else is refused."""
+    if not isinstance(plan, PLANS):
+        raise InvalidInput("retry", f"{plan!r} is no retry plan; try duly.exponential()")
+    return encode(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from duly.domain.events import (
 from duly.domain.failures import Reason
 from duly.domain.identity import token
 from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict
+from duly.domain.schedule import decode_occasion
 from duly.engine.carriers import Carriers
 from duly.engine.execution import Execution, Executor
 from duly.engine.lease import Lease
@@ -32,6 +33,7 @@ SURVEY_SECONDS = 1.0
 AGAIN_SECONDS = 0.05
 HAND_BACK_SECONDS = 0.5
 CANCEL_SECONDS = 5.0
+AWAY = timedelta(seconds=30)
 DOUBT_SECONDS = 90.0
 """Longer than the store lets any statement take."""
 
@@ -63,6 +65,8 @@ class Dispatcher:
         self._grace = grace
         self._openings = Openings()
         self._names: dict[int, str] = {}
+        self.on_return: Callable[[], Awaitable[None]] | None = None
+        self._looked_at: datetime | None = None
         self._carriers = Carriers(self._run)
         self._running: set[tuple[Lane, int]] = set()
         self._surveyed_at = float("-inf")
@@ -95,6 +99,7 @@ class Dispatcher:
         if not self.lease.holds():
             return Pause(self._poll)
         await self._hand_back_doubtful()
+        await self._notice_absence()
         free = self._free()
         if free <= 0 or self._alone:
             return UNTIL_WOKEN
@@ -104,6 +109,13 @@ class Dispatcher:
         if self._suspects_turn and self._openings.has_suspects(now):
             return await self._claim_suspect(now)
         return await self._claim_openings(free, now)
+
+    async def _notice_absence(self) -> None:
+        """After a sleep of the machine or a step of its clock, what was missed is planned first."""
+        now, before = self._by.now(), self._looked_at
+        if before is not None and now - before > AWAY and self.on_return is not None:
+            await self.on_return()
+        self._looked_at = now
 
     async def _claim_openings(self, free: int, now: datetime) -> Pause:
         # Suspects and the rest take turns, or a hundred of them would hold up everyone.
@@ -254,6 +266,7 @@ class Dispatcher:
                 DeliveryLate(
                     delivery=claimed.id,
                     target=execution.target,
+                    schedule=_schedule_of(claimed),
                     due_at=claimed.due_at,
                     started_at=started_at,
                     minutes_late=round(late_by.total_seconds() / 60, 1),
@@ -301,3 +314,7 @@ class Dispatcher:
         self._handed_back_at = float("-inf")
         with contextlib.suppress(StoreUnavailable):
             await self._hand_back_doubtful()
+
+
+def _schedule_of(claimed: Claimed) -> str | None:
+    return None if claimed.occasion is None else decode_occasion(claimed.occasion).schedule

@@ -20,12 +20,14 @@ from duly.domain.outcomes import (
     Expired,
     Failed,
     Outcome,
+    Overlapped,
     Released,
     Settlement,
     complete,
     settle,
 )
 from duly.domain.retry import RetryPlan
+from duly.domain.schedule import Overlap, decode_occasion
 from duly.engine.loops import Emit
 from duly.ports import Chance, Clock, OpenTransaction, Store, Transaction, Transport
 
@@ -157,6 +159,8 @@ class Execution:
         expires_at = self.claimed.expires_at
         if expires_at is not None and expires_at <= self.started_at:
             return Expired()
+        if self.claimed.occasion is not None and await self._overlaps(self.claimed.occasion):
+            return Overlapped()
         try:
             return await self._by.transport.attempt(self)
         except asyncio.CancelledError:
@@ -164,6 +168,12 @@ class Execution:
         except Exception as error:
             # A transport that raises is broken; the delivery must not suffer for it silently.
             return Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}")
+
+    async def _overlaps(self, stored: str) -> bool:
+        """Whether its schedule says that it must not run beside an earlier occurrence."""
+        if self.claimed.attempt or decode_occasion(stored).overlap is not Overlap.SKIP:
+            return False
+        return await self._by.store.schedules.overlaps(self.claimed.id)
 
     async def _end_transaction(
         self, transaction: OpenTransaction, outcome: Outcome

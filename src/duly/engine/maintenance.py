@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+import msgspec
 
 from duly.domain.events import Pruned, SweptUp
+from duly.domain.planning import NewId
+from duly.domain.revisions import Revision, replan
+from duly.domain.schedule import Schedule
 from duly.engine.loops import Emit, Pause
-from duly.ports import Upkeep, Wakeups
+from duly.ports import Schedules, Upkeep, Wakeups
 
 AFTER_START_SECONDS = 60.0
 BEGINNING = "00000000-0000-0000-0000-000000000000"
@@ -50,14 +55,37 @@ class Pruner:
         return Pause(self._interval) if after is None else BETWEEN_SLICES
 
 
+class Mender:
+    """Gives schedules back the next occurrence that they lack."""
+
+    def __init__(self, schedules: Schedules, new_id: NewId) -> None:
+        self._schedules = schedules
+        self._new_id = new_id
+
+    async def mend(self, after: str, batch: int) -> tuple[int, str | None]:
+        """Mend one slice; returns how many were mended, and where to go on."""
+        names, after_that = await self._schedules.without_next(after, batch)
+        for name in names:
+            await self._schedules.revise(name, self._decide, "sweeper")
+        return len(names), after_that
+
+    def _decide(self, schedule: Schedule | None, now: datetime, untouched: bool) -> Revision | None:
+        is_lacking = schedule is not None and schedule.paused_at is None and not untouched
+        return replan(schedule, now, self._new_id) if schedule and is_lacking else None
+
+
 class Sweeper:
     """Looks for what no ordinary path would pick up; normally there is nothing."""
 
     name = "sweeper"
 
-    def __init__(self, upkeep: Upkeep, emit: Emit, *, interval: float, batch: int) -> None:
+    def __init__(
+        self, upkeep: Upkeep, mender: Mender, emit: Emit, *, interval: float, batch: int
+    ) -> None:
         self.wake = asyncio.Event()
         self._upkeep = upkeep
+        self._mender = mender
+        self._schedules_after = ""
         self._emit = emit
         self._interval = interval
         self._batch = batch
@@ -69,15 +97,19 @@ class Sweeper:
             self._after = BEGINNING
             return Pause(min(self._interval, AFTER_START_SECONDS))
         swept, after = await self._upkeep.sweep(self._after, self._batch)
+        mended, schedules_after = await self._mender.mend(self._schedules_after, self._batch)
+        swept = msgspec.structs.replace(swept, schedule_without_next=mended)
         if swept.total:
             self._emit(
                 SweptUp(
                     without_lane=swept.without_lane,
                     held_by_nobody=swept.held_by_nobody,
                     lane_without_delivery=swept.lane_without_delivery,
+                    schedule_without_next=swept.schedule_without_next,
                 )
             )
-        self._after = after or BEGINNING
+        # Ledger and schedules are walked side by side; the shorter one is walked again meanwhile.
+        self._after, self._schedules_after = after or BEGINNING, schedules_after or ""
         return Pause(self._interval) if after is None else BETWEEN_SLICES
 
 

@@ -13,7 +13,8 @@ from duly.engine.dispatcher import Dispatcher
 from duly.engine.execution import Executor
 from duly.engine.lease import Heart, Lease
 from duly.engine.loops import Emit, Loop, Pause, Runner
-from duly.engine.maintenance import Listener, Pruner, Sweeper
+from duly.engine.maintenance import Listener, Mender, Pruner, Sweeper
+from duly.engine.planner import Planner
 from duly.engine.recovery import Recovery
 from duly.engine.settler import UNTIL_WOKEN, Settler
 from duly.ports import Chance, Clock, Store, Transport
@@ -40,6 +41,7 @@ class Engine:
         self._store = store
         self._transport = transport
         self._clock = clock
+        self._chance = chance
         self._emit = emit
         self._settings = settings
         self._name = name
@@ -61,8 +63,16 @@ class Engine:
         self.recovery = Recovery(
             self._executor, emit, settings.recovery_interval, lambda: self.dispatcher.lease
         )
+        self.planner = Planner(store, clock, chance, emit, poll=settings.poll)
+        self.dispatcher.on_return = self.planner.catch_up
         self.life = Life(self)
-        self._loops: list[Loop] = [self.dispatcher, self.recovery, self.life, *self._slow_loops()]
+        self._loops: list[Loop] = [
+            self.dispatcher,
+            self.recovery,
+            self.planner,
+            self.life,
+            *self._slow_loops(),
+        ]
 
     def _slow_loops(self) -> list[Loop]:
         settings, upkeep = self._settings, self._store.upkeep
@@ -75,7 +85,11 @@ class Engine:
             batch=settings.prune_batch,
         )
         sweeper = Sweeper(
-            upkeep, self._emit, interval=settings.sweep_interval, batch=settings.sweep_batch
+            upkeep,
+            Mender(self._store.schedules, self._chance.delivery_id),
+            self._emit,
+            interval=settings.sweep_interval,
+            batch=settings.sweep_batch,
         )
         return [pruner, sweeper, Listener(self._store.wakeups, min(settings.poll, 0.25))]
 
@@ -103,6 +117,7 @@ class Engine:
         await self.dispatcher.learn_targets()
         await self.register()
         await self.recovery.at_start(self.dispatcher.lease.worker)
+        await self.planner.at_start()
 
     async def step(self) -> int:
         """One round of what the loops do, for an engine that was only prepared.
@@ -114,6 +129,7 @@ class Engine:
         lease.renew(asked_at)
         await self.life.tick()
         await self.recovery.tick()
+        await self.planner.catch_up()
         self.dispatcher.hinted()
         await self.dispatcher.tick()
         claimed = self.dispatcher.running

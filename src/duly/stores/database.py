@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
 Row = Sequence[Any]
-Channel = Literal["claim", "settle", "any"]
-"""The two calls that overlap have a connection each; everything else shares."""
+Channel = Literal["claim", "settle", "plan", "any"]
+"""The two calls that overlap, and the planner, have a connection each; everything else shares."""
 
 
 class Session(Protocol):
@@ -43,5 +43,5 @@ class Database(Session, Protocol):
     refusals: tuple[type[Exception], ...]
     """What it raises when a write breaks one of its rules."""
 
-    def together(self) -> AbstractAsyncContextManager[Session]:
+    def together(self, channel: Channel = "any", /) -> AbstractAsyncContextManager[Session]:
         """Statements in one transaction: committed at the end, rolled back on an error."""

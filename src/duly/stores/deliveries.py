@@ -12,6 +12,7 @@ import msgspec
 from duly.domain.delivery import Accepted, Attempt, Delivery, Request
 from duly.domain.errors import Conflict, NotFound
 from duly.domain.identity import worker_of
+from duly.domain.schedule import decode_occasion
 from duly.domain.states import State
 from duly.ports import Filter
 from duly.stores.agenda import Agenda
@@ -227,6 +228,8 @@ def _compare(request: Request, target: int, known: Sequence[Sequence[Any]]) -> A
 
 def _delivery(row: dict[str, Any]) -> Delivery:
     tags, token = row.pop("tags"), row.pop("token")
+    occasion = row.pop("occasion")
+    row.pop("schedule")
     return Delivery(
         **row
         | {
@@ -237,15 +240,33 @@ def _delivery(row: dict[str, Any]) -> Delivery:
             "crashes": row["crashes"] or 0,
             "payload": msgspec.Raw(row["payload"]),
         }
+        | _occasion(occasion)
     )
 
 
-BEFORE = {"cancelled": State.PENDING, "expired": State.PENDING, "retried": State.DEAD}
+def _occasion(stored: str | None) -> dict[str, Any]:
+    if stored is None:
+        return {}
+    occasion = decode_occasion(stored)
+    return {
+        "schedule": occasion.schedule,
+        "scheduled_for": occasion.scheduled_for,
+        "merged": occasion.merged,
+    }
+
+
+BEFORE = {
+    "cancelled": State.PENDING,
+    "expired": State.PENDING,
+    "skipped": State.PENDING,
+    "retried": State.DEAD,
+}
 AFTER = {
     "completed": State.COMPLETED,
     "dead": State.DEAD,
     "cancelled": State.CANCELLED,
     "expired": State.CANCELLED,
+    "skipped": State.CANCELLED,
 }
 
 

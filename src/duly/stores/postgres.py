@@ -117,7 +117,7 @@ class PostgresSession:
 def _sent(value: Any, as_text: bool) -> Any:
     if as_text:
         return array_text(value)
-    if isinstance(value, list) and value.count(None) == len(value):
+    if isinstance(value, list) and value and value.count(None) == len(value):
         return None  # unnest fills the column with nulls, and nothing needs to be sent
     return value
 
@@ -230,8 +230,11 @@ class Postgres(PostgresSession):
         planner = "" if pooler else PLANNER
         self.connect = connect
         self.discard = discard
-        self._claim = Line(connect, discard, planner)
-        self._settle = Line(connect, discard, planner)
+        self._own: dict[Channel, Line] = {
+            "claim": Line(connect, discard, planner),
+            "settle": Line(connect, discard, planner),
+            "plan": Line(connect, discard, planner),
+        }
         self._shared = Lines(connect, discard, SHARED)
         # Apart from the others: handlers that hold one each and then deliver wait for nobody.
         self._lent = Lines(connect, discard, LENT)
@@ -252,8 +255,7 @@ class Postgres(PostgresSession):
             async with self.shared() as connection:
                 yield connection
         else:
-            line = self._claim if channel == "claim" else self._settle
-            async with line.use() as connection:
+            async with self._own[channel].use() as connection:
                 yield connection
 
     def shared(self) -> AbstractAsyncContextManager[Connection]:
@@ -265,9 +267,9 @@ class Postgres(PostgresSession):
         return self._lent.use()
 
     @asynccontextmanager
-    async def together(self) -> AsyncIterator[Session]:
+    async def together(self, channel: Channel = "any", /) -> AsyncIterator[Session]:
         """Statements in one transaction."""
-        async with self.shared() as connection, connection.transaction():
+        async with self._line(channel) as connection, connection.transaction():
             yield PostgresSession(connection, self.moment)
 
     def another(self) -> Postgres:
@@ -276,7 +278,7 @@ class Postgres(PostgresSession):
 
     async def close(self) -> None:
         """Let go of every connection."""
-        lines = (self._claim, self._settle, self._shared, self._lent)
+        lines: list[Line | Lines] = [*self._own.values(), self._shared, self._lent]
         await asyncio.gather(*(each.close() for each in lines))
 
 

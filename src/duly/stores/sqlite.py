@@ -17,7 +17,7 @@ from typing import Any
 import apsw
 
 from duly.domain.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavailable
-from duly.stores.database import Session
+from duly.stores.database import Channel, Session
 from duly.stores.sqlite_session import SqliteSession
 from duly.stores.writer import Hold, Work, Writer
 
@@ -132,7 +132,11 @@ class Sqlite(SqliteSession):
             return await loop.run_in_executor(self._readers, lambda: work(self._reader()))
 
     @asynccontextmanager
-    async def together(self) -> AsyncIterator[Session]:
+    async def together(
+        self,
+        channel: Channel = "any",  # noqa: ARG002 - one writer serves all channels
+        /,
+    ) -> AsyncIterator[Session]:
         """Statements in one transaction, during which nobody else writes."""
         async with self.holding() as held:
             yield held

@@ -154,7 +154,9 @@ def microseconds(moment: datetime) -> int:
 
 
 def _plain(value: Any) -> Any:
-    return microseconds(value) if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return microseconds(value)
+    return msgspec.json.encode(value).decode() if isinstance(value, list) else value
 
 
 def _json(columns: Sequence[Sequence[Any]]) -> str:

@@ -12,9 +12,12 @@ from duly.domain.errors import BadSetting
 from duly.ports import Clock, OpenTransaction
 from duly.stores import migrations, postgres, transactions
 from duly.stores.agenda import Agenda
+from duly.stores.audit import Audit
 from duly.stores.deliveries import Deliveries
 from duly.stores.facts import postgres_facts, sqlite_facts
+from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
+from duly.stores.schedules import Schedules
 from duly.stores.sqlite import Sqlite
 from duly.stores.targets import Targets
 from duly.stores.upkeep import Upkeep
@@ -34,6 +37,9 @@ class SqlStore:
         self.workers = Workers(database, namespace)
         self.targets = Targets(database, namespace)
         self.deliveries = Deliveries(database, namespace, self.targets, self.agenda, self.workers)
+        self.schedules = Schedules(database, namespace, self.targets)
+        self.plans = Plans(database, namespace)
+        self.audit = Audit(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion
         if isinstance(database, Postgres):

@@ -21,6 +21,7 @@ from duly.domain.failures import Fail, Reason, Retry
 from duly.domain.outcomes import Completed, Failed, Outcome
 from duly.domain.payloads import checked_name
 from duly.domain.retry import RetryPlan
+from duly.domain.schedule import Occasion, decode_occasion
 from duly.ports import Execution, Transaction
 from duly.transports.deadlines import Deadlines
 
@@ -67,6 +68,26 @@ class HandledDelivery(Generic[Payload]):
     def late_by(self) -> timedelta:
         """How long after that this attempt started."""
         return late_by(self._execution.claimed.due_at, self._execution.started_at)
+
+    @property
+    def schedule(self) -> str | None:
+        """The schedule that made it, if one did."""
+        return None if self._occasion is None else self._occasion.schedule
+
+    @property
+    def scheduled_for(self) -> datetime | None:
+        """The moment that the schedule's rule names; due_at may be spread after it."""
+        return None if self._occasion is None else self._occasion.scheduled_for
+
+    @property
+    def merged(self) -> int:
+        """How many missed occurrences of its schedule this one stands for, besides itself."""
+        return 0 if self._occasion is None else self._occasion.merged
+
+    @property
+    def _occasion(self) -> Occasion | None:
+        stored = self._execution.claimed.occasion
+        return None if stored is None else decode_occasion(stored)
 
     @property
     def transaction(self) -> HandlerTransaction:
@@ -143,6 +164,14 @@ class Handlers:
             payload_decoder(function),
             Deadlines(timeout or DEFAULT_TIMEOUT),
         )
+
+    def name_of(self, function: Function) -> str:
+        """The name under which a function is registered; it gets its own if it has none yet."""
+        for handler in self._handlers.values():
+            if handler.function is function:
+                return handler.name
+        self.add(function.__name__, function, None, None)
+        return function.__name__
 
     def serves(self) -> Sequence[str]:
         """The handlers of this process."""

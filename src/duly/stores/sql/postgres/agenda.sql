@@ -45,7 +45,7 @@ with ask as (
 )
 select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, d.payload,
        d.attempt, d.priority, h.crashes, d.due_at, nullif(h.due_at, d.due_at) as ready_at,
-       d.expires_at, d.retry, d.key
+       d.expires_at, d.retry, d.key, d.occasion
 from held h left join lateral (
     select * from duly.deliveries d where d.id = h.delivery offset 0
 ) d on true;
@@ -91,9 +91,9 @@ with outcome as materialized (
 ), ended as (
     delete from duly.agenda a
     where a.lane = any(array(
-            select lane from outcome where verdict in ('completed', 'dead', 'expired')))
+            select lane from outcome where verdict in ('completed', 'dead', 'expired', 'skipped')))
       and (a.lane, a.token) in (
-            select lane, token from outcome where verdict in ('completed', 'dead', 'expired'))
+            select lane, token from outcome where verdict in ('completed', 'dead', 'expired', 'skipped'))
     returning a.lane, a.token
 ), kept as (
     update duly.agenda a
@@ -114,13 +114,21 @@ with outcome as materialized (
     set attempt = o.attempt, started_at = o.started_at, token = o.token,
         reason = o.reason, error = o.error,
         state = case o.verdict when 'completed' then 'completed' when 'dead' then 'dead'
-                when 'expired' then 'cancelled' else 'pending' end,
+                when 'expired' then 'cancelled'
+                when 'skipped' then 'cancelled' else 'pending' end,
         finished_at = case when o.verdict = 'retry' then null else o.finished_at end,
         dead_at = case when o.verdict = 'dead' then o.finished_at end
     from applied o
     where d.id = any(array(
             select delivery from applied where verdict not in ('released', 'reclaimed')))
       and d.id = o.delivery
+), counted as (
+    update duly.schedules s set skipped = s.skipped + n.skipped
+    from (
+        select d.schedule, count(*) as skipped
+        from applied o join duly.deliveries d on d.id = o.delivery
+        where o.verdict = 'skipped' group by d.schedule
+    ) n where s.id = n.schedule
 ), logged as (
     insert into duly.attempts
         (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error)
@@ -139,7 +147,7 @@ returning a.lane::text as lane;
 -- name: held_by_dead
 -- A zombie may still have a transaction open on a lane; waiting for it would hold up the rest.
 select d.id::text as id, a.lane::text as lane, a.token, a.target, d.payload, d.attempt, d.priority,
-       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion
 from duly.workers w
 join duly.claims c on c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296
 cross join lateral unnest(c.lanes) as l(lane)

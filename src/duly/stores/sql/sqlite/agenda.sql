@@ -31,9 +31,9 @@ where lane in (
 );
 select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
-    held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key
+    held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key, d.occasion
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key"
+               retry key occasion"
 from (
     select * from duly.agenda
     where token = :token and priority = :priority and target = :target order by due_at
@@ -67,7 +67,7 @@ update duly.deliveries
 set attempt = :attempt, started_at = :started_at, token = :token,
     reason = :reason, error = :error,
     state = case :verdict when 'completed' then 'completed' when 'dead' then 'dead'
-            when 'expired' then 'cancelled' else 'pending' end,
+            when 'expired' then 'cancelled' when 'skipped' then 'cancelled' else 'pending' end,
     finished_at = case when :verdict = 'retry' then null else :finished_at end,
     dead_at = case when :verdict = 'dead' then :finished_at end
 where id = :delivery and :verdict not in ('released', 'reclaimed')
@@ -78,13 +78,16 @@ select :delivery, :attempt, :verdict, :token, :started_at, :finished_at,
        :now + cast(:wait * 1000000 as integer), :reason, :error
 where :verdict <> 'completed'
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
+update duly.schedules set skipped = skipped + 1
+where :verdict = 'skipped' and id = (select schedule from duly.deliveries where id = :delivery)
+  and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 update duly.agenda
 set token = null, claimed_at = null, priority = :priority, crashes = :crashes,
     due_at = coalesce(:now + cast(:wait * 1000000 as integer), due_at)
 where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed')
 returning lane;
 delete from duly.agenda
-where lane = :lane and token = :token and :verdict in ('completed', 'dead', 'expired')
+where lane = :lane and token = :token and :verdict in ('completed', 'dead', 'expired', 'skipped')
 returning lane;
 
 -- name: release
@@ -93,7 +96,7 @@ returning lane;
 
 -- name: held_by_dead
 select d.id, a.lane, a.token, a.target, d.payload, d.attempt, d.priority,
-       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion
 from duly.workers w
 join duly.agenda a on a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296
 join duly.deliveries d on d.number = a.delivery

@@ -36,6 +36,9 @@ create table duly.deliveries (
     stream      text,
     position    bigint,
     key         text,
+    schedule    bigint,
+    occurrence  text,
+    occasion    text,
     due_at      timestamptz not null,
     accepted_at timestamptz not null,
     expires_at  timestamptz,
@@ -51,11 +54,14 @@ create table duly.deliveries (
 ) with (fillfactor = 42, autovacuum_vacuum_scale_factor = 0.05);
 
 create unique index deliveries_key on duly.deliveries (namespace, key) where key is not null;
+create unique index deliveries_occurrence on duly.deliveries (schedule, occurrence)
+    where schedule is not null;
 create index deliveries_dead on duly.deliveries (dead_at) where dead_at is not null;
 
 -- The agenda: one row per lane that has work, and nothing else. token says who holds it, null
--- nobody; crashes counts dead holders; a lane at priority 0 runs alone. No index knows the token,
--- and pages keep room, so that marking a lane as held touches no index.
+-- nobody; crashes counts dead holders; a lane at priority 0 runs alone; schedule is there if its
+-- occurrences must not overlap. No index knows the token, and pages keep room, so that marking a
+-- lane as held touches no index.
 create table duly.agenda (
     lane       uuid primary key,
     delivery   uuid not null,
@@ -64,10 +70,12 @@ create table duly.agenda (
     claimed_at timestamptz,
     target     integer not null,
     priority   smallint not null,
-    crashes    smallint not null default 0
+    crashes    smallint not null default 0,
+    schedule   bigint
 ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index agenda_open on duly.agenda (priority, target, due_at);
+create index agenda_schedule on duly.agenda (schedule) where schedule is not null;
 
 -- Which lanes each claim took, until all of them are settled: the way from a worker to its lanes.
 create table duly.claims (
@@ -95,7 +103,7 @@ create index attempts_delivery on duly.attempts (delivery);
 -- A delivery as people see it: the ledger's row with what its lane knows.
 create view duly.booked as
 select d.id, d.namespace, t.name as target, d.priority, d.attempt, d.due_at, d.accepted_at,
-       d.started_at, d.finished_at, d.expires_at, d.key, d.tags, d.reason, d.error, d.payload,
+       d.started_at, d.finished_at, d.expires_at, d.key, d.schedule, d.occasion, d.tags, d.reason, d.error, d.payload,
        a.due_at as next_at, a.claimed_at, a.crashes, coalesce(a.token, d.token) as token,
        case when a.token is not null then 'processing' else d.state end as state
 from duly.deliveries d

@@ -36,6 +36,9 @@ create table duly.deliveries (
     stream      text,
     position    integer,
     key         text,
+    schedule    integer,
+    occurrence  text,
+    occasion    text,
     due_at      integer not null,
     accepted_at integer not null,
     expires_at  integer,
@@ -51,11 +54,13 @@ create table duly.deliveries (
 );
 
 create unique index duly.deliveries_key on duly.deliveries (namespace, key) where key is not null;
+create unique index duly.deliveries_occurrence on duly.deliveries (schedule, occurrence)
+    where schedule is not null;
 create index duly.deliveries_dead on duly.deliveries (dead_at) where dead_at is not null;
 
 -- The agenda: one row per lane that has work, and nothing else. token says who holds it, null
--- nobody; crashes counts dead holders; a lane at priority 0 runs alone. A lane of one has its
--- delivery's number.
+-- nobody; crashes counts dead holders; a lane at priority 0 runs alone; schedule is there if its
+-- occurrences must not overlap. A lane of one has its delivery's number.
 create table duly.agenda (
     lane       integer primary key,
     delivery   integer not null,
@@ -64,11 +69,13 @@ create table duly.agenda (
     claimed_at integer,
     target     integer not null,
     priority   integer not null,
-    crashes    integer not null default 0
+    crashes    integer not null default 0,
+    schedule   integer
 );
 
 create index duly.agenda_open on duly.agenda (priority, target, due_at) where token is null;
 create index duly.agenda_held on duly.agenda (token) where token is not null;
+create index duly.agenda_schedule on duly.agenda (schedule) where schedule is not null;
 
 -- The history: every move but the usual last one, which the ledger's own row tells.
 create table duly.attempts (
@@ -88,7 +95,7 @@ create index duly.attempts_delivery on duly.attempts (delivery);
 -- A delivery as people see it: the ledger's row with what its lane knows.
 create view duly.booked as
 select d.id, d.namespace, t.name as target, d.priority, d.attempt, d.due_at, d.accepted_at,
-       d.started_at, d.finished_at, d.expires_at, d.key, d.tags, d.reason, d.error, d.payload,
+       d.started_at, d.finished_at, d.expires_at, d.key, d.schedule, d.occasion, d.tags, d.reason, d.error, d.payload,
        a.due_at as next_at, a.claimed_at, a.crashes, coalesce(a.token, d.token) as token,
        case when a.token is not null then 'processing' else d.state end as state
 from duly.deliveries d
@@ -98,8 +105,9 @@ left join duly.agenda a on a.lane = coalesce(d.lane, d.number) and a.delivery = 
 create trigger duly.lay_lane after insert on duly.deliveries
 when new.lane is null and new.state = 'pending'
 begin
-    insert into duly.agenda (lane, delivery, target, priority, due_at)
-    values (new.number, new.number, new.target, new.priority, new.due_at);
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    values (new.number, new.number, new.target, new.priority, new.due_at,
+            iif(new.occasion ->> 'overlap' <> 'allow', new.schedule, null));
 end;
 
 create trigger duly.only_drawn_moves before update of state on duly.deliveries

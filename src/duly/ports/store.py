@@ -1,8 +1,7 @@
-"""What the engine asks of the world: Protocols and the values that cross them, no logic."""
+"""What is asked of the store about deliveries, workers and itself."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
@@ -12,34 +11,9 @@ import msgspec
 
 from duly.domain.delivery import Accepted, Attempt, Claimed, Delivery, Lane, Request
 from duly.domain.errors import Conflict
-from duly.domain.outcomes import Outcome, Settlement
-from duly.domain.retry import RetryPlan
+from duly.domain.outcomes import Settlement
 from duly.domain.states import State
-
-
-class Clock(Protocol):
-    """The one source of time; a virtual one also decides for a database that has its own."""
-
-    virtual: bool
-
-    def now(self) -> datetime:
-        """The present moment in UTC."""
-
-    def monotonic(self) -> float:
-        """Seconds that never go back; for timeouts inside the process."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-
-
-class Chance(Protocol):
-    """The one source of randomness and of ids."""
-
-    def fraction(self) -> float:
-        """A number from 0 to 1."""
-
-    def delivery_id(self) -> str:
-        """A new delivery id, later than the ones before."""
+from duly.ports.schedules import Audit, Plans, Schedules
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -96,11 +70,12 @@ class Swept(msgspec.Struct, frozen=True):
     without_lane: int = 0
     held_by_nobody: int = 0
     lane_without_delivery: int = 0
+    schedule_without_next: int = 0
 
     @property
     def total(self) -> int:
         """How many things no ordinary path would have picked up."""
-        return self.without_lane + self.held_by_nobody + self.lane_without_delivery
+        return sum(msgspec.structs.astuple(self))
 
 
 class Deliveries(Protocol):
@@ -277,6 +252,12 @@ class Store(Protocol):
     @property
     def workers(self) -> Workers: ...
     @property
+    def schedules(self) -> Schedules: ...
+    @property
+    def plans(self) -> Plans: ...
+    @property
+    def audit(self) -> Audit: ...
+    @property
     def upkeep(self) -> Upkeep: ...
     @property
     def wakeups(self) -> Wakeups: ...
@@ -301,31 +282,3 @@ class Store(Protocol):
 
     def beside(self) -> AbstractAsyncContextManager[Workers]:
         """The roster over a connection of its own, for use on another thread's loop."""
-
-
-class Execution(Protocol):
-    """One claimed delivery being attempted, as a transport sees it."""
-
-    claimed: Claimed
-    target: str
-    started_at: datetime
-    task: asyncio.Task[Any]
-
-    async def begin(self) -> Transaction:
-        """The transaction in which the attempt's completion will be written."""
-
-
-class Transport(Protocol):
-    """Where deliveries leave the building."""
-
-    def serves(self) -> Sequence[str]:
-        """The targets that this process can reach."""
-
-    def plan(self, target: str) -> RetryPlan:
-        """The retry plan of deliveries that carry none."""
-
-    async def attempt(self, execution: Execution) -> Outcome:
-        """Make one attempt; what the world did is an outcome, never an exception.
-
-        Cancelled, it stops and lets the cancellation through.
-        """

@@ -1,0 +1,213 @@
+"""Deciding what becomes of a schedule when a person declares, pauses, resumes or removes it.
+
+The occurrence on the books moves with its schedule as long as nobody has touched it; once claimed
+it goes out as it was, and the change shows from the next one on.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from duly.domain.errors import Conflict
+from duly.domain.occurrences import Occurrence
+from duly.domain.payloads import EARLIEST
+from duly.domain.planning import INSTANT, Drop, NewId, Plan, Planned, Planning, following
+from duly.domain.rules import At, Yearly
+from duly.domain.schedule import (
+    Contents,
+    Occasion,
+    Progress,
+    Schedule,
+    Timing,
+    due_at,
+    encode_occasion,
+)
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it is to be written, and what follows for its deliveries."""
+
+    plan: Plan
+    timing: Timing
+    contents: Contents
+    action: str
+    paused_at: datetime | None = None
+    pause_reason: str | None = None
+
+
+def create(name: str, timing: Timing, contents: Contents, now: datetime, new_id: NewId) -> Revision:
+    """A new schedule begins now; what its rule named before is not made up, but for an `at`."""
+    fired_at = now
+    if isinstance(timing.rule, At):
+        fired_at = EARLIEST - INSTANT
+    if timing.starts_at is not None:
+        fired_at = max(fired_at, timing.starts_at - INSTANT)
+    planning = Planning(name, timing, Progress(fired_at=fired_at), now, new_id)
+    return Revision(
+        plan=planning.plan(untouched=False), timing=timing, contents=contents, action="created"
+    )
+
+
+def change(
+    schedule: Schedule,
+    timing: Timing,
+    contents: Contents,
+    now: datetime,
+    new_id: NewId,
+    *,
+    untouched: bool,
+    action: str = "changed",
+) -> Revision:
+    """Declare a schedule anew."""
+    if schedule.paused_at is not None:
+        plan = Plan(progress=schedule.progress)
+    elif untouched:
+        plan = _moved(schedule, timing, now)
+    else:
+        plan = _planned_anew(schedule, timing, now, new_id)
+    return Revision(
+        plan=plan,
+        timing=timing,
+        contents=contents,
+        action=action,
+        paused_at=schedule.paused_at,
+        pause_reason=schedule.pause_reason,
+    )
+
+
+def _moved(schedule: Schedule, timing: Timing, now: datetime) -> Plan:
+    was = schedule.progress
+    assert was.made_id is not None
+    occurrence = _in_place_of(schedule, timing, now)
+    if occurrence is None or (timing.ends_at is not None and occurrence.at > timing.ends_at):
+        return Plan(progress=_without(was), drop=(was.made_id, Drop.WITHDRAWN))
+    progress = msgspec.structs.replace(
+        was, made=occurrence.identity, made_at=occurrence.at, next_at=occurrence.at
+    )
+    occasion = Occasion(schedule.name, occurrence.at, 0, timing.overlap)
+    due = due_at(schedule.name, timing.jitter, occurrence)
+    moved = Planned(was.made_id, occurrence.identity, due, encode_occasion(occasion))
+    return Plan(progress=progress, move=moved)
+
+
+def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrence | None:
+    """What the occurrence on the books becomes under the new timing."""
+    was, rule = schedule.progress, timing.rule
+    assert was.made is not None
+    if isinstance(rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
+        return _same_year(rule, int(was.made), was.fired, now)
+    if isinstance(rule, At):
+        return next(following(rule, was.fired, EARLIEST - INSTANT), None)
+    after = was.fired_at if rule == schedule.timing.rule else max(now, was.fired_at)
+    if timing.starts_at is not None:
+        after = max(after, timing.starts_at - INSTANT)
+    return next(following(rule, was.fired, after), None)
+
+
+def _same_year(rule: Yearly, year: int, fired: str | None, now: datetime) -> Occurrence | None:
+    """The same local year, late if need be; or the one before, if that is still to come."""
+    earlier = rule.of_year(year - 1)
+    is_free = fired is None or not fired.isdecimal() or int(fired) < year - 1
+    if earlier is not None and is_free and earlier.at > now:
+        return earlier
+    found = rule.of_year(year)
+    return found if found is not None else next(following(rule, str(year), now), None)
+
+
+def _planned_anew(schedule: Schedule, timing: Timing, now: datetime, new_id: NewId) -> Plan:
+    """The one on the books is under way, or there is none: plan what comes after it."""
+    was = schedule.progress
+    fired, fired_at = was.fired, was.fired_at
+    if was.made is not None and was.made_at is not None:
+        fired, fired_at = was.made, max(was.made_at, fired_at)
+    if isinstance(timing.rule, At):
+        fired_at = EARLIEST - INSTANT
+    elif timing.rule != schedule.timing.rule:
+        fired_at = max(fired_at, now)
+    if timing.starts_at is not None:
+        fired_at = max(fired_at, timing.starts_at - INSTANT)
+    progress = msgspec.structs.replace(_without(was), fired=fired, fired_at=fired_at, runs=was.runs)
+    return Planning(schedule.name, timing, progress, now, new_id).plan(untouched=False)
+
+
+def _without(was: Progress) -> Progress:
+    """The progress without what is on the books."""
+    return msgspec.structs.replace(
+        was, made=None, made_at=None, made_id=None, next_at=None, runs=max(0, was.runs - 1)
+    )
+
+
+def rezone(schedule: Schedule, now: datetime, untouched: bool) -> Revision:
+    """Compute what is on the books anew from zone data that has changed."""
+    plan = Plan(progress=schedule.progress)
+    if untouched and schedule.paused_at is None:
+        plan = _moved(schedule, schedule.timing, now)
+    return _same(
+        schedule,
+        plan,
+        "rezoned",
+        paused_at=schedule.paused_at,
+        pause_reason=schedule.pause_reason,
+    )
+
+
+def replan(schedule: Schedule, now: datetime, new_id: NewId) -> Revision:
+    """Make the occurrence again that should be on the books and is not."""
+    was = msgspec.structs.replace(_without(schedule.progress), runs=schedule.progress.runs)
+    planning = Planning(schedule.name, schedule.timing, was, now, new_id)
+    return _same(schedule, planning.plan(untouched=False), "mended")
+
+
+def pause(schedule: Schedule, reason: str | None, now: datetime, *, untouched: bool) -> Revision:
+    """Make nothing until it is resumed; what is under way goes on."""
+    if schedule.paused_at is not None:
+        raise Conflict(f"schedule {schedule.name!r} is paused already; resume it first")
+    was = schedule.progress
+    if untouched:
+        assert was.made_id is not None
+        plan = Plan(progress=_without(was), drop=(was.made_id, Drop.WITHDRAWN))
+    elif was.made is not None and was.made_at is not None:
+        gone = msgspec.structs.replace(
+            _without(was), fired=was.made, fired_at=max(was.made_at, was.fired_at), runs=was.runs
+        )
+        plan = Plan(progress=gone)
+    else:
+        plan = Plan(progress=was)
+    return _same(schedule, plan, "paused", paused_at=now, pause_reason=reason)
+
+
+def resume(schedule: Schedule, now: datetime, new_id: NewId, *, from_pause: bool) -> Revision:
+    """Go on from now, or with what was missed since the pause by the catch-up rule."""
+    if schedule.paused_at is None:
+        raise Conflict(f"schedule {schedule.name!r} is not paused; it is {schedule.state}")
+    was = schedule.progress
+    if not from_pause and not isinstance(schedule.timing.rule, At):
+        was = msgspec.structs.replace(was, fired_at=max(now, was.fired_at))
+    planning = Planning(schedule.name, schedule.timing, was, now, new_id)
+    return _same(schedule, planning.plan(untouched=False), "resumed")
+
+
+def remove(schedule: Schedule, *, untouched: bool) -> Revision:
+    """End it; what is pending is cancelled, what is under way goes on."""
+    was = schedule.progress
+    drop = (was.made_id, Drop.CANCELLED) if untouched and was.made_id is not None else None
+    return _same(schedule, Plan(progress=was, drop=drop), "removed")
+
+
+def _same(
+    schedule: Schedule,
+    plan: Plan,
+    action: str,
+    paused_at: datetime | None = None,
+    pause_reason: str | None = None,
+) -> Revision:
+    return Revision(
+        plan=plan,
+        timing=schedule.timing,
+        contents=schedule.contents,
+        action=action,
+        paused_at=paused_at,
+        pause_reason=pause_reason,
+    )

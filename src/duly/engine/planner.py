@@ -1,0 +1,183 @@
+"""Keeping the next occurrence of every schedule on the books.
+
+What is due needs no planner: its delivery is there already. When it falls due the planner makes
+the one after it, and decides about whatever was missed while nobody was here. Any number of
+planners share the work, and a plan that was lost half-way is simply made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from duly.domain import revisions
+from duly.domain.events import (
+    ClockIsBehind,
+    ClockStepped,
+    SchedulesPlanned,
+    ScheduleUnreadable,
+    ZoneDataChanged,
+)
+from duly.domain.planning import Plan, Planning
+from duly.domain.schedule import Schedule
+from duly.domain.zones import fingerprint, zone_data_version
+from duly.engine.loops import NOW, Emit, Pause
+from duly.ports import Chance, Clock, DueSchedule, Sitting, Store, ZoneUse
+
+BATCH = 200
+PAGE = 500
+AGAIN_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 30.0
+"""How long a start waits for what other planners are at: then it is theirs."""
+LOOK_AGAIN_SECONDS = 60.0
+"""How soon a schedule that could not be read is tried again."""
+STEP = timedelta(seconds=5)
+TOLERATED_BACK = timedelta(minutes=10)
+
+
+class Planner:
+    """Plans what is due to be planned, and watches the clock by which it is."""
+
+    name = "planner"
+
+    def __init__(
+        self, store: Store, clock: Clock, chance: Chance, emit: Emit, *, poll: float
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._store = store
+        self._clock = clock
+        self._chance = chance
+        self._emit = emit
+        self._poll = poll
+        self._passed_over: dict[int, float] = {}
+        self._seen: tuple[datetime, float] | None = None
+        self._behind_told = False
+
+    async def tick(self) -> Pause:
+        """Plan one batch; waits until the next schedule is due to be planned."""
+        now = await self._moment()
+        if now is None:
+            return Pause(self._poll)
+        if await self._sit(now):
+            return NOW
+        return await self._until_next(now)
+
+    async def _until_next(self, now: datetime) -> Pause:
+        next_at = await self._store.plans.next_at(self._ignored())
+        if next_at is None:
+            return Pause(self._poll)
+        seconds = (next_at - now).total_seconds()
+        # Due and yet not to be had: another planner is at it.
+        return Pause(min(seconds, self._poll) if seconds > 0 else AGAIN_SECONDS)
+
+    async def catch_up(self) -> None:
+        """Plan all that is due now, and wait for what others are planning.
+
+        Before anything is claimed: an occurrence that is merged into a later one must not go out.
+        """
+        until = self._clock.monotonic() + LONGEST_WAIT_SECONDS
+        now = await self._moment()
+        while now is not None and await self._store.plans.is_behind(now, self._ignored()):
+            if not await self._sit(now):
+                if self._clock.monotonic() > until:
+                    return
+                await self._clock.sleep(AGAIN_SECONDS)
+
+    async def at_start(self) -> None:
+        """Compute anew what zone data that has changed would have otherwise, then catch up."""
+        for use in await self._store.schedules.zones():
+            if fingerprint(use.zone) != use.hash and use.version <= zone_data_version():
+                await self._compute_anew(use)
+        await self.catch_up()
+
+    async def _compute_anew(self, use: ZoneUse) -> None:
+        after, moved = "", 0
+        while names := await self._store.schedules.of_zone(use, after, PAGE):
+            for name in names:
+                moved += await self._rezone(name, use)
+            after = names[-1]
+        self._emit(ZoneDataChanged(zone=use.zone, version=zone_data_version(), schedules=moved))
+
+    async def _rezone(self, name: str, use: ZoneUse) -> bool:
+        def decide(
+            schedule: Schedule | None, now: datetime, untouched: bool
+        ) -> revisions.Revision | None:
+            return None if schedule is None else revisions.rezone(schedule, now, untouched)
+
+        detail = {"zone": use.zone, "from": use.version, "to": zone_data_version()}
+        schedule, revision = await self._store.schedules.revise(name, decide, "planner", detail)
+        return schedule is not None and revision is not None
+
+    async def _moment(self) -> datetime | None:
+        """Now, or the moment up to which was planned if that is later; None when it is too late.
+
+        A clock that steps back repeats nothing: time stands still for the planner until it has
+        caught up. More than ten minutes is no mishap any more, and somebody has to look.
+        """
+        now, planned_until = await self._store.plans.clock()
+        self._watch(now)
+        if planned_until is None or planned_until <= now:
+            self._behind_told = False
+            return now
+        behind = planned_until - now
+        if not self._behind_told and behind > STEP:
+            self._behind_told = True
+            self._emit(
+                ClockIsBehind(
+                    seconds=behind.total_seconds(), planning_stops=behind > TOLERATED_BACK
+                )
+            )
+        return None if behind > TOLERATED_BACK else planned_until
+
+    def _watch(self, now: datetime) -> None:
+        ticked = self._clock.monotonic()
+        if self._seen is not None:
+            before, before_ticked = self._seen
+            step = (now - before) - timedelta(seconds=ticked - before_ticked)
+            if abs(step) > STEP:
+                self._emit(ClockStepped(seconds=step.total_seconds()))
+        self._seen = (now, ticked)
+
+    async def _sit(self, now: datetime) -> int:
+        async with self._store.plans.sit(now, BATCH, self._ignored()) as sitting:
+            plans = await self._decided(sitting, now)
+        if plans:
+            self._report(plans)
+            if any(each.due_at <= now for plan in plans for each in plan.make):
+                self._store.wakeups.hint()
+        return len(sitting.due)
+
+    async def _decided(self, sitting: Sitting, now: datetime) -> list[Plan]:
+        readable = [(due, self._planning(due, now)) for due in sitting.due]
+        plannings = [(due, planning) for due, planning in readable if planning is not None]
+        behind = [due.progress.made_id for due, planning in plannings if planning.is_behind]
+        untouched = await sitting.untouched(behind)
+        plans = []
+        for due, planning in plannings:
+            plan = planning.plan(untouched=due.progress.made_id in untouched)
+            sitting.write(due.id, plan)
+            plans.append(plan)
+        return plans
+
+    def _planning(self, due: DueSchedule, now: datetime) -> Planning | None:
+        if due.timing is None:
+            if due.id not in self._passed_over:
+                self._emit(ScheduleUnreadable(schedule=due.name, problem=due.problem or ""))
+            self._passed_over[due.id] = self._clock.monotonic() + LOOK_AGAIN_SECONDS
+            return None
+        return Planning(due.name, due.timing, due.progress, now, self._chance.delivery_id)
+
+    def _ignored(self) -> Sequence[int]:
+        now = self._clock.monotonic()
+        return [id for id, until in self._passed_over.items() if now < until]
+
+    def _report(self, plans: Sequence[Plan]) -> None:
+        self._emit(
+            SchedulesPlanned(
+                schedules=len(plans),
+                made=sum(len(plan.make) for plan in plans),
+                merged=sum(plan.merged for plan in plans),
+                skipped=sum(plan.skipped for plan in plans),
+            )
+        )

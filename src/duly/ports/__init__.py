@@ -1,0 +1,63 @@
+"""What the engine asks of the world: Protocols and the values that cross them, no logic."""
+
+from duly.ports.schedules import (
+    Audit,
+    AuditEntry,
+    DueSchedule,
+    Plans,
+    Schedules,
+    Sitting,
+    UnreadableSchedule,
+    ZoneUse,
+)
+from duly.ports.store import (
+    Agenda,
+    Ask,
+    Deliveries,
+    Filter,
+    Opening,
+    OpenTransaction,
+    Store,
+    Swept,
+    Targets,
+    Transaction,
+    Upkeep,
+    Wakeups,
+    WorkerRow,
+    Workers,
+)
+from duly.ports.world import (
+    Chance,
+    Clock,
+    Execution,
+    Transport,
+)
+
+__all__ = [
+    "Agenda",
+    "Ask",
+    "Audit",
+    "AuditEntry",
+    "Chance",
+    "Clock",
+    "Deliveries",
+    "DueSchedule",
+    "Execution",
+    "Filter",
+    "OpenTransaction",
+    "Opening",
+    "Plans",
+    "Schedules",
+    "Sitting",
+    "Store",
+    "Swept",
+    "Targets",
+    "Transaction",
+    "Transport",
+    "UnreadableSchedule",
+    "Upkeep",
+    "Wakeups",
+    "WorkerRow",
+    "Workers",
+    "ZoneUse",
+]

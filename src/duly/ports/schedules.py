@@ -1,0 +1,125 @@
+"""What is asked of the store about schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from duly.domain.planning import Plan, Planned
+from duly.domain.revisions import Revision
+from duly.domain.schedule import Progress, Schedule, Timing
+
+
+class DueSchedule(msgspec.Struct, frozen=True):
+    """A schedule that is due to be planned; without timing it cannot be read."""
+
+    id: int
+    name: str
+    progress: Progress
+    timing: Timing | None
+    problem: str | None = None
+
+
+class UnreadableSchedule(msgspec.Struct, frozen=True):
+    """A schedule that a newer version wrote."""
+
+    name: str
+    problem: str
+
+
+class ZoneUse(msgspec.Struct, frozen=True):
+    """Zone data from which something was computed."""
+
+    zone: str
+    hash: str
+    version: str
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """One change: who, what, and of which thing."""
+
+    id: int
+    done_at: datetime
+    actor: str
+    action: str
+    subject: str
+    detail: Any = None
+
+
+class Schedules(Protocol):
+    """Schedules as people read and change them."""
+
+    async def get(self, name: str) -> Schedule:
+        """One schedule, or NotFound; UnreadableRule when a newer version wrote it."""
+
+    async def page(self, after: str, limit: int) -> list[Schedule | UnreadableSchedule]:
+        """Schedules by name."""
+
+    async def revise(
+        self,
+        name: str,
+        decide: Callable[[Schedule | None, datetime, bool], Revision | None],
+        actor: str,
+        detail: Mapping[str, Any] | None = None,
+    ) -> tuple[Schedule | None, Revision | None]:
+        """Change one schedule by what `decide` makes of it, the present, and whether its delivery
+        on the books is untouched; returns it as it is now.
+
+        Atomic: the row is locked while it is decided, and its delivery moves with it.
+        """
+
+    async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
+        """Make occurrences beside the plan; returns how many were new."""
+
+    async def overlaps(self, delivery: str) -> bool:
+        """Whether an earlier occurrence of the delivery's schedule is unfinished."""
+
+    async def zones(self) -> list[ZoneUse]:
+        """From which data of which zones something was computed."""
+
+    async def of_zone(self, use: ZoneUse, after: str, limit: int) -> list[str]:
+        """The names of schedules that were computed from that data."""
+
+    async def without_next(self, after: str, batch: int) -> tuple[list[str], str | None]:
+        """Schedules of one slice that lack their next occurrence, and where to go on."""
+
+
+class Sitting(Protocol):
+    """Some schedules that a planner holds, and what it decides about them."""
+
+    due: list[DueSchedule]
+
+    async def untouched(self, ids: Sequence[str | None]) -> set[str]:
+        """Of these deliveries, those that nobody has claimed; nobody can until the end."""
+
+    def write(self, schedule: int, plan: Plan) -> None:
+        """Have the plan written when the sitting ends."""
+
+
+class Plans(Protocol):
+    """The planner's side of schedules."""
+
+    async def clock(self) -> tuple[datetime, datetime | None]:
+        """The store's present, and the moment up to which anyone has planned."""
+
+    async def is_behind(self, until: datetime, passed_over: Sequence[int]) -> bool:
+        """Whether anything is due to be planned, be it another planner's already or not."""
+
+    async def next_at(self, passed_over: Sequence[int]) -> datetime | None:
+        """When a planner has something to do next."""
+
+    def sit(
+        self, until: datetime, batch: int, passed_over: Sequence[int]
+    ) -> AbstractAsyncContextManager[Sitting]:
+        """Schedules that are due to be planned, locked until what was decided is written."""
+
+
+class Audit(Protocol):
+    """Who changed what."""
+
+    async def page(self, limit: int, before: int = 2**62) -> list[AuditEntry]:
+        """Entries, the latest first."""

@@ -1,0 +1,66 @@
+"""Time, chance, and where deliveries leave the building."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from duly.domain.delivery import Claimed
+from duly.domain.outcomes import Outcome
+from duly.domain.retry import RetryPlan
+from duly.ports.store import Transaction
+
+
+class Clock(Protocol):
+    """The one source of time; a virtual one also decides for a database that has its own."""
+
+    virtual: bool
+
+    def now(self) -> datetime:
+        """The present moment in UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; for timeouts inside the process."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Chance(Protocol):
+    """The one source of randomness and of ids."""
+
+    def fraction(self) -> float:
+        """A number from 0 to 1."""
+
+    def delivery_id(self) -> str:
+        """A new delivery id, later than the ones before."""
+
+
+class Execution(Protocol):
+    """One claimed delivery being attempted, as a transport sees it."""
+
+    claimed: Claimed
+    target: str
+    started_at: datetime
+    task: asyncio.Task[Any]
+
+    async def begin(self) -> Transaction:
+        """The transaction in which the attempt's completion will be written."""
+
+
+class Transport(Protocol):
+    """Where deliveries leave the building."""
+
+    def serves(self) -> Sequence[str]:
+        """The targets that this process can reach."""
+
+    def plan(self, target: str) -> RetryPlan:
+        """The retry plan of deliveries that carry none."""
+
+    async def attempt(self, execution: Execution) -> Outcome:
+        """Make one attempt; what the world did is an outcome, never an exception.
+
+        Cancelled, it stops and lets the cancellation through.
+        """

@@ -1,0 +1,212 @@
+"""Schedules as people handle them: declared, listed, paused, resumed, triggered, back-filled."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+
+from duly.domain import declarations, payloads, revisions
+from duly.domain.declarations import checked_options
+from duly.domain.errors import InvalidInput
+from duly.domain.occurrences import Occurrence
+from duly.domain.planning import INSTANT, Planned
+from duly.domain.revisions import Revision
+from duly.domain.rules import Rule
+from duly.domain.schedule import Occasion, Schedule, encode_occasion, no_schedule
+from duly.ports import AuditEntry, Chance, Clock, Store, UnreadableSchedule
+
+BACKFILL_SLICE = 500
+MOST_BACKFILLED = 100_000
+Know = Callable[[Collection[str]], Awaitable[None]]
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Decorated = tuple[Callable[..., Any], Rule, str | None, Any, Mapping[str, Any]]
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """The answer to a declaration: the schedule, and whether it was created, changed or neither."""
+
+    schedule: Schedule
+    change: str
+
+    @property
+    def next_at(self) -> datetime | None:
+        """When its next occurrence is."""
+        return self.schedule.progress.made_at
+
+
+class Schedules:
+    """The schedules of one app; `actor` is who the audit trail says it was."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        know: Know,
+        payload_limit: int,
+        actor: str = "python",
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._chance = chance
+        self._know = know
+        self._payload_limit = payload_limit
+        self.actor = actor
+        self._decorated: builtins.list[Decorated] = []
+
+    def around(
+        self, rule: Rule, *, name: str | None = None, payload: Any = None, **options: Any
+    ) -> Callable[[Function], Function]:
+        """Remember a schedule for the function that this decorates, until the app opens."""
+        checked_options(options)
+
+        def remember(function: Function) -> Function:
+            self._decorated.append((function, rule, name, payload, options))
+            return function
+
+        return remember
+
+    async def declare_all(self, name_of: Callable[[Callable[..., Any]], str]) -> None:
+        """Declare the schedules that stand around handlers."""
+        for function, rule, name, payload, options in self._decorated:
+            target = name_of(function)
+            await self.declare(name or target, rule, target, payload, **options)
+
+    async def declare(
+        self, name: str, rule: Rule, target: str, payload: Any = None, **given: Any
+    ) -> Declared:
+        """Create or change a schedule by its name; the same again changes nothing.
+
+        What it has on the books moves with it, in the same transaction.
+        """
+        options = checked_options(given)
+        name = payloads.checked_text("name", name)
+        timing = declarations.timing(rule, options)
+        contents = declarations.contents(target, payload, options, self._payload_limit)
+        await self._know([contents.target])
+
+        def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision | None:
+            new_id = self._chance.delivery_id
+            if was is None:
+                return revisions.create(name, timing, contents, now, new_id)
+            if (was.timing, was.contents) == (timing, contents):
+                return None
+            return revisions.change(was, timing, contents, now, new_id, untouched=untouched)
+
+        schedule, revision = await self._revised(name, decide)
+        return Declared(schedule, "unchanged" if revision is None else revision.action)
+
+    async def get(self, name: str) -> Schedule:
+        """One schedule, or NotFound."""
+        return await self._store.schedules.get(name)
+
+    async def list(
+        self, *, after: str = "", limit: int = 50
+    ) -> Sequence[Schedule | UnreadableSchedule]:
+        """Schedules by name; `after` is the last name of the page before."""
+        return await self._store.schedules.page(after, payloads.checked_limit(limit))
+
+    async def pause(self, name: str, reason: str | None = None) -> Schedule:
+        """Make nothing until it is resumed; what is under way goes on."""
+        reason = None if reason is None else payloads.checked_text("reason", reason, 1000)
+
+        def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision:
+            return revisions.pause(_known(was, name), reason, now, untouched=untouched)
+
+        return (await self._revised(name, decide, reason=reason))[0]
+
+    async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
+        """Go on from now; or with what was missed since the pause, by its catch-up rule."""
+
+        def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision:  # noqa: ARG001
+            new_id = self._chance.delivery_id
+            return revisions.resume(_known(was, name), now, new_id, from_pause=from_pause)
+
+        return (await self._revised(name, decide, from_pause=from_pause))[0]
+
+    async def remove(self, name: str) -> Schedule:
+        """End it: what is pending is cancelled, what is under way goes on."""
+
+        def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision:  # noqa: ARG001
+            return revisions.remove(_known(was, name), untouched=untouched)
+
+        return (await self._revised(name, decide))[0]
+
+    async def trigger(self, name: str) -> str:
+        """Make one delivery now, beside the plan, paused or not; returns its id."""
+        schedule, id = await self.get(name), self._chance.delivery_id()
+        now, _ = await self._store.plans.clock()
+        run = _beside(schedule, id, Occurrence(f"triggered {id}", now), now)
+        await self._store.schedules.add_runs(schedule, [run], self.actor)
+        self._store.wakeups.hint()
+        return id
+
+    async def backfill(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]:
+        """Make the occurrences from start to end that were never made, due now.
+
+        Yields how many were new after each slice; safe to repeat.
+        """
+        schedule = await self.get(name)
+        start, end = payloads.checked_moment("start", start), payloads.checked_moment("end", end)
+        now, _ = await self._store.plans.clock()
+        if not start <= end <= now:
+            raise InvalidInput("end", "give a range in the past: start <= end <= now")
+        after = start - INSTANT
+        if (many := schedule.timing.rule.count(after, end)) > MOST_BACKFILLED:
+            raise InvalidInput("start", f"{many} occurrences are more than {MOST_BACKFILLED}")
+        found, left = schedule.timing.rule.occurrences(after), many
+        while part := list(islice(found, min(BACKFILL_SLICE, left))):
+            left -= len(part)
+            runs = [_beside(schedule, self._chance.delivery_id(), each, now) for each in part]
+            yield await self._store.schedules.add_runs(schedule, runs, self.actor)
+            self._store.wakeups.hint()
+
+    async def preview(self, name: str, n: int = 5) -> Sequence[datetime]:
+        """The next moments of a schedule, as it stands."""
+        timing = (await self.get(name)).timing
+        now, _ = await self._store.plans.clock()
+        after = now if timing.starts_at is None else max(now, timing.starts_at - INSTANT)
+        found = timing.rule.preview(n, after=after)
+        return [each for each in found if timing.ends_at is None or each <= timing.ends_at]
+
+    async def audit(self, limit: int = 50) -> Sequence[AuditEntry]:
+        """Who changed what, the latest first."""
+        return await self._store.audit.page(payloads.checked_limit(limit))
+
+    async def _revised(
+        self,
+        name: str,
+        decide: Callable[[Schedule | None, datetime, bool], Revision | None],
+        **detail: Any,
+    ) -> tuple[Schedule, Revision | None]:
+        schedule, revision = await self._store.schedules.revise(
+            name, decide, self.actor, detail or None
+        )
+        assert schedule is not None
+        now = self._clock.now()
+        if revision is not None and any(each.due_at <= now for each in _made(revision)):
+            self._store.wakeups.hint()
+        return schedule, revision
+
+
+def _made(revision: Revision) -> Sequence[Planned]:
+    moved = [] if revision.plan.move is None else [revision.plan.move]
+    return [*revision.plan.make, *moved]
+
+
+def _known(schedule: Schedule | None, name: str) -> Schedule:
+    if schedule is None:
+        raise no_schedule(name)
+    return schedule
+
+
+def _beside(schedule: Schedule, id: str, occurrence: Occurrence, now: datetime) -> Planned:
+    occasion = Occasion(schedule.name, occurrence.at, 0, schedule.timing.overlap)
+    return Planned(id, occurrence.identity, now, encode_occasion(occasion))

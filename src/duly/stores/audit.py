@@ -1,0 +1,51 @@
+"""Who changed what: written with the change itself, read by people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from duly.ports import AuditEntry
+from duly.stores.database import Database, Session
+
+LAST = 2**62
+
+
+class Audit:
+    """The audit trail of one namespace."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    async def page(self, limit: int, before: int = LAST) -> list[AuditEntry]:
+        """Entries, the latest first; `before` is the number to go on from."""
+        rows = await self._database.fetch(
+            "audit.page", "any", namespace=self._namespace, before=before, limit=limit
+        )
+        return [
+            AuditEntry(id, done_at, actor, action, subject, detail and msgspec.json.decode(detail))
+            for id, done_at, actor, action, subject, detail in rows
+        ]
+
+
+async def note(
+    session: Session,
+    namespace: str,
+    actor: str,
+    action: str,
+    subject: str,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Write an entry in the transaction of what it tells."""
+    await session.fetch(
+        "audit.note",
+        "any",
+        namespace=namespace,
+        actor=actor,
+        action=action,
+        subject=subject,
+        detail=None if detail is None else msgspec.json.encode(detail).decode(),
+    )

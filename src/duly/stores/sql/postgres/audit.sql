@@ -1,0 +1,7 @@
+-- name: note
+insert into duly.audit (namespace, done_at, actor, action, subject, detail)
+values (:namespace, coalesce(:now::timestamptz, now()), :actor, :action, :subject, :detail::jsonb);
+
+-- name: page
+select id, done_at, actor, action, subject, detail::text as detail from duly.audit
+where namespace = :namespace and id < :before order by id desc limit :limit;

@@ -1,0 +1,217 @@
+-- name: now
+-- The store's clock, and how far planners have come.
+select coalesce(:now::timestamptz, now()) as seen_at, (
+    select until_at from duly.planned where namespace = :namespace
+) as until_at;
+
+-- name: due
+-- Planners share the work: what another has locked is its own.
+select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
+       s.ends_at, s.max_runs, s.jitter, s.fired, s.fired_at, s.made, s.made_at,
+       s.made_id::text as made_id, s.next_at, s.runs, s.merged, s.skipped
+from duly.schedules s
+where s.namespace = :namespace and s.next_at is not null and s.next_at <= :until_at
+  and s.id <> all(:passed_over::bigint[])
+order by s.next_at limit :batch
+for update skip locked;
+
+-- name: behind
+-- Whether anything is due to be planned, be it locked or not.
+select exists (
+    select from duly.schedules s
+    where s.namespace = :namespace and s.next_at is not null and s.next_at <= :until_at
+      and s.id <> all(:passed_over::bigint[])
+) as behind;
+
+-- name: next
+-- When the planner has something to do next.
+select s.next_at from duly.schedules s
+where s.namespace = :namespace and s.next_at is not null and s.id <> all(:passed_over::bigint[])
+order by s.next_at limit 1;
+
+-- name: untouched
+-- Of these deliveries, those that nobody has claimed yet; now nobody else can until the end.
+select a.lane::text as id from duly.agenda a
+where a.lane = any(:id::text::uuid[]) and a.token is null and a.crashes = 0
+  and exists (select from duly.deliveries d where d.id = a.delivery and d.attempt = 0 offset 0)
+for update skip locked;
+
+-- name: make
+-- Contents come from the schedule's row. An occurrence that is there already is left alone.
+with planned as materialized (
+    select * from unnest(
+        :schedule::text::bigint[], :id::text::uuid[], :occurrence::text[], :due_at::timestamptz[],
+        :occasion::text[]
+    ) as t(schedule, id, occurrence, due_at, occasion)
+), stored as (
+    insert into duly.deliveries
+        (id, target, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+         expires_at, tags, retry, payload)
+    select p.id, s.target, s.priority, s.namespace, p.schedule, p.occurrence, p.occasion,
+           p.due_at, coalesce(:now::timestamptz, now()),
+           p.due_at + s.expires_after * interval '1 second', s.tags, s.retry,
+           coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
+    from planned p cross join lateral (
+        select * from duly.schedules s where s.id = p.schedule offset 0
+    ) s
+    on conflict do nothing
+    returning id, target, priority, due_at, schedule, occasion
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    select id, id, target, priority, due_at,
+           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+    from stored
+)
+select count(*) as stored from stored;
+
+-- name: move
+-- What an untouched delivery becomes; its contents too are written anew.
+with planned as materialized (
+    select * from unnest(
+        :schedule::text::bigint[], :id::text::uuid[], :occurrence::text[], :due_at::timestamptz[],
+        :occasion::text[]
+    ) as t(schedule, id, occurrence, due_at, occasion)
+), moved as (
+    update duly.deliveries d
+    set target = s.target, priority = s.priority, occurrence = p.occurrence, occasion = p.occasion,
+        due_at = p.due_at, expires_at = p.due_at + s.expires_after * interval '1 second',
+        tags = s.tags, retry = s.retry, payload = coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
+    from planned p join duly.schedules s on s.id = p.schedule
+    where d.id = any(array(select id from planned)) and d.id = p.id
+      and d.state = 'pending' and d.attempt = 0
+      and not exists (select from duly.deliveries o
+                      where o.schedule = p.schedule and o.occurrence = p.occurrence and o.id <> p.id)
+    returning d.id, d.target, d.priority, d.due_at, d.schedule, d.occasion
+), relaid as (
+    update duly.agenda a
+    set target = m.target, priority = m.priority, due_at = m.due_at,
+        schedule = case when m.occasion::json ->> 'overlap' <> 'allow' then m.schedule end
+    from moved m
+    where a.lane = any(array(select id from moved)) and a.lane = m.id and a.token is null
+)
+select id::text as id from moved;
+
+-- name: drop
+-- Takes untouched deliveries off the books: skipped and cancelled ones stay in the ledger.
+with dropped as materialized (
+    select * from unnest(:id::text::uuid[], :how::text[]) as t(id, how)
+), gone as (
+    delete from duly.agenda where lane = any(array(select id from dropped)) and token is null
+    returning lane as id
+), withdrawn as (
+    delete from duly.deliveries d
+    where d.id = any(array(select id from dropped where how = 'withdrawn'))
+      and d.id = any(array(select id from gone))
+), ended as (
+    update duly.deliveries d
+    set state = 'cancelled', finished_at = coalesce(:now::timestamptz, now()), reason = o.how
+    from dropped o
+    where d.id = any(array(select id from dropped where how <> 'withdrawn'))
+      and d.id = any(array(select id from gone)) and d.id = o.id
+    returning d.id, d.attempt, o.how
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at)
+    select id, attempt, how, coalesce(:now::timestamptz, now()) from ended
+)
+select id::text as id from gone;
+
+-- name: advance
+with step as materialized (
+    select * from unnest(
+        :id::text::bigint[], :fired::text[], :fired_at::timestamptz[], :made::text[],
+        :made_at::timestamptz[], :made_id::uuid[], :next_at::timestamptz[],
+        :runs::text::bigint[], :merged::text::bigint[], :skipped::text::bigint[]
+    ) as t(id, fired, fired_at, made, made_at, made_id, next_at, runs, merged, skipped)
+)
+update duly.schedules s
+set fired = t.fired, fired_at = t.fired_at, made = t.made, made_at = t.made_at,
+    made_id = t.made_id, next_at = t.next_at, runs = t.runs, merged = t.merged, skipped = t.skipped
+from step t
+where s.id = any(array(select id from step)) and s.id = t.id;
+
+-- name: note_planned
+insert into duly.planned (namespace, until_at) values (:namespace, :until_at)
+on conflict (namespace) do update set until_at = excluded.until_at
+where planned.until_at < excluded.until_at;
+
+-- name: lock
+-- One schedule, for somebody who changes it.
+select s.*, t.name as target_name
+from duly.schedules s join duly.targets t on t.id = s.target
+where s.namespace = :namespace and s.name = :name
+for update of s;
+
+-- name: get
+select s.*, t.name as target_name
+from duly.schedules s join duly.targets t on t.id = s.target
+where s.namespace = :namespace and s.name = :name;
+
+-- name: page
+select s.*, t.name as target_name
+from duly.schedules s join duly.targets t on t.id = s.target
+where s.namespace = :namespace and s.name > :after
+order by s.name limit :limit;
+
+-- name: create
+insert into duly.schedules
+    (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at, ends_at,
+     max_runs, jitter, target, payload, priority, stream, expires_after, retry, tags, zone,
+     zone_hash, zone_version, paused_at, pause_reason, fired, fired_at, made, made_at, made_id,
+     next_at, runs, merged, skipped, created_at, updated_at)
+values
+    (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
+     :ends_at, :max_runs, :jitter, :target, :payload, :priority, :stream, :expires_after, :retry,
+     :tags::jsonb, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason, :fired, :fired_at,
+     :made, :made_at, :made_id::uuid, :next_at, :runs, :merged, :skipped,
+     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
+returning id;
+
+-- name: change
+update duly.schedules
+set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
+    catch_up_cap = :catch_up_cap, overlap = :overlap, starts_at = :starts_at, ends_at = :ends_at,
+    max_runs = :max_runs, jitter = :jitter, target = :target, payload = :payload,
+    priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
+    tags = :tags::jsonb, zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version,
+    paused_at = :paused_at, pause_reason = :pause_reason, fired = :fired, fired_at = :fired_at,
+    made = :made, made_at = :made_at, made_id = :made_id::uuid, next_at = :next_at, runs = :runs,
+    merged = :merged, skipped = :skipped, version = version + 1,
+    updated_at = coalesce(:now::timestamptz, now())
+where namespace = :namespace and name = :name
+returning id;
+
+-- name: remove
+delete from duly.schedules where namespace = :namespace and name = :name returning id;
+
+-- name: count_run
+update duly.schedules set runs = runs + :more where id = :id;
+
+-- name: overlaps
+-- Whether an earlier occurrence of the same schedule is unfinished.
+select exists (
+    select from duly.deliveries d
+    join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
+    join duly.deliveries o on o.id = a.delivery
+    where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id)
+) as overlaps;
+
+-- name: zones
+-- From which data of each zone something was computed.
+select zone, zone_hash, max(zone_version) as zone_version from duly.schedules
+where namespace = :namespace and zone is not null group by zone, zone_hash;
+
+-- name: of_zone
+select name from duly.schedules
+where namespace = :namespace and zone = :zone and zone_hash = :zone_hash and name > :after
+order by name limit :limit;
+
+-- name: without_next
+-- In a slice by name, the schedules that should have an occurrence on the books and have none.
+select max(s.name) as last, count(*) as size, coalesce(json_agg(s.name) filter (
+    where s.made_id is not null and s.next_at > coalesce(:now::timestamptz, now())
+      and not exists (select from duly.deliveries d where d.id = s.made_id)
+), '[]')::text as missing
+from (
+    select name, made_id, next_at from duly.schedules
+    where namespace = :namespace and name > :after order by name limit :batch
+) s;

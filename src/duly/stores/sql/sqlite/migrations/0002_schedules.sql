@@ -1,0 +1,64 @@
+-- A schedule: its rule, what it delivers, and how far it has come. next_at is when the planner
+-- looks at it, null when nothing is to come. zone_hash says from which zone data it was computed.
+create table duly.schedules (
+    id              integer primary key autoincrement,
+    namespace       text not null,
+    name            text not null,
+    version         integer not null default 1,
+    rule            text not null,
+    catch_up        text not null,
+    catch_up_window real,
+    catch_up_cap    integer not null,
+    overlap         text not null,
+    starts_at       integer,
+    ends_at         integer,
+    max_runs        integer,
+    jitter          real not null,
+    target          integer not null,
+    payload         blob,
+    priority        integer not null,
+    stream          text,
+    expires_after   real,
+    retry           text,
+    tags            text,
+    zone            text,
+    zone_hash       text,
+    zone_version    text,
+    created_at      integer not null,
+    updated_at      integer not null,
+    paused_at       integer,
+    pause_reason    text,
+    fired           text,
+    fired_at        integer not null,
+    made            text,
+    made_at         integer,
+    made_id         text,
+    next_at         integer,
+    runs            integer not null default 0,
+    merged          integer not null default 0,
+    skipped         integer not null default 0,
+    unique (namespace, name)
+);
+
+create index duly.schedules_next on duly.schedules (namespace, next_at) where next_at is not null;
+create index duly.schedules_zone on duly.schedules (namespace, zone, zone_hash)
+    where zone is not null;
+
+-- The latest moment up to which a planner has planned: a clock behind it has stepped back.
+create table duly.planned (
+    namespace text primary key,
+    until_at  integer not null
+);
+
+-- Who changed what.
+create table duly.audit (
+    id        integer primary key autoincrement,
+    namespace text not null,
+    done_at   integer not null,
+    actor     text not null,
+    action    text not null,
+    subject   text not null,
+    detail    text
+);
+
+create index duly.audit_namespace on duly.audit (namespace, id);

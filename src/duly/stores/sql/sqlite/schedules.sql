@@ -1,0 +1,171 @@
+-- name: now
+-- The store's clock, and how far planners have come.
+select :now as seen_at, (
+    select until_at from duly.planned where namespace = :namespace
+) as until_at;
+
+-- name: due
+select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
+       s.ends_at, s.max_runs, s.jitter, s.fired, s.fired_at, s.made, s.made_at, s.made_id,
+       s.next_at, s.runs, s.merged, s.skipped
+from duly.schedules s
+where s.namespace = :namespace and s.next_at is not null and s.next_at <= :until_at
+  and s.id not in (select value from json_each(:passed_over))
+order by s.next_at limit :batch;
+
+-- name: behind
+-- Whether anything is due to be planned.
+select exists (
+    select 1 from duly.schedules s
+    where s.namespace = :namespace and s.next_at is not null and s.next_at <= :until_at
+      and s.id not in (select value from json_each(:passed_over))
+) as behind;
+
+-- name: next
+-- When the planner has something to do next.
+select s.next_at from duly.schedules s
+where s.namespace = :namespace and s.next_at is not null
+  and s.id not in (select value from json_each(:passed_over))
+order by s.next_at limit 1;
+
+-- name: untouched
+-- Runs once for each delivery: whether nobody has claimed it yet.
+select d.id from duly.deliveries d join duly.agenda a on a.lane = d.number
+where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0;
+
+-- name: make
+-- All at once: schedule, id, occurrence, due_at, occasion. Contents come from the schedule's row.
+-- An occurrence that is there already is left alone; a trigger puts the rest on the agenda.
+insert into duly.deliveries
+    (id, target, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+     expires_at, tags, retry, payload)
+select p.value ->> 1, s.target, s.priority, s.namespace, s.id, p.value ->> 2, p.value ->> 4,
+       p.value ->> 3, :now, (p.value ->> 3) + cast(s.expires_after * 1000000 as integer),
+       s.tags, s.retry, coalesce(s.payload, cast(p.value ->> 4 as blob))
+from json_each(:batch) p join duly.schedules s on s.id = p.value ->> 0 where true
+on conflict do nothing;
+select changes() as stored;
+
+-- name: move
+-- Runs once for each: what an untouched delivery becomes; its contents too are written anew.
+update duly.deliveries as d
+set target = s.target, priority = s.priority, occurrence = :occurrence, occasion = :occasion,
+    due_at = :due_at, expires_at = :due_at + cast(s.expires_after * 1000000 as integer),
+    tags = s.tags, retry = s.retry, payload = coalesce(s.payload, cast(:occasion as blob))
+from duly.schedules s
+where s.id = :schedule and d.id = :id and d.state = 'pending' and d.attempt = 0
+  and exists (select 1 from duly.agenda a where a.lane = d.number and a.token is null)
+  and not exists (select 1 from duly.deliveries o
+                  where o.schedule = :schedule and o.occurrence = :occurrence and o.id <> :id)
+returning id;
+update duly.agenda as a
+set target = d.target, priority = d.priority, due_at = d.due_at,
+    schedule = iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null)
+from duly.deliveries d
+where d.id = :id and a.lane = d.number and a.token is null and changes() = 1;
+
+-- name: drop
+-- Runs once for each. Takes an untouched delivery off the books: a skipped or cancelled one stays
+-- in the ledger.
+delete from duly.agenda
+where token is null and lane = (select number from duly.deliveries where id = :id)
+returning (select id from duly.deliveries where number = delivery) as id;
+delete from duly.deliveries where id = :id and :how = 'withdrawn' and changes() = 1;
+update duly.deliveries set state = 'cancelled', finished_at = :now, reason = :how
+where id = :id and state = 'pending' and :how <> 'withdrawn'
+  and not exists (select 1 from duly.agenda where lane = number);
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select id, attempt, :how, :now from duly.deliveries
+where id = :id and :how <> 'withdrawn' and changes() = 1;
+
+-- name: advance
+-- Runs once for each.
+update duly.schedules
+set fired = :fired, fired_at = :fired_at, made = :made, made_at = :made_at, made_id = :made_id,
+    next_at = :next_at, runs = :runs, merged = :merged, skipped = :skipped
+where id = :id;
+
+-- name: note_planned
+insert into duly.planned (namespace, until_at) values (:namespace, :until_at)
+on conflict (namespace) do update set until_at = excluded.until_at
+where until_at < excluded.until_at;
+
+-- name: lock
+-- One schedule, for somebody who changes it.
+select s.*, t.name as target_name
+from duly.schedules s join duly.targets t on t.id = s.target
+where s.namespace = :namespace and s.name = :name;
+
+-- name: get
+select s.*, t.name as target_name
+from duly.schedules s join duly.targets t on t.id = s.target
+where s.namespace = :namespace and s.name = :name;
+
+-- name: page
+select s.*, t.name as target_name
+from duly.schedules s join duly.targets t on t.id = s.target
+where s.namespace = :namespace and s.name > :after
+order by s.name limit :limit;
+
+-- name: create
+insert into duly.schedules
+    (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at, ends_at,
+     max_runs, jitter, target, payload, priority, stream, expires_after, retry, tags, zone,
+     zone_hash, zone_version, paused_at, pause_reason, fired, fired_at, made, made_at, made_id,
+     next_at, runs, merged, skipped, created_at, updated_at)
+values
+    (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
+     :ends_at, :max_runs, :jitter, :target, :payload, :priority, :stream, :expires_after, :retry,
+     :tags, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason, :fired, :fired_at,
+     :made, :made_at, :made_id, :next_at, :runs, :merged, :skipped, :now, :now)
+returning id;
+
+-- name: change
+update duly.schedules
+set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
+    catch_up_cap = :catch_up_cap, overlap = :overlap, starts_at = :starts_at, ends_at = :ends_at,
+    max_runs = :max_runs, jitter = :jitter, target = :target, payload = :payload,
+    priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
+    tags = :tags, zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version,
+    paused_at = :paused_at, pause_reason = :pause_reason, fired = :fired, fired_at = :fired_at,
+    made = :made, made_at = :made_at, made_id = :made_id, next_at = :next_at, runs = :runs,
+    merged = :merged, skipped = :skipped, version = version + 1,
+    updated_at = :now
+where namespace = :namespace and name = :name
+returning id;
+
+-- name: remove
+delete from duly.schedules where namespace = :namespace and name = :name returning id;
+
+-- name: count_run
+update duly.schedules set runs = runs + :more where id = :id;
+
+-- name: overlaps
+-- Whether an earlier occurrence of the same schedule is unfinished.
+select exists (
+    select 1 from duly.deliveries d
+    join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.number
+    join duly.deliveries o on o.number = a.delivery
+    where d.id = :id and (o.due_at, o.id) < (d.due_at, d.id)
+) as overlaps;
+
+-- name: zones
+-- From which data of each zone something was computed.
+select zone, zone_hash, max(zone_version) as zone_version from duly.schedules
+where namespace = :namespace and zone is not null group by zone, zone_hash;
+
+-- name: of_zone
+select name from duly.schedules
+where namespace = :namespace and zone = :zone and zone_hash = :zone_hash and name > :after
+order by name limit :limit;
+
+-- name: without_next
+-- In a slice by name, the schedules that should have an occurrence on the books and have none.
+select max(s.name) as last, count(*) as size, json_group_array(s.name) filter (
+    where s.made_id is not null and s.next_at > :now
+      and not exists (select 1 from duly.deliveries d where d.id = s.made_id)
+) as missing
+from (
+    select name, made_id, next_at from duly.schedules
+    where namespace = :namespace and name > :after order by name limit :batch
+) s;
