@@ -59,6 +59,19 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         "{lane_without_delivery} lanes without a delivery, {schedule_without_next} schedules "
         "without their next occurrence; this should never be needed",
     ),
+    events.RecoveryBegan: (
+        logging.WARNING,
+        "recovering: {deliveries} late deliveries, the oldest due {oldest}",
+    ),
+    events.RecoveryGoesOn: (
+        logging.WARNING,
+        "recovering: {deliveries} late deliveries left, the oldest due {oldest}; {rate} a second, "
+        "{seconds_left} s to go",
+    ),
+    events.RecoveryEnded: (
+        logging.INFO,
+        "recovered: {deliveries} late deliveries drained in {seconds} s",
+    ),
     events.SchedulesPlanned: (
         logging.DEBUG,
         "{schedules} schedules planned: {made} made, {merged} merged, {skipped} skipped",

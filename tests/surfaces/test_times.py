@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from duly.domain.durations import duration
 from duly.domain.errors import InvalidInput
 from duly.surfaces.cli.render import cell
-from duly.surfaces.cli.times import duration, moment, spelled
+from duly.surfaces.cli.times import moment, spelled
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,23 @@ class SweptUp(Event, frozen=True):
     schedule_without_next: int
 
 
+class RecoveryBegan(Event, frozen=True):
+    deliveries: int
+    oldest: datetime
+
+
+class RecoveryGoesOn(Event, frozen=True):
+    deliveries: int
+    oldest: datetime
+    rate: float
+    seconds_left: float | None
+
+
+class RecoveryEnded(Event, frozen=True):
+    deliveries: int
+    seconds: float
+
+
 class SchedulesPlanned(Event, frozen=True):
     schedules: int
     made: int

@@ -42,11 +42,17 @@ class Overlapped(msgspec.Struct, frozen=True):
     """An earlier occurrence of its schedule was unfinished, and the schedule says to skip then."""
 
 
+class Deferred(msgspec.Struct, frozen=True):
+    """It cannot run yet, through no fault of its own: no attempt is spent, nothing is told."""
+
+    wait: float
+
+
 class Crashed(msgspec.Struct, frozen=True):
     """The worker that held it died."""
 
 
-Outcome = Completed | Failed | Released | Expired | Overlapped | Crashed
+Outcome = Completed | Failed | Released | Expired | Overlapped | Deferred | Crashed
 
 
 class Verdict(StrEnum):
@@ -59,6 +65,7 @@ class Verdict(StrEnum):
     RECLAIMED = "reclaimed"
     EXPIRED = "expired"
     SKIPPED = "skipped"
+    DEFERRED = "deferred"
 
 
 class Settlement(msgspec.Struct):
@@ -115,6 +122,10 @@ def settle(
             _end_unrun(settlement, claimed, Verdict.EXPIRED, "expired")
         case Overlapped():
             _end_unrun(settlement, claimed, Verdict.SKIPPED, "overlap")
+        case Deferred():
+            _hand_back(settlement, claimed)
+            settlement.verdict = Verdict.DEFERRED
+            settlement.wait = outcome.wait
         case Crashed():
             _count_crash(settlement, claimed, plan, chance, crash_rule)
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -83,6 +83,10 @@ class Dispatcher:
     def running(self) -> int:
         """How many deliveries are being attempted."""
         return len(self._running)
+
+    def served(self) -> Collection[int]:
+        """The targets that this worker serves, by their numbers."""
+        return self._names.keys()
 
     async def learn_targets(self) -> None:
         """Make the handlers of this process known, and learn their numbers."""

@@ -17,6 +17,7 @@ from duly.domain.events import PlanUnreadable
 from duly.domain.failures import Reason
 from duly.domain.outcomes import (
     Completed,
+    Deferred,
     Expired,
     Failed,
     Outcome,
@@ -159,8 +160,10 @@ class Execution:
         expires_at = self.claimed.expires_at
         if expires_at is not None and expires_at <= self.started_at:
             return Expired()
-        if self.claimed.occasion is not None and await self._overlaps(self.claimed.occasion):
-            return Overlapped()
+        if self.claimed.occasion is not None:
+            barred = await self._barred(self.claimed.occasion)
+            if barred is not None:
+                return barred
         try:
             return await self._by.transport.attempt(self)
         except asyncio.CancelledError:
@@ -169,11 +172,15 @@ class Execution:
             # A transport that raises is broken; the delivery must not suffer for it silently.
             return Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}")
 
-    async def _overlaps(self, stored: str) -> bool:
-        """Whether its schedule says that it must not run beside an earlier occurrence."""
-        if self.claimed.attempt or decode_occasion(stored).overlap is not Overlap.SKIP:
-            return False
-        return await self._by.store.schedules.overlaps(self.claimed.id)
+    async def _barred(self, stored: str) -> Outcome | None:
+        """What its schedule says if an earlier occurrence is still unfinished."""
+        overlap = decode_occasion(stored).overlap
+        if overlap is Overlap.ALLOW or (overlap is Overlap.SKIP and self.claimed.attempt):
+            return None
+        earlier = await self._by.store.schedules.unfinished_before(self.claimed.id)
+        if not earlier:
+            return None
+        return Overlapped() if overlap is Overlap.SKIP else Deferred(min(2.0 * earlier, 10.0))
 
     async def _end_transaction(
         self, transaction: OpenTransaction, outcome: Outcome

@@ -14,7 +14,7 @@ from duly.ports import Agenda
 
 MOST_IN_ONE_CALL = 1000
 UNTIL_WOKEN = Pause(3600.0)
-STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED})
+STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED, Verdict.DEFERRED})
 
 
 class Settler:

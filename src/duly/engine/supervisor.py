@@ -9,6 +9,7 @@ from datetime import timedelta
 from duly.domain.crashes import CrashRule
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import Draining, LeaseWasLost, WorkerStarted, WorkerStopped
+from duly.engine.backlog import Backlog
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.execution import Executor
 from duly.engine.lease import Heart, Lease
@@ -65,11 +66,19 @@ class Engine:
         )
         self.planner = Planner(store, clock, chance, emit, poll=settings.poll)
         self.dispatcher.on_return = self.planner.catch_up
+        self.backlog = Backlog(
+            store.agenda,
+            clock,
+            emit,
+            self.dispatcher.served,
+            timedelta(seconds=settings.grace),
+        )
         self.life = Life(self)
         self._loops: list[Loop] = [
             self.dispatcher,
             self.recovery,
             self.planner,
+            self.backlog,
             self.life,
             *self._slow_loops(),
         ]

@@ -75,8 +75,8 @@ class Schedules(Protocol):
     async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
         """Make occurrences beside the plan; returns how many were new."""
 
-    async def overlaps(self, delivery: str) -> bool:
-        """Whether an earlier occurrence of the delivery's schedule is unfinished."""
+    async def unfinished_before(self, delivery: str) -> int:
+        """How many earlier occurrences of the delivery's schedule are unfinished."""
 
     async def zones(self) -> list[ZoneUse]:
         """From which data of which zones something was computed."""

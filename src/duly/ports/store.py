@@ -35,6 +35,13 @@ class Ask(msgspec.Struct, frozen=True):
     quota: int
 
 
+class LateWork(msgspec.Struct, frozen=True):
+    """What is due for long: how many deliveries (counted up to a million), and the oldest."""
+
+    count: int
+    oldest: datetime
+
+
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as the store knows it."""
 
@@ -127,6 +134,11 @@ class Agenda(Protocol):
 
     async def survey(self) -> list[Opening]:
         """Each level and target that has lanes nobody holds, with its first due moment."""
+
+    async def late_work(
+        self, grace: timedelta, targets: Collection[int] | None = None
+    ) -> LateWork | None:
+        """How much, of these targets or all, is due for longer than `grace` and held by nobody."""
 
     async def claim(
         self, token: int, slots: int, asks: Sequence[Ask], finished: Sequence[int] = ()

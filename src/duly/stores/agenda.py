@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import timedelta
 
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import SettlementRefused
 from duly.domain.identity import worker_of
 from duly.domain.outcomes import Settlement, Verdict
 from duly.failpoints import hit
-from duly.ports import Ask, Opening
+from duly.ports import Ask, LateWork, Opening
 from duly.stores.database import Database, Row, Session
+
+COUNTED_UP_TO = 1_000_000
 
 
 class Agenda:
@@ -24,6 +27,25 @@ class Agenda:
         """Each level and target that has lanes nobody holds, with its first due moment."""
         rows = await self._database.fetch("agenda.survey", "claim", namespace=self._namespace)
         return [Opening(*row) for row in rows]
+
+    async def late_work(
+        self, grace: timedelta, targets: Collection[int] | None = None
+    ) -> LateWork | None:
+        """How much, of these targets or all, is due for longer than `grace` and held by nobody."""
+        found = []
+        for opening in await self.survey():
+            if targets is None or opening.target in targets:
+                rows = await self._database.fetch(
+                    "agenda.late_work",
+                    "any",
+                    priority=opening.priority,
+                    target=opening.target,
+                    grace=grace.total_seconds(),
+                    limit=COUNTED_UP_TO,
+                )
+                found.append(rows[0])
+        total = sum(count for count, _ in found)
+        return LateWork(total, min(at for count, at in found if count)) if total else None
 
     async def claim(
         self, token: int, slots: int, asks: Sequence[Ask], finished: Sequence[int] = ()

@@ -140,10 +140,10 @@ class Schedules:
             await note(session, self._namespace, actor, "schedule.run", schedule.name, detail)
         return made
 
-    async def overlaps(self, delivery: str) -> bool:
-        """Whether an earlier occurrence of the delivery's schedule is unfinished."""
-        rows = await self._database.fetch("schedules.overlaps", "any", id=delivery)
-        return bool(rows[0][0])
+    async def unfinished_before(self, delivery: str) -> int:
+        """How many earlier occurrences of the delivery's schedule are unfinished."""
+        rows = await self._database.fetch("schedules.unfinished_before", "any", id=delivery)
+        return int(rows[0][0])
 
     async def zones(self) -> list[ZoneUse]:
         """From which data of which zones something was computed."""

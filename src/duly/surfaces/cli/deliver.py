@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.delivery import DEFAULT_PRIORITY
+from duly.domain.durations import duration
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, talk
-from duly.surfaces.cli.times import duration, moment
+from duly.surfaces.cli.times import moment
 
 STDIN = "-"
 At = Annotated[str | None, Parameter(help="When it is due, as in 2026-11-16T09:00+01:00.")]

@@ -11,12 +11,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.app import App
+from duly.domain.durations import duration
 from duly.domain.errors import InvalidInput
 from duly.settings import Settings
 from duly.stores.upkeep import BEGINNING
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress
-from duly.surfaces.cli.times import duration, spelled
+from duly.surfaces.cli.times import spelled
 
 Slice = Callable[[timedelta, timedelta, str, int], Awaitable[tuple[int, str | None]]]
 Keep = tuple[timedelta, timedelta]

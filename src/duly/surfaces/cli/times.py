@@ -1,32 +1,11 @@
-"""Moments and durations as people write them on a command line."""
+"""Moments as people write them on a command line."""
 
 from __future__ import annotations
 
-import re
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from duly.domain.durations import MILLISECONDS
 from duly.domain.errors import InvalidInput
-
-UNITS = {
-    "ms": timedelta(milliseconds=1),
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-}
-PART = r"(\d+(?:\.\d+)?)(ms|[smhdw])"
-
-
-def duration(field: str, text: str) -> timedelta:
-    """A duration such as `5s`, `250ms` or `1h30m`."""
-    if not re.fullmatch(f"(?:{PART})+", text):
-        raise InvalidInput(field, f"{text!r} is no duration; write 250ms, 5s, 2m, 1h30m, 7d or 2w")
-    try:
-        parts = (float(number) * UNITS[unit] for number, unit in re.findall(PART, text))
-        return sum(parts, timedelta())
-    except OverflowError:
-        raise InvalidInput(field, f"{text!r} is longer than can be told") from None
 
 
 def moment(field: str, text: str) -> datetime:
@@ -52,7 +31,7 @@ def spelled(seconds: float) -> str:
         return f"{seconds * 1000:.0f}ms"
     left, words = round(seconds), []
     for unit in ("w", "d", "h", "m", "s"):
-        count, left = divmod(left, round(UNITS[unit].total_seconds()))
+        count, left = divmod(left, MILLISECONDS[unit] // 1000)
         if count:
             words.append(f"{count}{unit}")
     return "".join(words[:2])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from duly.domain.durations import duration
 from duly.surfaces.cli.deliveries import Limit, checked_limit, listed, record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, items, table
-from duly.surfaces.cli.times import duration
 
 
 async def workers(*, limit: Limit = 100, common: Common = COMMON) -> None:

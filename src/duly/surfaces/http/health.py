@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from duly.app import App
 from duly.domain.errors import StoreUnavailable
+from duly.engine.backlog import Recovering
 from duly.engine.supervisor import Engine
 from duly.stores.statements import migrations
 from duly.version import __version__
@@ -34,6 +35,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     zones: str | UnsetType = UNSET
     workers: int | UnsetType | None = UNSET
     running: int | UnsetType = UNSET
+    recovering: Recovering | UnsetType | None = UNSET
 
 
 class Pulse:
@@ -61,6 +63,7 @@ class Pulse:
             zones=version("tzdata"),
             workers=workers,
             running=self._engine.dispatcher.running,
+            recovering=self._engine.backlog.recovering,
         )
 
     async def _workers_alive(self) -> int | None:

@@ -14,6 +14,14 @@ select o.priority, o.target, o.due_at, coalesce(:now::timestamptz, now()) as see
 from opening o
 where o.target in (select id from duly.targets where namespace = :namespace);
 
+-- name: late_work
+select count(*) as count, min(a.due_at) as oldest_at from (
+    select due_at from duly.agenda
+    where token is null and priority = :priority and target = :target
+      and due_at < coalesce(:now::timestamptz, now()) - :grace * interval '1 second'
+    limit :limit
+) a;
+
 -- name: claim
 -- The left join and offset 0 matter: a lane whose delivery cannot be seen must still be
 -- returned, or its lease would leak; and the ledger must be probed by key, never scanned.
@@ -102,9 +110,9 @@ with outcome as materialized (
                  else coalesce(:now::timestamptz, now()) + o.wait * interval '1 second' end
     from outcome o
     where a.lane = any(array(
-            select lane from outcome where verdict in ('retry', 'released', 'reclaimed')))
+            select lane from outcome where verdict in ('retry', 'released', 'reclaimed', 'deferred')))
       and a.lane = o.lane and a.token = o.token
-      and o.verdict in ('retry', 'released', 'reclaimed')
+      and o.verdict in ('retry', 'released', 'reclaimed', 'deferred')
     returning a.lane, o.token
 ), applied as materialized (
     select o.* from outcome o
@@ -120,7 +128,7 @@ with outcome as materialized (
         dead_at = case when o.verdict = 'dead' then o.finished_at end
     from applied o
     where d.id = any(array(
-            select delivery from applied where verdict not in ('released', 'reclaimed')))
+            select delivery from applied where verdict not in ('released', 'reclaimed', 'deferred')))
       and d.id = o.delivery
 ), counted as (
     update duly.schedules s set skipped = s.skipped + n.skipped
@@ -134,7 +142,7 @@ with outcome as materialized (
         (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error)
     select delivery, attempt, verdict, token, started_at, finished_at,
            coalesce(:now::timestamptz, now()) + wait * interval '1 second', reason, error
-    from applied where verdict <> 'completed'
+    from applied where verdict not in ('completed', 'deferred')
 )
 select lane::text as lane from applied;
 

@@ -186,14 +186,12 @@ delete from duly.schedules where namespace = :namespace and name = :name returni
 -- name: count_run
 update duly.schedules set runs = runs + :more where id = :id;
 
--- name: overlaps
--- Whether an earlier occurrence of the same schedule is unfinished.
-select exists (
-    select from duly.deliveries d
-    join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
-    join duly.deliveries o on o.id = a.delivery
-    where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id)
-) as overlaps;
+-- name: unfinished_before
+-- How many earlier occurrences of the same schedule are unfinished.
+select count(*) as earlier from duly.deliveries d
+join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
+join duly.deliveries o on o.id = a.delivery
+where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id);
 
 -- name: zones
 -- From which data of each zone something was computed.

@@ -18,6 +18,14 @@ with recursive opening(priority, target, due_at) as (
 select o.priority, o.target, o.due_at, :now as seen_at from opening o
 where o.target in (select id from duly.targets where namespace = :namespace);
 
+-- name: late_work
+select count(*) as count, min(a.due_at) as oldest_at from (
+    select due_at from duly.agenda
+    where token is null and priority = :priority and target = :target
+      and due_at < :now - cast(:grace * 1000000 as integer)
+    limit :limit
+) a;
+
 -- name: claim
 -- Runs once for each ask, in one transaction. All rows come back packed into one (see the session).
 update duly.agenda set token = :token, claimed_at = :now
@@ -70,13 +78,13 @@ set attempt = :attempt, started_at = :started_at, token = :token,
             when 'expired' then 'cancelled' when 'skipped' then 'cancelled' else 'pending' end,
     finished_at = case when :verdict = 'retry' then null else :finished_at end,
     dead_at = case when :verdict = 'dead' then :finished_at end
-where id = :delivery and :verdict not in ('released', 'reclaimed')
+where id = :delivery and :verdict not in ('released', 'reclaimed', 'deferred')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 insert into duly.attempts
     (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error)
 select :delivery, :attempt, :verdict, :token, :started_at, :finished_at,
        :now + cast(:wait * 1000000 as integer), :reason, :error
-where :verdict <> 'completed'
+where :verdict not in ('completed', 'deferred')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 update duly.schedules set skipped = skipped + 1
 where :verdict = 'skipped' and id = (select schedule from duly.deliveries where id = :delivery)
@@ -84,7 +92,7 @@ where :verdict = 'skipped' and id = (select schedule from duly.deliveries where 
 update duly.agenda
 set token = null, claimed_at = null, priority = :priority, crashes = :crashes,
     due_at = coalesce(:now + cast(:wait * 1000000 as integer), due_at)
-where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed')
+where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed', 'deferred')
 returning lane;
 delete from duly.agenda
 where lane = :lane and token = :token and :verdict in ('completed', 'dead', 'expired', 'skipped')
