@@ -8,7 +8,8 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -77,6 +78,11 @@ class Home:
         async with self.app() as app:
             app.expect(target)
             return (await app.deliver(target, payload, **options)).id
+
+    async def know(self, *targets: str) -> None:
+        """Make targets known, as a worker would that ran once."""
+        async with self.app() as app:
+            await app.store.targets.numbers(targets, create=True)
 
     async def find(self, id: str) -> DeliveryRecord:
         """A delivery as it stands."""
@@ -187,6 +193,13 @@ class Running:
             return answer.status, answer.headers["content-type"], body
         finally:
             connection.close()
+
+    def health_when(self, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The port's full pulse once it is so; asks until it is."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not is_so(found := self.get("/health?verbose=true")[2]):
+            assert time.monotonic() < deadline, found
+        return found
 
     def __enter__(self) -> Self:
         return self

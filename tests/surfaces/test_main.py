@@ -16,6 +16,9 @@ from tests.surfaces.processes import DEADLINE_SECONDS, DULY, Home, environment
 HEAVY = {"cyclopts", "rich", "litestar", "uvicorn", "structlog", "uvloop"}
 CLIENTS = [
     ("deliveries", "list"),
+    ("schedules", "list"),
+    ("status",),
+    ("audit",),
     ("migrate", "status"),
     ("doctor",),
     ("prune", "--dry-run"),

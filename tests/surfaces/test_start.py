@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from duly.domain.zones import zone_data_version
 from tests.support.postgres import free_port
 from tests.surfaces.processes import Home
 
@@ -124,7 +125,8 @@ def test_an_open_port_answers_for_a_migrated_store_and_a_worker_that_runs(home: 
     assert full["store"] == {"kind": kind, "schema": 2, "reachable": True}
     assert (full["status"], full["workers"], full["running"]) == ("ok", 1, 0)
     assert full["version"]
-    assert full["zones"]
+    assert full["zones"] == zone_data_version()
+    assert full["recovering"] is None
 
 
 def test_the_start_says_what_it_is_where_its_data_is_and_what_to_try(sqlite_home: Home) -> None:

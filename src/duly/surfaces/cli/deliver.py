@@ -17,6 +17,7 @@ from duly.surfaces.cli.render import answer, talk
 from duly.surfaces.cli.times import moment
 
 STDIN = "-"
+Payload = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 At = Annotated[str | None, Parameter(help="When it is due, as in 2026-11-16T09:00+01:00.")]
 After = Annotated[str | None, Parameter(help="How long from now it is due, as in 90s or 1h30m.")]
 Key = Annotated[str | None, Parameter(help="The same key gives the same delivery again.")]
@@ -64,7 +65,7 @@ TERMS = Terms()
 
 async def deliver(
     target: str,
-    payload: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    payload: Payload = None,
     /,
     *,
     terms: Terms = TERMS,
@@ -80,7 +81,7 @@ async def deliver(
         JSON, passed on as it is; - reads it from stdin.
     """
     arguments = terms.arguments()
-    content = None if payload is None else _bytes(payload)
+    content = None if payload is None else content_of(payload)
     async with client(common, create=True) as app:
         accepted = await app.deliver(target, content, **arguments)
         document = record(await app.get(accepted.id)) if common.json else None
@@ -89,5 +90,6 @@ async def deliver(
     answer(common.json, document, lambda: accepted.id)
 
 
-def _bytes(payload: str) -> bytes:
+def content_of(payload: str) -> bytes:
+    """The bytes of a payload that was given as an argument, or comes from stdin."""
     return sys.stdin.buffer.read() if payload == STDIN else os.fsencode(payload)

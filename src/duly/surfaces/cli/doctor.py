@@ -10,6 +10,7 @@ from typing import Any
 
 from duly.app import App
 from duly.domain.errors import SchemaMismatch, StoreUnavailable
+from duly.domain.zones import zone_data_version
 from duly.stores.sqlite import Sqlite
 from duly.surfaces.cli.checks import (
     Check,
@@ -25,7 +26,7 @@ from duly.surfaces.cli.options import COMMON, Common, app_for, database_of, requ
 from duly.surfaces.cli.render import answer, table
 from duly.version import __version__
 
-PACKAGES = ("apsw", "asyncpg", "tzdata")
+PACKAGES = ("apsw", "asyncpg")
 
 
 async def doctor(*, common: Common = COMMON) -> int:
@@ -46,7 +47,7 @@ async def doctor(*, common: Common = COMMON) -> int:
 def version_checks() -> list[Check]:
     """What is installed."""
     found = {"duly": __version__, "python": platform.python_version()}
-    found |= {name: version(name) for name in PACKAGES}
+    found |= {name: version(name) for name in PACKAGES} | {"tzdata": zone_data_version()}
     return [check(name, Verdict.OK, number) for name, number in found.items()]
 
 

@@ -14,6 +14,8 @@ from duly.domain.errors import StoreUnavailable
 from duly.stores.sqlite import Sqlite
 from duly.stores.store import SqlStore
 
+ACTOR = "cli"
+"""Who the audit trail says it was."""
 Database = Annotated[
     str | None,
     Parameter(help="Where deliveries are kept: sqlite:///file.db or postgresql://user@host/name."),
@@ -52,7 +54,9 @@ async def client(common: Common, *, create: bool = False) -> AsyncIterator[App]:
 
 def app_for(common: Common) -> App:
     """The app that the flags describe, not opened yet."""
-    return App(common.database, namespace=common.namespace)
+    app = App(common.database, namespace=common.namespace)
+    app.schedules.actor = ACTOR
+    return app
 
 
 def require_database(app: App) -> None:

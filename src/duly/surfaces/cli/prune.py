@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,9 +11,9 @@ from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain.durations import duration
-from duly.domain.errors import InvalidInput
 from duly.settings import Settings
 from duly.stores.upkeep import BEGINNING
+from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress
 from duly.surfaces.cli.times import spelled
@@ -53,7 +52,7 @@ async def prune(
     *,
     age: Age = AGE,
     dry_run: Annotated[bool, Parameter(negative=(), help="Count, and remove nothing.")] = False,
-    yes: Annotated[bool, Parameter(negative=(), help="Do not ask.")] = False,
+    yes: Yes = False,
     common: Common = COMMON,
 ) -> None:
     """Remove deliveries that are long finished; unfinished work stays."""
@@ -74,17 +73,11 @@ def _kept(field: str, text: str | None, default: float) -> timedelta:
 
 def _agreed(count: int, keep: Keep) -> bool:
     completed, dead = (spelled(each.total_seconds()) for each in keep)
-    print(
+    return agreed(
         f"{count} deliveries are older than {completed} (completed, cancelled) or {dead} (dead).\n"
-        "Remove them for good? [y/N] ",
-        end="",
-        file=sys.stderr,
-        flush=True,
+        "Remove them for good?",
+        "--yes, or --dry-run to only count",
     )
-    reply = sys.stdin.readline()
-    if not reply:
-        raise InvalidInput("yes", "nobody is there to ask; give --yes, or --dry-run to only count")
-    return reply.strip().lower() in ("y", "yes")
 
 
 async def _in_slices(app: App, each: Slice, keep: Keep, total: int | None) -> int:

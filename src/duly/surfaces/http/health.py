@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Literal
 
 import msgspec
@@ -12,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from duly.app import App
 from duly.domain.errors import StoreUnavailable
+from duly.domain.zones import zone_data_version
 from duly.engine.backlog import Recovering
 from duly.engine.supervisor import Engine
 from duly.stores.statements import migrations
@@ -60,7 +60,7 @@ class Pulse:
             status=self.brief().status,
             version=__version__,
             store=StoreHealth(kind, steps[-1].number, workers is not None),
-            zones=version("tzdata"),
+            zones=zone_data_version(),
             workers=workers,
             running=self._engine.dispatcher.running,
             recovering=self._engine.backlog.recovering,

@@ -1,0 +1,258 @@
+"""`duly schedules`: what is on the books, when it is next, and the moves an operator can make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from duly.domain.rules import At, Yearly
+from duly.domain.schedule import Schedule
+from duly.ports import UnreadableSchedule
+from duly.surfaces.cli.asking import Yes, agreed
+from duly.surfaces.cli.backfill import backfill
+from duly.surfaces.cli.declaration import add
+from duly.surfaces.cli.deliveries import Limit, checked_limit, record
+from duly.surfaces.cli.explain import explain
+from duly.surfaces.cli.moments import Count, Moment, listed, moments
+from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.render import answer, cell, facts, fields, items, table, talk
+from duly.surfaces.cli.times import spelled
+
+SHOWN_MOMENTS = 5
+UNREADABLE = "unreadable"
+
+commands = App(name="schedules", help="List, show, add, pause, trigger and backfill schedules.")
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as the list shows it."""
+
+    name: str
+    state: str
+    rule: str | None = None
+    target: str | None = None
+    next_at: datetime | None = None
+    last_fired_at: datetime | None = None
+    runs: int | None = None
+    merged: int | None = None
+    skipped: int | None = None
+    problem: str | None = None
+
+
+@commands.command(name="list")
+async def list_(
+    *,
+    after: Annotated[str, Parameter(help="The last name of the page before.")] = "",
+    limit: Limit = 50,
+    common: Common = COMMON,
+) -> None:
+    """List schedules by name."""
+    checked_limit(limit)
+    async with client(common) as app:
+        found = await app.schedules.list(after=after, limit=limit + 1)
+    page = [line(each) for each in found[:limit]]
+    next_name = page[-1].name if len(found) > limit else None
+    answer(common.json, items(page, next_name), lambda: _listed(page))
+    if next_name and not common.json:
+        talk(f"there are more: --after {next_name}")
+
+
+@commands.command
+async def show(name: str, /, *, common: Common = COMMON) -> None:
+    """Show one schedule with all its options, how far it has come, and what is next."""
+    async with client(common) as app:
+        schedule = await app.schedules.get(name)
+        found = await app.schedules.preview(name, SHOWN_MOMENTS)
+    upcoming = moments(schedule.timing.rule, found)
+    answer(common.json, _document(schedule, upcoming), lambda: _shown(schedule, upcoming))
+
+
+commands.command(add)
+
+
+@commands.command
+async def pause(
+    name: str,
+    /,
+    *,
+    reason: Annotated[str | None, Parameter(help="Why, for whoever wonders.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Make nothing until it is resumed; what is under way goes on."""
+    async with client(common) as app:
+        schedule = await app.schedules.pause(name, reason)
+    answer(common.json, line(schedule), lambda: f"{name} {schedule.state}")
+
+
+@commands.command
+async def resume(
+    name: str,
+    /,
+    *,
+    from_pause: Annotated[
+        bool, Parameter(negative=(), help="Catch up what was missed, by its catch-up rule.")
+    ] = False,
+    common: Common = COMMON,
+) -> None:
+    """Go on from now; what the pause left out stays out."""
+    async with client(common) as app:
+        schedule = await app.schedules.resume(name, from_pause=from_pause)
+    upcoming = cell(schedule.progress.made_at) or "none"
+    answer(common.json, line(schedule), lambda: f"{name} {schedule.state}, next {upcoming}")
+
+
+@commands.command
+async def remove(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> None:
+    """End a schedule; what is pending is cancelled, what is under way goes on."""
+    async with client(common) as app:
+        schedule = await app.schedules.get(name)
+        rule, target = schedule.timing.rule.describe(), schedule.contents.target
+        removed = yes or agreed(f"{name} delivers to {target} {rule}.\nRemove it for good?")
+        if removed:
+            await app.schedules.remove(name)
+    answer(
+        common.json,
+        {"name": name, "removed": removed},
+        lambda: f"{name} {'removed' if removed else 'kept'}",
+    )
+
+
+@commands.command
+async def trigger(name: str, /, *, common: Common = COMMON) -> None:
+    """Make one delivery now, beside the plan, and print its id."""
+    async with client(common) as app:
+        id = await app.schedules.trigger(name)
+        document = record(await app.get(id)) if common.json else None
+    answer(common.json, document, lambda: id)
+
+
+commands.command(backfill)
+
+
+@commands.command
+async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) -> None:
+    """Show the next moments of a schedule."""
+    async with client(common) as app:
+        schedule = await app.schedules.get(name)
+        found = moments(schedule.timing.rule, await app.schedules.preview(name, count))
+    if schedule.paused_at is not None:
+        talk("it is paused; these are its moments if it is resumed now")
+    answer(common.json, items(found), lambda: listed(found))
+
+
+commands.command(explain)
+
+
+def line(schedule: Schedule | UnreadableSchedule) -> Line:
+    """The schedule in one line."""
+    if isinstance(schedule, UnreadableSchedule):
+        return Line(name=schedule.name, state=UNREADABLE, problem=schedule.problem)
+    progress = schedule.progress
+    return Line(
+        name=schedule.name,
+        state=schedule.state,
+        rule=schedule.timing.rule.describe(),
+        target=schedule.contents.target,
+        next_at=progress.made_at,
+        last_fired_at=last_fired_at(schedule),
+        runs=runs_so_far(schedule),
+        merged=progress.merged,
+        skipped=progress.skipped,
+    )
+
+
+def runs_so_far(schedule: Schedule) -> int:
+    """How many occurrences have come; the one on the books is counted when it is made."""
+    return schedule.progress.runs - (schedule.progress.made is not None)
+
+
+def last_fired_at(schedule: Schedule) -> datetime | None:
+    """The moment of the last occurrence before the one on the books.
+
+    Progress has its identity only, which is a moment, a wall time or a year.
+    """
+    fired, rule = schedule.progress.fired, schedule.timing.rule
+    if fired is None:
+        return None
+    if isinstance(rule, Yearly) and fired.isdecimal():
+        found = rule.of_year(int(fired))
+        return None if found is None else found.at
+    if isinstance(rule, At) and fired == rule.occurrence().identity:
+        return rule.occurrence().at
+    # What an earlier rule of another kind fired says nothing here without its rule.
+    return datetime.fromisoformat(fired) if fired.endswith("Z") else None
+
+
+def _listed(page: Sequence[Line]) -> str:
+    return table(
+        ("name", "state", "target", "next", "last", "runs", "merged", "skipped", "rule"),
+        (
+            (
+                each.name,
+                each.state,
+                each.target,
+                each.next_at,
+                each.last_fired_at,
+                each.runs,
+                each.merged,
+                each.skipped,
+                each.rule or each.problem,
+            )
+            for each in page
+        ),
+    )
+
+
+def _document(schedule: Schedule, upcoming: Sequence[Moment]) -> dict[str, Any]:
+    contents = schedule.contents
+    return fields(
+        schedule,
+        state=schedule.state,
+        rule=schedule.timing.rule.describe(),
+        last_fired_at=last_fired_at(schedule),
+        contents=fields(
+            contents,
+            payload=None if contents.payload is None else msgspec.Raw(contents.payload),
+            retry=None if contents.retry is None else msgspec.Raw(contents.retry.encode()),
+        ),
+        progress=fields(schedule.progress, runs=runs_so_far(schedule)),
+        next=upcoming,
+    )
+
+
+def _shown(schedule: Schedule, upcoming: Sequence[Moment]) -> str:
+    told = fields(line(schedule)) | {
+        "paused_at": schedule.paused_at,
+        "pause_reason": schedule.pause_reason,
+        "on_the_books": schedule.progress.made_id,
+        **_options(schedule),
+        "version": schedule.version,
+        "created_at": schedule.created_at,
+        "updated_at": schedule.updated_at,
+    }
+    return f"{facts(told)}\n\n{listed(upcoming)}" if upcoming else facts(told)
+
+
+def _options(schedule: Schedule) -> dict[str, Any]:
+    timing, contents = schedule.timing, schedule.contents
+    payload = None if contents.payload is None else msgspec.Raw(contents.payload)
+    spans = {"window": timing.window, "jitter": timing.jitter or None}
+    spans["expires_after"] = contents.expires_after
+    return {
+        "payload": payload,
+        "priority": contents.priority,
+        "stream": contents.stream,
+        "tags": list(contents.tags),
+        "retry": contents.retry,
+        "catch_up": timing.catch_up,
+        "cap": timing.cap,
+        "overlap": timing.overlap,
+        "start": timing.starts_at,
+        "end": timing.ends_at,
+        "max_runs": timing.max_runs,
+        **{name: None if each is None else spelled(each) for name, each in spans.items()},
+    }

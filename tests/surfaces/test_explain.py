@@ -1,0 +1,77 @@
+"""`duly schedules explain`: an expression in words and in moments, without any store."""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from duly.surfaces.cli.main import run
+from tests.surfaces.processes import Home
+
+pytestmark = pytest.mark.requirement("C2")
+
+
+def test_an_expression_is_told_in_words_and_in_moments_of_both_clocks(sqlite_home: Home) -> None:
+    found = sqlite_home.json(
+        "schedules", "explain", "0 9 * * MON", "--tz", "Europe/Oslo", "-n", "3"
+    )
+    assert (found["rule"], found["kind"]) == ("at 09:00 on Monday, Europe/Oslo", "fixed-time")
+    assert len(found["next"]) == 3
+    for each in found["next"]:
+        local = datetime.fromisoformat(each["local"])
+        assert local == datetime.fromisoformat(each["at"])
+        assert (local.hour, local.isoweekday()) == (9, 1)
+
+
+def test_it_needs_no_store(sqlite_home: Home) -> None:
+    told = sqlite_home.ok("schedules", "explain", "@daily", "-n", "1")
+    assert "at 00:00 every day, UTC" in told
+    assert "00:00:00.000Z" in told
+    assert list(sqlite_home.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "said"),
+    [
+        ("30 2 * * *", "fixed-time", "one that comes twice runs the first time"),
+        ("*/15 * * * *", "wildcard", "a repeated hour runs twice"),
+        ("@every 90s", "elapsed", "clock changes do not touch"),
+    ],
+)
+def test_one_line_says_what_happens_when_clocks_change(
+    sqlite_home: Home, expression: str, kind: str, said: str
+) -> None:
+    told = sqlite_home.ok("schedules", "explain", expression, "--tz", "Europe/Oslo")
+    lines = dict(line.split(maxsplit=1) for line in told.splitlines()[:3])
+    assert lines["kind"] == kind
+    assert said in lines["clock_changes"]
+
+
+def test_an_interval_is_shown_on_the_clocks_of_the_zone_that_is_asked_for(
+    sqlite_home: Home,
+) -> None:
+    found = sqlite_home.json("schedules", "explain", "@every 90s", "--tz", "Asia/Kathmandu")
+    moments = [datetime.fromisoformat(each["at"]) for each in found["next"]]
+    assert {later - earlier for earlier, later in pairwise(moments)} == {timedelta(seconds=90)}
+    assert all(each["local"].endswith("+05:45") for each in found["next"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("61 * * * *",), "minute: 61 is outside 0-59"),
+        (("0 0 31 2 *",), "expression: "),
+        (("@never",), "expression: '@never' is not known"),
+        (("@every 0s",), "interval: "),
+        (("* * * * *", "--tz", "Europe/oslo"), "tz: 'Europe/oslo' is no time zone"),
+        (("* * * * *", "-n", "-1"), "n: -1 is not"),
+        ((), "EXPRESSION"),
+    ],
+)
+def test_what_cannot_be_explained_is_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert run(["schedules", "explain", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err

@@ -1,0 +1,251 @@
+"""`duly schedules`: what an operator sees of schedules, and can do with them."""
+
+import asyncio
+import signal
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App
+from duly.testing import VirtualClock
+from tests.surfaces.processes import DEADLINE_SECONDS, Home
+
+FROM_2040 = datetime(2040, 1, 1, tzinfo=UTC)
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+OSLO = "Europe/Oslo"
+RANGE = ("--from", "2026-03-01T00:00Z", "--to", "2026-03-01T05:00Z")
+
+
+async def declare(home: Home, *names: str, rule: Any = None, **options: Any) -> None:
+    """Schedules that have nothing to do before 2040, unless they are told."""
+    rule = rule or duly.cron("0 9 * * MON", tz=OSLO)
+    async with home.app() as app:
+        for name in names:
+            await app.schedule(name, rule, "log", {"n": 1}, **{"start": FROM_2040, **options})
+
+
+async def declare_long_ago(home: Home, name: str, *, paused: bool) -> None:
+    """An hourly schedule that nobody has planned since the beginning of 2026."""
+    app = App(home.database, clock=VirtualClock(LONG_AGO), environment={})
+    app.expect("log")
+    async with app:
+        await app.schedule(name, duly.every("1h"), "log")
+        if paused:
+            await app.schedules.pause(name)
+
+
+@pytest.mark.requirement("C4")
+async def test_a_list_tells_what_is_next_and_what_has_been(home: Home) -> None:
+    await declare(home, "monday")
+    await declare_long_ago(home, "hourly", paused=True)
+    home.ok("schedules", "resume", "hourly", "--from-pause")
+    hourly, monday = home.json("schedules", "list")["items"]
+    assert monday == {
+        "name": "monday", "state": "active", "rule": "at 09:00 on Monday, Europe/Oslo",
+        "target": "log", "next_at": "2040-01-02T08:00:00Z", "last_fired_at": None,
+        "runs": 0, "merged": 0, "skipped": 0, "problem": None,
+    }  # fmt: skip
+    assert hourly["last_fired_at"] < hourly["next_at"]
+    assert hourly["runs"] == 1
+    told = home.ok("schedules", "list")
+    assert "2040-01-02 08:00:00.000Z" in told
+    assert "every hour" in told
+
+
+@pytest.mark.requirement("C2")
+@pytest.mark.parametrize(
+    ("rule", "moment"),
+    [
+        (duly.at("2026-01-02T09:00", tz="Asia/Tokyo"), "2026-01-02T00:00:00Z"),
+        (duly.at(LONG_AGO), "2026-01-01T00:00:00Z"),
+    ],
+)
+async def test_the_last_moment_of_a_wall_time_is_told_as_an_instant(
+    sqlite_home: Home, rule: Any, moment: str
+) -> None:
+    await declare(sqlite_home, "once", rule=rule, start=None)
+    (once,) = sqlite_home.json("schedules", "list")["items"]
+    assert (once["state"], once["last_fired_at"], once["runs"]) == ("finished", moment, 1)
+
+
+async def test_pages_follow_each_other_by_name(home: Home) -> None:
+    await declare(home, "a", "b", "c")
+    first = home.json("schedules", "list", "--limit", "2")
+    second = home.json("schedules", "list", "--limit", "2", "--after", first["next"])
+    names = [each["name"] for each in first["items"] + second["items"]]
+    assert (names, second["next"]) == (["a", "b", "c"], None)
+    done = home.duly("schedules", "list", "--limit", "2")
+    assert "there are more: --after b" in done.stderr
+
+
+@pytest.mark.requirement("C2")
+async def test_a_rule_of_a_newer_version_is_named_and_hides_no_other(home: Home) -> None:
+    await declare(home, "lunar", "monday")
+    await home.execute(
+        """update duly.schedules set rule = '{"kind":"moon"}' where name = 'lunar'"""
+    )
+    lunar, monday = home.json("schedules", "list")["items"]
+    assert (lunar["state"], monday["state"]) == ("unreadable", "active")
+    assert "cannot read the rule" in lunar["problem"]
+    shown = home.duly("schedules", "show", "lunar")
+    assert shown.returncode == 1
+    assert "cannot read the rule" in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+@pytest.mark.requirement("C4")
+async def test_one_is_shown_with_all_its_facts_and_its_next_moments(home: Home) -> None:
+    await declare(home, "monday", tags=["red"], jitter="5m", retry=duly.delays(0, 30))
+    found = home.json("schedules", "show", "monday")
+    assert found["contents"]["payload"] == {"n": 1}
+    assert found["contents"]["retry"]["seconds"] == [0.0, 30.0]
+    assert found["timing"]["jitter"] == 300.0
+    assert found["progress"]["runs"] == 0
+    assert [each["at"] for each in found["next"]] == [
+        f"2040-01-{day:02}T08:00:00Z" for day in (2, 9, 16, 23, 30)
+    ]
+    told = home.ok("schedules", "show", "monday")
+    for part in ('{"n":1}', "5m", "red", "latest", "2040-01-02 09:00:00+01:00 Europe/Oslo"):
+        assert part in told
+
+
+@pytest.mark.requirement("C4")
+async def test_a_pause_has_a_reason_and_lasts_until_it_is_resumed(home: Home) -> None:
+    await declare(home, "monday")
+    assert home.ok("schedules", "pause", "monday", "--reason", "holidays") == "monday paused"
+    paused = home.json("schedules", "show", "monday")
+    assert (paused["state"], paused["pause_reason"]) == ("paused", "holidays")
+    assert home.json("deliveries", "list")["items"] == []
+    assert "it is paused" in home.duly("schedules", "preview", "monday").stderr
+    again = home.duly("schedules", "pause", "monday")
+    assert (again.returncode, again.stdout) == (5, "")
+    assert "is paused already" in again.stderr
+    assert home.json("schedules", "resume", "monday")["next_at"] == "2040-01-02T08:00:00Z"
+    assert home.duly("schedules", "resume", "monday").returncode == 5
+
+
+@pytest.mark.requirement("C3")
+async def test_a_pause_is_caught_up_on_request_only(home: Home) -> None:
+    for name in ("quiet", "thorough"):
+        await declare_long_ago(home, name, paused=True)
+    home.ok("schedules", "resume", "quiet")
+    home.ok("schedules", "resume", "thorough", "--from-pause")
+    quiet, thorough = home.json("schedules", "list")["items"]
+    assert (quiet["runs"], quiet["merged"]) == (0, 0)
+    assert thorough["runs"] == 1
+    assert thorough["merged"] > 1000
+
+
+@pytest.mark.requirement("C4")
+async def test_removing_asks_first_and_cancels_what_is_pending(home: Home) -> None:
+    await declare(home, "monday")
+    (pending,) = home.json("deliveries", "list")["items"]
+    nobody = home.duly("schedules", "remove", "monday")
+    assert nobody.returncode == 2
+    assert "--yes" in nobody.stderr
+    assert home.ok("schedules", "remove", "monday", stdin="n\n") == "monday kept"
+    assert home.json("schedules", "remove", "monday", "--yes")["removed"] is True
+    assert (await home.find(pending["id"])).state == "cancelled"
+    assert home.duly("schedules", "show", "monday").returncode == 3
+
+
+@pytest.mark.requirement("C4")
+async def test_a_trigger_makes_one_delivery_now_beside_the_plan(home: Home) -> None:
+    await declare(home, "monday")
+    made = await home.find(home.ok("schedules", "trigger", "monday"))
+    assert (made.state, bytes(made.payload)) == ("pending", b'{"n":1}')
+    assert made.due_at <= datetime.now(UTC)
+    assert home.json("schedules", "trigger", "monday")["target"] == "log"
+    (monday,) = home.json("schedules", "list")["items"]
+    assert monday["next_at"] == "2040-01-02T08:00:00Z"
+
+
+@pytest.mark.requirement("C4")
+async def test_a_backfill_counts_first_and_never_makes_one_twice(home: Home) -> None:
+    await declare(home, "hourly", rule=duly.every("1h"))
+    fill = ("schedules", "backfill", "hourly", *RANGE)
+    counted = {"name": "hourly", "moments": 6, "made": 0, "dry_run": True}
+    assert home.json(*fill, "--dry-run") == counted
+    asked = home.duly(*fill, stdin="n\n")
+    assert "hourly has 6 moments" in asked.stderr
+    assert asked.stdout == "0 of 6 made\n"
+    assert [home.json(*fill, "--yes")["made"] for _ in range(2)] == [6, 0]
+    assert len(home.json("deliveries", "list")["items"]) == 7
+
+
+@pytest.mark.requirement("C4")
+async def test_a_backfill_that_is_stopped_goes_on_where_it_was(home: Home) -> None:
+    await declare(home, "tick", rule=duly.every("1s"))
+    span = ("--from", "2026-03-01T00:00Z", "--to", "2026-03-01T08:00Z")
+    fill = ("schedules", "backfill", "tick", *span, "--yes")
+    with home.running(*fill) as running:
+        async with home.app() as app, asyncio.timeout(DEADLINE_SECONDS):
+            while len(await app.list(limit=2)) < 2:
+                pass
+        running.signal(signal.SIGINT)
+        assert running.end() == 128 + signal.SIGINT
+    stopped = [line for line in running.log if line.startswith("stopped after ")]
+    assert "the same command makes the rest" in stopped[0]
+    assert "Traceback" not in "".join(running.log)
+    home.ok(*fill)
+    async with home.app() as app:
+        assert len(await app.list(limit=50_000)) == 1 + 28_801
+
+
+@pytest.mark.parametrize(
+    ("span", "said"),
+    [
+        (("--from", "2026-03-01T00:00Z", "--to", "2090-01-01T00:00Z"), "to: give a range in the"),
+        (("--from", "2026-03-02T00:00Z", "--to", "2026-03-01T00:00Z"), "to: give a range in the"),
+        (("--from", "1980-01-01T00:00Z", "--to", "2026-01-01T00:00Z"), "from: 403249 moments are"),
+        (("--from", "yesterday", "--to", "2026-01-01T00:00Z"), "from: 'yesterday' is no moment"),
+        (("--from", "2026-01-01T00:00Z"), "--to"),
+    ],
+)  # fmt: skip
+async def test_a_range_that_cannot_be_backfilled_is_code_2(
+    sqlite_home: Home, span: tuple[str, ...], said: str
+) -> None:
+    await declare(sqlite_home, "hourly", rule=duly.every("1h"))
+    done = sqlite_home.duly("schedules", "backfill", "hourly", *span, "--yes")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+@pytest.mark.requirement("C4")
+async def test_a_preview_ends_where_the_schedule_does(sqlite_home: Home) -> None:
+    half_past_two = duly.cron("30 2 * * *", tz=OSLO)
+    start = datetime(2040, 3, 24, tzinfo=UTC)
+    await declare(sqlite_home, "spring", rule=half_past_two, start=start, max_runs=2)
+    await declare(sqlite_home, "short", rule=half_past_two, start=start, end=start)
+    found = sqlite_home.json("schedules", "preview", "spring")["items"]
+    assert [(each["local"], each["shifted"]) for each in found] == [
+        ("2040-03-24T02:30:00+01:00", False),
+        ("2040-03-25T03:00:00+02:00", True),
+    ]
+    assert len(sqlite_home.json("schedules", "preview", "spring", "-n", "1")["items"]) == 1
+    assert sqlite_home.json("schedules", "preview", "short")["items"] == []
+    told = sqlite_home.ok("schedules", "preview", "spring")
+    assert "03:00:00+02:00 Europe/Oslo, moved: the clock skips its time" in told
+    assert sqlite_home.duly("schedules", "preview", "spring", "-n", "-1").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "nobody"),
+        ("pause", "nobody"),
+        ("resume", "nobody"),
+        ("remove", "nobody"),
+        ("trigger", "nobody"),
+        ("preview", "nobody"),
+        ("backfill", "nobody", *RANGE),
+    ],
+    ids=lambda command: command[0],
+)
+async def test_an_unknown_schedule_is_code_3(sqlite_home: Home, command: tuple[str, ...]) -> None:
+    await declare(sqlite_home, "monday")
+    done = sqlite_home.duly("schedules", *command)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "no schedule 'nobody'; duly schedules list" in done.stderr

@@ -1,0 +1,134 @@
+"""`duly status`, `duly audit` and the pulse: how it stands, what drains, who changed what."""
+
+import os
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import duly
+from duly import App
+from duly.domain.zones import zone_data_version
+from duly.surfaces.cli.status import recovering
+from duly.testing import NEW_YEAR, VirtualClock
+from tests.surfaces.processes import Home
+
+LONG_AGO = datetime(2025, 12, 31, tzinfo=UTC)
+SHOP = """
+import asyncio, logging, pathlib, duly
+app = duly.App()
+
+@app.handler("gate")
+async def gate(delivery):
+    logging.getLogger("shop").info("in", extra={"event": "Entered"})
+    await asyncio.to_thread(pathlib.Path("gate").read_text)
+"""
+
+
+async def late_deliveries(home: Home, target: str, count: int) -> None:
+    """Deliveries that have been due for long."""
+    async with home.app() as app:
+        app.expect(target)
+        for hours in range(count):
+            await app.deliver(target, hours, at=LONG_AGO + timedelta(hours=hours))
+
+
+@pytest.mark.requirement("D12")
+async def test_late_work_is_told_while_it_waits_and_no_longer_once_it_drained(home: Home) -> None:
+    await late_deliveries(home, "log", 3)
+    waiting = home.json("status")
+    assert waiting["recovering"] == {
+        "count": 3, "oldest": "2025-12-31T00:00:00Z", "rate": None, "seconds_left": None,
+    }  # fmt: skip
+    assert waiting["workers"] == 0
+    told = home.ok("status")
+    assert "3 late, the oldest since 2025-12-31 00:00:00.000Z; it does not go down" in told
+    with home.serving() as server:
+        for _ in range(3):
+            server.wait_for("Logged")
+        drained = home.json("status")
+    assert (drained["recovering"], drained["workers"]) == (None, 1)
+
+
+class Draining(VirtualClock):
+    """A clock under which deliveries go away while somebody waits for a second."""
+
+    def __init__(self) -> None:
+        super().__init__(sleeping_moves_it=True)
+        self.leaving: list[str] = []
+        self.cancel: Callable[[str], Awaitable[object]]
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        # The store sleeps too, but only ever for moments.
+        while seconds >= 1 and self.leaving:
+            await self.cancel(self.leaving.pop())
+
+
+@pytest.mark.requirement("D12")
+async def test_the_rate_is_what_went_down_between_two_looks(home: Home) -> None:
+    clock = Draining()
+    app = App(home.database, clock=clock, environment={})
+    app.expect("log")
+    clock.cancel = app.cancel
+    async with app:
+        stored = [(await app.deliver("log", at=LONG_AGO)).id for _ in range(4)]
+        clock.leaving = stored[:3]
+        found = await recovering(app)
+        clock.leaving = stored[3:]
+        assert await recovering(app) is None
+    assert found is not None
+    assert (found.count, found.rate, found.seconds_left) == (1, 3.0, 0.3)
+
+
+async def test_it_says_what_is_planned_next_and_from_which_zone_data(home: Home) -> None:
+    async with home.app() as app:
+        await app.schedule("far", duly.at("2040-01-01T00:00Z"), "log")
+    found = home.json("status")
+    assert found["next_planned_at"] == "2040-01-01T00:00:00Z"
+    assert (found["planner_lag"], found["recovering"]) == (0.0, None)
+    assert found["zones"] == zone_data_version()
+    kind = "sqlite" if home.database.startswith("sqlite") else "postgresql"
+    assert found["store"] == kind
+
+
+async def test_a_planner_that_is_behind_is_told_by_how_much(home: Home) -> None:
+    app = App(home.database, clock=VirtualClock(), environment={})
+    app.expect("log")
+    async with app:
+        await app.schedule("hourly", duly.every("1h"), "log")
+    missed = NEW_YEAR + timedelta(hours=1)
+    found = home.json("status")
+    assert datetime.fromisoformat(found["next_planned_at"]) == missed
+    assert timedelta() < timedelta(seconds=found["planner_lag"]) <= datetime.now(UTC) - missed
+
+
+@pytest.mark.requirement("D12")
+async def test_health_says_so_while_late_work_drains(home: Home) -> None:
+    home.write("shop.py", SHOP)
+    os.mkfifo(home.folder / "gate")
+    await late_deliveries(home, "gate", 3)
+    with home.serving("shop:app", "--concurrency", "1") as server:
+        server.wait_for("Entered")
+        server.wait_for("RecoveryBegan")
+        draining = server.health_when(lambda health: health["recovering"]["count"] == 2)
+        assert draining["recovering"]["oldest"] == "2025-12-31T01:00:00Z"
+        for _ in range(2):
+            (home.folder / "gate").write_text("go")
+            server.wait_for("Entered")
+        (home.folder / "gate").write_text("go")
+        server.wait_for("RecoveryEnded")
+        assert server.get("/health?verbose=true")[2]["recovering"] is None
+
+
+async def test_the_audit_says_who_changed_what(home: Home) -> None:
+    async with home.app() as app:
+        await app.schedule("far", duly.at("2040-01-01T00:00Z"), "log")
+    home.ok("schedules", "pause", "far", "--reason", "holidays")
+    paused, created = home.json("audit")["items"]
+    assert (paused["actor"], paused["action"]) == ("cli", "schedule.paused")
+    assert (paused["subject"], paused["detail"]) == ("far", {"reason": "holidays"})
+    assert (created["actor"], created["action"]) == ("python", "schedule.created")
+    assert len(home.json("audit", "--limit", "1")["items"]) == 1
+    assert '{"reason":"holidays"}' in home.ok("audit")
+    assert home.duly("audit", "--limit", "0").returncode == 2
