@@ -1,21 +1,26 @@
 """duly delivers everything that is due, once, however long it was away."""
 
-from duly.app import App
-from duly.domain.delivery import Accepted, Attempt
-from duly.domain.delivery import Delivery as DeliveryRecord
-from duly.domain.errors import (
-    Conflict,
-    DulyError,
-    InvalidInput,
-    NotFound,
-    StoreUnavailable,
-)
-from duly.domain.failures import DependencyFailure, Fail, Reason, Retry, ValidationFailure
-from duly.domain.retry import delays, exponential, no_retry
-from duly.domain.rules import at, cron, every, yearly
-from duly.domain.states import State
-from duly.transports.handlers import HandledDelivery as Delivery
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from duly.version import __version__
+
+if TYPE_CHECKING:
+    from duly.app import App
+    from duly.domain.delivery import Accepted, Attempt
+    from duly.domain.delivery import Delivery as DeliveryRecord
+    from duly.domain.errors import (
+        Conflict,
+        DulyError,
+        InvalidInput,
+        NotFound,
+        StoreUnavailable,
+    )
+    from duly.domain.failures import DependencyFailure, Fail, Reason, Retry, ValidationFailure
+    from duly.domain.retry import delays, exponential, no_retry
+    from duly.domain.rules import at, cron, every, yearly
+    from duly.domain.states import State
+    from duly.transports.handlers import HandledDelivery as Delivery
 
 __all__ = [
     "Accepted",
@@ -43,3 +48,29 @@ __all__ = [
     "no_retry",
     "yearly",
 ]
+
+HOMES = {
+    "duly.app": ("App",),
+    "duly.domain.delivery": ("Accepted", "Attempt", "DeliveryRecord"),
+    "duly.domain.errors": (
+        *("Conflict", "DulyError", "InvalidInput", "NotFound", "StoreUnavailable"),
+    ),
+    "duly.domain.failures": (
+        *("DependencyFailure", "Fail", "Reason", "Retry", "ValidationFailure"),
+    ),
+    "duly.domain.retry": ("delays", "exponential", "no_retry"),
+    "duly.domain.rules": ("at", "cron", "every", "yearly"),
+    "duly.domain.states": ("State",),
+    "duly.transports.handlers": ("Delivery",),
+}
+HOME_OF = {name: home for home, names in HOMES.items() for name in names}
+CALLED_THERE = {"Delivery": "HandledDelivery", "DeliveryRecord": "Delivery"}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when first asked for: a command that only tells its version needs none of it.
+    if name not in HOME_OF:
+        raise AttributeError(f"module 'duly' has no attribute {name!r}")
+    found = getattr(import_module(HOME_OF[name]), CALLED_THERE.get(name, name))
+    globals()[name] = found
+    return found

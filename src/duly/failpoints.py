@@ -19,11 +19,19 @@ import msgspec
 from duly.domain.errors import BadSetting
 
 ACTIONS = ("kill", "stop", "sleep", "raise", "drop", "full")
-PLACES = frozenset(
-    f"{place}.{when}"
-    for place in ("deliver", "claim", "settle", "heartbeat", "reclaim", "plan", "complete")
-    for when in ("before", "after")
-) | {"handler.enter", "handler.exit", "complete.middle", "migrate.middle"}
+PLACES = (
+    frozenset(
+        f"{place}.{when}"
+        for place in ("deliver", "claim", "settle", "heartbeat", "reclaim")
+        for when in ("before", "after")
+    )
+    | frozenset(
+        f"{place}.{when}"
+        for place in ("plan", "schedule", "complete")
+        for when in ("before", "middle", "after")
+    )
+    | {"handler.enter", "handler.exit", "migrate.middle"}
+)
 
 
 class Failpoint(msgspec.Struct):

@@ -75,9 +75,12 @@ class Schedules:
 
     async def declare_all(self, name_of: Callable[[Callable[..., Any]], str]) -> None:
         """Declare the schedules that stand around handlers."""
-        for function, rule, name, payload, options in self._decorated:
-            target = name_of(function)
-            await self.declare(name or target, rule, target, payload, **options)
+        named = [(each[2] or name_of(each[0]), each) for each in self._decorated]
+        names = [name for name, _ in named]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InvalidInput("name", f"{twice[0]!r} is declared twice; give one of them a name=")
+        for name, (function, rule, _, payload, options) in named:
+            await self.declare(name, rule, name_of(function), payload, **options)
 
     async def declare(
         self, name: str, rule: Rule, target: str, payload: Any = None, **given: Any
@@ -151,15 +154,19 @@ class Schedules:
     async def backfill(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]:
         """Make the occurrences from start to end that were never made, due now.
 
-        Yields how many were new after each slice; safe to repeat.
+        Yields how many were new after each slice; safe to repeat, as long as what ran was not
+        pruned. Nothing is made before the schedule's own start or after its end.
         """
         schedule = await self.get(name)
         start, end = payloads.checked_moment("start", start), payloads.checked_moment("end", end)
         now, _ = await self._store.plans.clock()
         if not start <= end <= now:
             raise InvalidInput("end", "give a range in the past: start <= end <= now")
+        start = max(start, schedule.timing.starts_at or start)
+        end = min(end, schedule.timing.ends_at or end)
         after = start - INSTANT
-        if (many := schedule.timing.rule.count(after, end)) > MOST_BACKFILLED:
+        many = schedule.timing.rule.count(after, end) if start <= end else 0
+        if many > MOST_BACKFILLED:
             raise InvalidInput("start", f"{many} occurrences are more than {MOST_BACKFILLED}")
         found, left = schedule.timing.rule.occurrences(after), many
         while part := list(islice(found, min(BACKFILL_SLICE, left))):
@@ -169,12 +176,14 @@ class Schedules:
             self._store.wakeups.hint()
 
     async def preview(self, name: str, n: int = 5) -> Sequence[datetime]:
-        """The next moments of a schedule, as it stands."""
-        timing = (await self.get(name)).timing
+        """The next moments of a schedule as it stands; of a paused one, as if it went on now."""
+        schedule = await self.get(name)
+        timing, progress = schedule.timing, schedule.progress
         now, _ = await self._store.plans.clock()
-        after = now if timing.starts_at is None else max(now, timing.starts_at - INSTANT)
-        found = timing.rule.preview(n, after=after)
-        return [each for each in found if timing.ends_at is None or each <= timing.ends_at]
+        begins = progress.made_at or timing.starts_at or now
+        found = timing.rule.preview(n, after=max(now, begins - INSTANT))
+        ends_at = timing.ends_at
+        return [each for each in found if ends_at is None or each <= ends_at][: _left(schedule)]
 
     async def audit(self, limit: int = 50) -> Sequence[AuditEntry]:
         """Who changed what, the latest first."""
@@ -205,6 +214,14 @@ def _known(schedule: Schedule | None, name: str) -> Schedule:
     if schedule is None:
         raise no_schedule(name)
     return schedule
+
+
+def _left(schedule: Schedule) -> int | None:
+    """How many occurrences may still come, the one on the books included; None for any number."""
+    if schedule.timing.max_runs is None:
+        return None
+    made = schedule.progress.runs - (schedule.progress.made is not None)
+    return max(0, schedule.timing.max_runs - made)
 
 
 def _beside(schedule: Schedule, id: str, occurrence: Occurrence, now: datetime) -> Planned:

@@ -47,7 +47,8 @@ class VirtualClock:
     virtual = True
 
     def __init__(self, start: datetime = NEW_YEAR, *, sleeping_moves_it: bool = False) -> None:
-        self._start = self._now = payloads.checked_moment("start", start)
+        self._now = payloads.checked_moment("start", start)
+        self._passed = timedelta()
         self._sleeping_moves_it = sleeping_moves_it
 
     def now(self) -> datetime:
@@ -55,12 +56,19 @@ class VirtualClock:
         return self._now
 
     def monotonic(self) -> float:
-        """Seconds since its start."""
-        return (self._now - self._start).total_seconds()
+        """Seconds since its start, however it was set meanwhile."""
+        return self._passed.total_seconds()
 
     def advance(self, by: float | timedelta) -> datetime:
         """Move on by some seconds; returns the new moment. It never goes back."""
-        self._now += timedelta(seconds=payloads.checked_wait("by", by))
+        passed = timedelta(seconds=payloads.checked_wait("by", by))
+        self._passed += passed
+        self._now += passed
+        return self._now
+
+    def step(self, by: float | timedelta) -> datetime:
+        """Set the clock on the wall, forward or back, while no time passes; returns the moment."""
+        self._now += by if isinstance(by, timedelta) else timedelta(seconds=by)
         return self._now
 
     async def sleep(self, seconds: float) -> None:

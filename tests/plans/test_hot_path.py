@@ -49,8 +49,45 @@ ARGUMENTS = {
         "now": "null",
     },
 }
+ARGUMENTS |= {
+    "schedules.ready": {
+        "namespace": "'default'",
+        "until_at": "now()",
+        "after_at": "'epoch'",
+        "after": "0",
+        "passed_over": "'{}'",
+        "batch": "50",
+    },
+    "schedules.plan": {
+        "schedule": "'{1}'",
+        "version": "'{0}'",
+        "fired": "'{2025}'",
+        "fired_at": "'{1}'",
+        "made": "'{2026}'",
+        "made_at": "'{1}'",
+        "made_id": NOBODY,
+        "runs": "'{1}'",
+        "due_at": "'{1}'",
+        "occasion": """'{"{}"}'""",
+        "now": "null",
+    },
+    "schedules.due": {
+        "namespace": "'default'",
+        "until_at": "now()",
+        "batch": "50",
+        "passed_over": "'{}'",
+    },
+}
 FILL = """
-with made as (
+with planned as (
+    insert into duly.schedules (namespace, name, rule, catch_up, catch_up_cap, overlap, jitter,
+        target, priority, created_at, updated_at)
+    select 'default', 's' || n, '', 'all', 1, 'allow', 0, 1, 5, now(), now()
+    from generate_series(1, 30000) n returning id
+), progressing as (
+    insert into duly.progress (schedule, namespace, fired_at, next_at)
+    select id, 'default', now(), now() + id * interval '1 second' from planned
+), made as (
     insert into duly.deliveries (id, target, priority, namespace, due_at, accepted_at, payload)
     select gen_random_uuid(), 1, 5, 'default', now(), now(), '1' from generate_series(1, 30000)
     returning id
@@ -111,10 +148,13 @@ EXPECTED = {
         ("agenda", "Tid Scan"),
         ("deliveries", "deliveries_pkey"),
     },
+    "schedules.ready": {("progress", "progress_next"), ("schedules", "schedules_pkey")},
+    "schedules.plan": {("progress", "progress_pkey"), ("schedules", "schedules_pkey")},
+    "schedules.due": {("progress", "progress_next")},
     "agenda.settle": {
         ("agenda", "agenda_pkey"),
         ("deliveries", "deliveries_pkey"),
-        ("schedules", "schedules_pkey"),
+        ("progress", "progress_pkey"),
     },
 }
 
@@ -126,7 +166,8 @@ async def test_a_plan_made_while_empty_is_right_when_full(connection: Any, name:
     await connection.execute(FILL)
     kept = scans(await plan(connection, name))
     assert {each for each in kept if each[0] != "targets"} == EXPECTED[name]
-    await connection.execute("analyze duly.agenda; analyze duly.deliveries")
+    for table in ("agenda", "deliveries", "schedules", "progress"):
+        await connection.execute(f"analyze duly.{table}")
     fresh = scans(await plan(connection, name))
     assert {each for each in fresh if each[0] != "targets"} == EXPECTED[name]
 
@@ -150,3 +191,17 @@ async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name
             )
             assert not whole_table or "USING INDEX duly_agenda_open" in step, step
     connection.close()
+
+
+@pytest.mark.requirement("D5")
+async def test_statistics_of_an_empty_sqlite_file_are_forgotten(sqlite_url: str) -> None:
+    path = sqlite_url.removeprefix("sqlite:///")
+    async with duly.App(sqlite_url):
+        connection = apsw.Connection(path)
+        connection.execute("create table theirs (a); create index theirs_a on theirs (a)")
+        connection.execute("insert into theirs values (1); insert into duly_targets values (1,2,3)")
+        connection.execute("analyze")
+    async with duly.App(sqlite_url):
+        left = {row[0] for row in connection.execute("select tbl from sqlite_stat1")}
+    connection.close()
+    assert left == {"theirs"}

@@ -22,6 +22,13 @@ PARAMETERS = {
         },
         {"batch"},
     ),
+    "schedules.plan": (
+        {
+            *("schedule", "version", "fired", "fired_at", "made", "made_at", "made_id", "runs"),
+            *("due_at", "occasion"),
+        },
+        {"batch"},
+    ),
     "schedules.make": ({"schedule", "id", "occurrence", "due_at", "occasion"}, {"batch"}),
     "deliveries.accept_new": (
         {

@@ -75,7 +75,7 @@ class UnreadableRule(DulyError):
     def __init__(self, stored: str, problem: str) -> None:
         super().__init__(
             f"this version cannot read the rule {stored}: {problem}; "
-            "run a version that can, or give the schedule a new rule"
+            "run a version that can; this one leaves the schedule alone"
         )
         self.stored = stored
         self.problem = problem

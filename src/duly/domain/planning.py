@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import cached_property
+from functools import lru_cache
 from itertools import islice, takewhile
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from duly.domain.occurrences import Occurrence
 from duly.domain.rules import Rule, Yearly
 from duly.domain.schedule import (
+    LARGEST_CAP,
     CatchUp,
     Occasion,
     Progress,
@@ -60,6 +61,35 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
 
 
+def usual_plan(
+    name: str, timing: Timing, progress: Progress, now: datetime, new_id: NewId
+) -> Plan | None:
+    """The plan of a schedule without limits that missed nothing: what Planning says, but sooner.
+
+    None for any other. Of a hundred thousand that fall due at once, these are nearly all.
+    """
+    made, made_at = progress.made, progress.made_at
+    if made is None or made_at is None or not timing.is_plain:
+        return None
+    upcoming = first_following(timing.rule, made, made_at)
+    if upcoming is None or upcoming.at <= now:
+        return None
+    id, at = new_id(), upcoming.at
+    occasion = encode_occasion(Occasion(name, at, 0, timing.overlap))
+    after = Progress(
+        fired=made,
+        fired_at=max(made_at, now),
+        made=upcoming.identity,
+        made_at=at,
+        made_id=id,
+        next_at=at,
+        runs=progress.runs + 1,
+        merged=progress.merged,
+        skipped=progress.skipped,
+    )
+    return Plan(progress=after, make=[Planned(id, upcoming.identity, at, occasion)])
+
+
 class Planning:
     """One schedule being planned at one moment."""
 
@@ -72,8 +102,13 @@ class Planning:
         self._was = progress
         self._new_id = new_id
         self._after = progress.fired_at if progress.made_at is None else progress.made_at
+        if timing.starts_at is not None:
+            self._after = max(self._after, timing.starts_at - INSTANT)
         self._done = progress.fired if progress.made is None else progress.made
+        has_window = timing.window is not None and not timing.is_never_missed
+        self._begins = now - timedelta(seconds=timing.window or 0) if has_window else None
         self._until = now if timing.ends_at is None else min(now, timing.ends_at)
+        self._first = first_following(timing.rule, self._done, self._after)
         self._kept: list[tuple[str, Occurrence, int]] = []
         self._make: list[Planned] = []
         self._move: Planned | None = None
@@ -81,17 +116,13 @@ class Planning:
         self._left = None if timing.max_runs is None else timing.max_runs - progress.runs
         self._runs = self._merged = self._skipped = 0
 
-    @cached_property
+    @property
     def is_behind(self) -> bool:
         """Whether anything but the next occurrence has to be decided."""
         was = self._was
         if was.made is not None and self._is_stale(_on_books(was)):
             return True
         return self._first is not None and self._first.at <= self._until
-
-    @cached_property
-    def _first(self) -> Occurrence | None:
-        return next(following(self.timing.rule, self._done, self._after), None)
 
     def plan(self, *, untouched: bool) -> Plan:
         """Decide; `untouched` says that the one on the books was not yet claimed."""
@@ -111,7 +142,8 @@ class Planning:
 
     def _make_all(self, waiting: bool) -> None:
         since = self._since(waiting)
-        room = self.timing.cap - (1 if waiting and self._drop is None else 0)
+        cap = LARGEST_CAP if self.timing.is_never_missed else self.timing.cap
+        room = cap - (1 if waiting and self._drop is None else 0)
         made = list(islice(self._missed(since), self._room(room)))
         rest = self._count(since) - len(made)
         for index, each in enumerate(made):
@@ -153,12 +185,11 @@ class Planning:
 
     def _since(self, waiting: bool) -> datetime:
         """Where the window begins; what lies before it is skipped, on the books or not."""
-        if self.timing.window is None:
+        if self._begins is None:
             return self._after
-        begins = self.now - timedelta(seconds=self.timing.window)
-        if waiting and self._was.made_at is not None and self._was.made_at < begins:
+        if waiting and self._was.made_at is not None and self._was.made_at < self._begins:
             self._skip_waiting()
-        since = max(self._after, begins - INSTANT)
+        since = max(self._after, self._begins - INSTANT)
         self._skipped += self._count(self._after, min(since, self._until))
         return since
 
@@ -169,9 +200,7 @@ class Planning:
 
     def _is_stale(self, on_books: Occurrence) -> bool:
         due = due_at(self.name, self.timing.jitter, on_books)
-        if self.timing.window is not None and on_books.at < self.now - timedelta(
-            seconds=self.timing.window
-        ):
+        if self._begins is not None and on_books.at < self._begins:
             return True
         is_skipping = self.timing.catch_up is CatchUp.SKIP and not self.timing.makes_up_all
         return is_skipping and due < self.now - STILL_FRESH
@@ -192,7 +221,8 @@ class Planning:
     def _room(self, wanted: int) -> int:
         if self._left is None:
             return max(wanted, 0)
-        return max(0, min(wanted, self._left - self._runs))
+        given_back = 0 if self._drop is None else 1
+        return max(0, min(wanted, self._left + given_back - self._runs))
 
     def _add(self, occurrence: Occurrence, merged: int) -> None:
         planned = self._planned(self._new_id(), occurrence, merged)
@@ -229,7 +259,7 @@ class Planning:
             return None
         after, found = max(self.now, fired_at), self._first
         if found is not None and found.at <= after:
-            found = next(following(self.timing.rule, fired, after), None)
+            found = first_following(self.timing.rule, fired, after)
         if found is None or (self.timing.ends_at is not None and found.at > self.timing.ends_at):
             return None
         return found
@@ -256,6 +286,15 @@ class Planning:
             merged=self._merged,
             skipped=self._skipped,
         )
+
+
+@lru_cache(4096)
+def first_following(rule: Rule, done: str | None, after: datetime) -> Occurrence | None:
+    """The first occurrence after a moment that was not made already.
+
+    Remembered: what falls due together mostly goes on together too.
+    """
+    return next(following(rule, done, after), None)
 
 
 def following(rule: Rule, done: str | None, after: datetime) -> Iterator[Occurrence]:

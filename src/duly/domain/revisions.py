@@ -14,7 +14,7 @@ from duly.domain.errors import Conflict
 from duly.domain.occurrences import Occurrence
 from duly.domain.payloads import EARLIEST
 from duly.domain.planning import INSTANT, Drop, NewId, Plan, Planned, Planning, following
-from duly.domain.rules import At, Yearly
+from duly.domain.rules import At, Rule, Yearly
 from duly.domain.schedule import (
     Contents,
     Occasion,
@@ -42,8 +42,6 @@ def create(name: str, timing: Timing, contents: Contents, now: datetime, new_id:
     fired_at = now
     if isinstance(timing.rule, At):
         fired_at = EARLIEST - INSTANT
-    if timing.starts_at is not None:
-        fired_at = max(fired_at, timing.starts_at - INSTANT)
     planning = Planning(name, timing, Progress(fired_at=fired_at), now, new_id)
     return Revision(
         plan=planning.plan(untouched=False), timing=timing, contents=contents, action="created"
@@ -61,6 +59,7 @@ def change(
     action: str = "changed",
 ) -> Revision:
     """Declare a schedule anew."""
+    schedule = _freed_of_start(schedule, now)
     if schedule.paused_at is not None:
         plan = Plan(progress=schedule.progress)
     elif untouched:
@@ -77,11 +76,22 @@ def change(
     )
 
 
+def _freed_of_start(schedule: Schedule, now: datetime) -> Schedule:
+    """With its start still ahead nothing was due until now, and nothing of it is made up."""
+    was, starts_at = schedule.progress, schedule.timing.starts_at
+    if starts_at is None or starts_at <= now:
+        return schedule
+    mark = now if was.fired_at == starts_at - INSTANT else max(was.fired_at, now)
+    progress = msgspec.structs.replace(was, fired_at=mark)
+    return msgspec.structs.replace(schedule, progress=progress)
+
+
 def _moved(schedule: Schedule, timing: Timing, now: datetime) -> Plan:
     was = schedule.progress
     assert was.made_id is not None
     occurrence = _in_place_of(schedule, timing, now)
-    if occurrence is None or (timing.ends_at is not None and occurrence.at > timing.ends_at):
+    too_many = timing.max_runs is not None and was.runs > timing.max_runs
+    if occurrence is None or too_many or occurrence.at > (timing.ends_at or occurrence.at):
         return Plan(progress=_without(was), drop=(was.made_id, Drop.WITHDRAWN))
     progress = msgspec.structs.replace(
         was, made=occurrence.identity, made_at=occurrence.at, next_at=occurrence.at
@@ -97,13 +107,15 @@ def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrenc
     was, rule = schedule.progress, timing.rule
     assert was.made is not None
     if isinstance(rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
-        return _same_year(rule, int(was.made), was.fired, now)
-    if isinstance(rule, At):
-        return next(following(rule, was.fired, EARLIEST - INSTANT), None)
-    after = was.fired_at if rule == schedule.timing.rule else max(now, was.fired_at)
-    if timing.starts_at is not None:
-        after = max(after, timing.starts_at - INSTANT)
-    return next(following(rule, was.fired, after), None)
+        found = _same_year(rule, int(was.made), was.fired, now)
+    elif isinstance(rule, At):
+        found = next(following(rule, was.fired, EARLIEST - INSTANT), None)
+    else:
+        after = was.fired_at if rule == schedule.timing.rule else max(now, was.fired_at)
+        found = next(following(rule, was.fired, after), None)
+    if found is None or timing.starts_at is None or found.at >= timing.starts_at:
+        return found
+    return next(following(rule, was.fired, timing.starts_at - INSTANT), None)
 
 
 def _same_year(rule: Yearly, year: int, fired: str | None, now: datetime) -> Occurrence | None:
@@ -118,18 +130,21 @@ def _same_year(rule: Yearly, year: int, fired: str | None, now: datetime) -> Occ
 
 def _planned_anew(schedule: Schedule, timing: Timing, now: datetime, new_id: NewId) -> Plan:
     """The one on the books is under way, or there is none: plan what comes after it."""
-    was = schedule.progress
+    was, before = schedule.progress, schedule.timing.rule
     fired, fired_at = was.fired, was.fired_at
     if was.made is not None and was.made_at is not None:
         fired, fired_at = was.made, max(was.made_at, fired_at)
     if isinstance(timing.rule, At):
         fired_at = EARLIEST - INSTANT
-    elif timing.rule != schedule.timing.rule:
-        fired_at = max(fired_at, now)
-    if timing.starts_at is not None:
-        fired_at = max(fired_at, timing.starts_at - INSTANT)
+    elif timing.rule != before and not _is_same_birthday(before, timing.rule, was):
+        fired_at = max(was.fired_at, now)
     progress = msgspec.structs.replace(_without(was), fired=fired, fired_at=fired_at, runs=was.runs)
     return Planning(schedule.name, timing, progress, now, new_id).plan(untouched=False)
+
+
+def _is_same_birthday(before: Rule, after: Rule, was: Progress) -> bool:
+    """Whether years that passed since the one under way are still owed."""
+    return isinstance(before, Yearly) and isinstance(after, Yearly) and was.made is not None
 
 
 def _without(was: Progress) -> Progress:
@@ -155,7 +170,7 @@ def rezone(schedule: Schedule, now: datetime, untouched: bool) -> Revision:
 
 def replan(schedule: Schedule, now: datetime, new_id: NewId) -> Revision:
     """Make the occurrence again that should be on the books and is not."""
-    was = msgspec.structs.replace(_without(schedule.progress), runs=schedule.progress.runs)
+    was = _without(schedule.progress)
     planning = Planning(schedule.name, schedule.timing, was, now, new_id)
     return _same(schedule, planning.plan(untouched=False), "mended")
 

@@ -48,9 +48,26 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 0.0
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nothing but the rule decides: no limits, no spread, nothing skipped."""
+        return (
+            self.window is None
+            and self.ends_at is None
+            and self.max_runs is None
+            and self.starts_at is None
+            and not self.jitter
+            and self.catch_up is not CatchUp.SKIP
+        )
+
+    @property
+    def is_never_missed(self) -> bool:
+        """Whether every occurrence is delivered, however late: no window and no cap applies."""
+        return isinstance(self.rule, At | Yearly)
+
+    @property
     def makes_up_all(self) -> bool:
-        """Whether every missed occurrence is delivered, however late."""
-        return self.catch_up is CatchUp.ALL or isinstance(self.rule, At | Yearly)
+        """Whether missed occurrences are delivered one by one."""
+        return self.catch_up is CatchUp.ALL or self.is_never_missed
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
 AGAIN_SECONDS = 0.05
 HAND_BACK_SECONDS = 0.5
+BUSY_SECONDS = 0.25
 CANCEL_SECONDS = 5.0
 AWAY = timedelta(seconds=30)
 DOUBT_SECONDS = 90.0
@@ -72,6 +73,7 @@ class Dispatcher:
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._claims = 0
+        self._claimed_at = float("-inf")
         self._doubtful: dict[int, float] = {}
         self._given: set[int] = set()
         self._handed_back_at = float("-inf")
@@ -83,6 +85,12 @@ class Dispatcher:
     def running(self) -> int:
         """How many deliveries are being attempted."""
         return len(self._running)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is being attempted, or was a moment ago."""
+        now = self._by.clock.monotonic()
+        return bool(self._running) or now - self._claimed_at < BUSY_SECONDS
 
     def served(self) -> Collection[int]:
         """The targets that this worker serves, by their numbers."""
@@ -178,6 +186,7 @@ class Dispatcher:
         self._given.difference_update(finished)
         if claimed:
             self._given.add(given)
+            self._claimed_at = self._by.clock.monotonic()
         if self.lease is not lease or not lease.holds():
             self._doubt(given)
             return []

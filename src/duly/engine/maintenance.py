@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import datetime, timedelta
 
 import msgspec
 
+from duly.domain.errors import NotFound, UnreadableRule
 from duly.domain.events import Pruned, SweptUp
 from duly.domain.planning import NewId
 from duly.domain.revisions import Revision, replan
@@ -65,9 +67,13 @@ class Mender:
     async def mend(self, after: str, batch: int) -> tuple[int, str | None]:
         """Mend one slice; returns how many were mended, and where to go on."""
         names, after_that = await self._schedules.without_next(after, batch)
+        mended = 0
         for name in names:
-            await self._schedules.revise(name, self._decide, "sweeper")
-        return len(names), after_that
+            # What cannot be read is told by the planner, and what was removed lacks nothing.
+            with contextlib.suppress(UnreadableRule, NotFound):
+                _, revision = await self._schedules.revise(name, self._decide, "sweeper")
+                mended += revision is not None
+        return mended, after_that
 
     def _decide(self, schedule: Schedule | None, now: datetime, untouched: bool) -> Revision | None:
         is_lacking = schedule is not None and schedule.paused_at is None and not untouched

@@ -8,10 +8,11 @@ planners share the work, and a plan that was lost half-way is simply made again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from duly.domain import revisions
+from duly.domain.errors import InvalidInput, NotFound, UnreadableRule
 from duly.domain.events import (
     ClockIsBehind,
     ClockStepped,
@@ -19,13 +20,18 @@ from duly.domain.events import (
     ScheduleUnreadable,
     ZoneDataChanged,
 )
-from duly.domain.planning import Plan, Planning
+from duly.domain.planning import Plan, Planning, usual_plan
 from duly.domain.schedule import Schedule
 from duly.domain.zones import fingerprint, zone_data_version
-from duly.engine.loops import NOW, Emit, Pause
+from duly.engine.loops import NOW, Breath, Emit, Pause
 from duly.ports import Chance, Clock, DueSchedule, Sitting, Store, ZoneUse
 
-BATCH = 200
+BATCH = 250
+GENTLE_BATCH = 20
+"""How many are planned at a time: few while deliveries are under way, which are in a hurry."""
+PAGES = 40
+SLICE = 10
+"""How many are decided before others get their turn."""
 PAGE = 500
 AGAIN_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 30.0
@@ -42,7 +48,14 @@ class Planner:
     name = "planner"
 
     def __init__(
-        self, store: Store, clock: Clock, chance: Chance, emit: Emit, *, poll: float
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        *,
+        poll: float,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self.wake = asyncio.Event()
         self._store = store
@@ -50,18 +63,78 @@ class Planner:
         self._chance = chance
         self._emit = emit
         self._poll = poll
+        self._is_busy = is_busy
+        self._noted: datetime | None = None
         self._passed_over: dict[int, float] = {}
         self._seen: tuple[datetime, float] | None = None
-        self._behind_told = False
+        self._told_behind: bool | None = None
+        """Whether planning stops, as it was told; None while the clock is right."""
 
     async def tick(self) -> Pause:
         """Plan one batch; waits until the next schedule is due to be planned."""
         now = await self._moment()
         if now is None:
             return Pause(self._poll)
-        if await self._sit(now):
+        if await self._plan(now):
             return NOW
         return await self._until_next(now)
+
+    async def _plan(self, now: datetime) -> int:
+        """Plan some of what is due; returns how many schedules that were.
+
+        One page is written while the next is decided and the one after it read.
+        """
+        planned, reading = 0, self._read(now, None)
+        writing: asyncio.Task[int] | None = None
+        try:
+            for left in reversed(range(PAGES)):
+                page = await reading
+                if not page:
+                    break
+                if left:
+                    reading = self._read(now, page[-1])
+                plans, behind = await self._decided_quickly(page, now)
+                planned += 0 if writing is None else await writing
+                writing = asyncio.create_task(self._write(plans, now))
+                planned += await self._sit(now) if behind else 0
+            return planned if writing is None else planned + await writing
+        finally:
+            under_way = [reading] if writing is None else [reading, writing]
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    def _read(self, now: datetime, last: DueSchedule | None) -> asyncio.Task[list[DueSchedule]]:
+        batch = GENTLE_BATCH if self._is_busy() else BATCH
+        return asyncio.create_task(self._store.plans.ready(now, batch, self._ignored(), last))
+
+    async def _write(self, plans: Sequence[tuple[DueSchedule, Plan]], now: datetime) -> int:
+        if not plans:
+            return 0
+        if self._noted != now:
+            await self._store.plans.note(now)
+            self._noted = now
+        written = await self._store.plans.write(plans)
+        if written:
+            self._report([plan for _, plan in plans], now)
+        return written
+
+    async def _decided_quickly(
+        self, page: Sequence[DueSchedule], now: datetime
+    ) -> tuple[list[tuple[DueSchedule, Plan]], bool]:
+        """The plans of those that missed nothing, and whether there are others."""
+        plans, behind = [], False
+        for index, due in enumerate(page):
+            if index % SLICE == SLICE - 1:
+                await Breath()  # others are in a hurry
+            plan = self._usual(due, now)
+            planning = None if plan is not None else self._planning(due, now)
+            if planning is not None and planning.is_behind:
+                behind = True
+                continue
+            if planning is not None:
+                plan = planning.plan(untouched=False)
+            if plan is not None:
+                plans.append((due, plan))
+        return plans, behind
 
     async def _until_next(self, now: datetime) -> Pause:
         next_at = await self._store.plans.next_at(self._ignored())
@@ -79,7 +152,7 @@ class Planner:
         until = self._clock.monotonic() + LONGEST_WAIT_SECONDS
         now = await self._moment()
         while now is not None and await self._store.plans.is_behind(now, self._ignored()):
-            if not await self._sit(now):
+            if not await self._plan(now):
                 if self._clock.monotonic() > until:
                     return
                 await self._clock.sleep(AGAIN_SECONDS)
@@ -87,7 +160,7 @@ class Planner:
     async def at_start(self) -> None:
         """Compute anew what zone data that has changed would have otherwise, then catch up."""
         for use in await self._store.schedules.zones():
-            if fingerprint(use.zone) != use.hash and use.version <= zone_data_version():
+            if use.version <= zone_data_version() and _has_changed(use):
                 await self._compute_anew(use)
         await self.catch_up()
 
@@ -106,8 +179,11 @@ class Planner:
             return None if schedule is None else revisions.rezone(schedule, now, untouched)
 
         detail = {"zone": use.zone, "from": use.version, "to": zone_data_version()}
-        schedule, revision = await self._store.schedules.revise(name, decide, "planner", detail)
-        return schedule is not None and revision is not None
+        try:
+            _, revision = await self._store.schedules.revise(name, decide, "planner", detail)
+        except (UnreadableRule, NotFound):
+            return False  # a newer version's, told when it is planned; or removed meanwhile
+        return revision is not None
 
     async def _moment(self) -> datetime | None:
         """Now, or the moment up to which was planned if that is later; None when it is too late.
@@ -118,17 +194,14 @@ class Planner:
         now, planned_until = await self._store.plans.clock()
         self._watch(now)
         if planned_until is None or planned_until <= now:
-            self._behind_told = False
+            self._told_behind = None
             return now
         behind = planned_until - now
-        if not self._behind_told and behind > STEP:
-            self._behind_told = True
-            self._emit(
-                ClockIsBehind(
-                    seconds=behind.total_seconds(), planning_stops=behind > TOLERATED_BACK
-                )
-            )
-        return None if behind > TOLERATED_BACK else planned_until
+        stops = behind > TOLERATED_BACK
+        if behind > STEP and (self._told_behind is None or stops > self._told_behind):
+            self._told_behind = stops
+            self._emit(ClockIsBehind(seconds=behind.total_seconds(), planning_stops=stops))
+        return None if stops else planned_until
 
     def _watch(self, now: datetime) -> None:
         ticked = self._clock.monotonic()
@@ -143,9 +216,7 @@ class Planner:
         async with self._store.plans.sit(now, BATCH, self._ignored()) as sitting:
             plans = await self._decided(sitting, now)
         if plans:
-            self._report(plans)
-            if any(each.due_at <= now for plan in plans for each in plan.make):
-                self._store.wakeups.hint()
+            self._report(plans, now)
         return len(sitting.due)
 
     async def _decided(self, sitting: Sitting, now: datetime) -> list[Plan]:
@@ -160,6 +231,11 @@ class Planner:
             plans.append(plan)
         return plans
 
+    def _usual(self, due: DueSchedule, now: datetime) -> Plan | None:
+        if due.timing is None:
+            return None
+        return usual_plan(due.name, due.timing, due.progress, now, self._chance.delivery_id)
+
     def _planning(self, due: DueSchedule, now: datetime) -> Planning | None:
         if due.timing is None:
             if due.id not in self._passed_over:
@@ -172,7 +248,9 @@ class Planner:
         now = self._clock.monotonic()
         return [id for id, until in self._passed_over.items() if now < until]
 
-    def _report(self, plans: Sequence[Plan]) -> None:
+    def _report(self, plans: Sequence[Plan], now: datetime) -> None:
+        if any(each.due_at <= now for plan in plans for each in plan.make):
+            self._store.wakeups.hint()
         self._emit(
             SchedulesPlanned(
                 schedules=len(plans),
@@ -181,3 +259,10 @@ class Planner:
                 skipped=sum(plan.skipped for plan in plans),
             )
         )
+
+
+def _has_changed(use: ZoneUse) -> bool:
+    try:
+        return fingerprint(use.zone) != use.hash
+    except InvalidInput:
+        return False  # a zone that is gone from the data: nothing can be computed from it

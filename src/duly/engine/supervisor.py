@@ -64,7 +64,9 @@ class Engine:
         self.recovery = Recovery(
             self._executor, emit, settings.recovery_interval, lambda: self.dispatcher.lease
         )
-        self.planner = Planner(store, clock, chance, emit, poll=settings.poll)
+        self.planner = Planner(
+            store, clock, chance, emit, poll=settings.poll, is_busy=lambda: self.dispatcher.is_busy
+        )
         self.dispatcher.on_return = self.planner.catch_up
         self.backlog = Backlog(
             store.agenda,

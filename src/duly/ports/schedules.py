@@ -19,6 +19,7 @@ class DueSchedule(msgspec.Struct, frozen=True):
 
     id: int
     name: str
+    version: int
     progress: Progress
     timing: Timing | None
     problem: str | None = None
@@ -111,6 +112,20 @@ class Plans(Protocol):
 
     async def next_at(self, passed_over: Sequence[int]) -> datetime | None:
         """When a planner has something to do next."""
+
+    async def ready(
+        self, until: datetime, batch: int, passed_over: Sequence[int], after: DueSchedule | None
+    ) -> list[DueSchedule]:
+        """A page of what is due to be planned, nothing locked; `after` is the last one before."""
+
+    async def write(self, plans: Sequence[tuple[DueSchedule, Plan]]) -> int:
+        """Write plans that make one occurrence each and nothing else; returns how many applied.
+
+        A schedule that was changed since it was read is left as it is.
+        """
+
+    async def note(self, until: datetime) -> None:
+        """Remember up to which moment was planned."""
 
     def sit(
         self, until: datetime, batch: int, passed_over: Sequence[int]

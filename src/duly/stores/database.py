@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
 Row = Sequence[Any]
+NamedRow = Mapping[str, Any]
 Channel = Literal["claim", "settle", "plan", "any"]
 """The two calls that overlap, and the planner, have a connection each; everything else shares."""
 
@@ -19,7 +20,9 @@ class Session(Protocol):
     ) -> Sequence[Row]:
         """Run a statement once; rows are positional."""
 
-    async def fetch_named(self, statement: str, /, **parameters: Any) -> list[dict[str, Any]]:
+    async def fetch_named(
+        self, statement: str, channel: Channel = "any", /, **parameters: Any
+    ) -> Sequence[NamedRow]:
         """Run a statement that only reads; rows are by column name."""
 
     async def fetch_batch(

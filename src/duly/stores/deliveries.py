@@ -226,7 +226,8 @@ def _compare(request: Request, target: int, known: Sequence[Sequence[Any]]) -> A
     raise AssertionError(f"{request.id} was neither stored nor known")
 
 
-def _delivery(row: dict[str, Any]) -> Delivery:
+def _delivery(found: Mapping[str, Any]) -> Delivery:
+    row = dict(found)
     tags, token = row.pop("tags"), row.pop("token")
     occasion = row.pop("occasion")
     row.pop("schedule")
@@ -270,7 +271,7 @@ AFTER = {
 }
 
 
-def _attempt(row: dict[str, Any]) -> Attempt:
+def _attempt(row: Mapping[str, Any]) -> Attempt:
     token = row["token"]
     return Attempt(
         **row,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from duly.domain.errors import UnreadableRule
+from duly.domain.payloads import EARLIEST
 from duly.domain.planning import Plan, Planned
 from duly.domain.rules import decode_rule
 from duly.domain.schedule import CatchUp, Overlap, Progress, Timing
@@ -46,6 +49,41 @@ class Plans:
         )
         return rows[0][0] if rows else None
 
+    async def ready(
+        self, until: datetime, batch: int, passed_over: Sequence[int], after: DueSchedule | None
+    ) -> list[DueSchedule]:
+        """A page of what is due to be planned, nothing locked; `after` is the last one before."""
+        rows = await self._database.fetch_named(
+            "schedules.ready",
+            "plan",
+            namespace=self._namespace,
+            until_at=until,
+            after_at=EARLIEST if after is None else after.progress.next_at,
+            after=0 if after is None else after.id,
+            batch=batch,
+            passed_over=list(passed_over),
+        )
+        return [_due(row, row) for row in rows]
+
+    async def write(self, plans: Sequence[tuple[DueSchedule, Plan]]) -> int:
+        """Write plans that make one occurrence each and nothing else; returns how many applied.
+
+        One statement. A schedule that was changed since it was read, or that another planner is
+        at, is left as it is.
+        """
+        await hit("plan.before")
+        rows = await self._database.fetch_batch(
+            "schedules.plan", "plan", columns=_quick_columns(plans)
+        )
+        await hit("plan.after")
+        return int(rows[0][0])
+
+    async def note(self, until: datetime) -> None:
+        """Remember up to which moment was planned."""
+        await self._database.fetch(
+            "schedules.note_planned", "any", namespace=self._namespace, until_at=until
+        )
+
     @asynccontextmanager
     async def sit(
         self, until: datetime, batch: int, passed_over: Sequence[int]
@@ -62,7 +100,10 @@ class Plans:
                 batch=batch,
                 passed_over=list(passed_over),
             )
-            sitting = Sitting(session, rows)
+            timings = await session.fetch_named(
+                "schedules.timings", ids=[row["id"] for row in rows]
+            )
+            sitting = Sitting(session, rows, {row["id"]: row for row in timings})
             yield sitting
             await hit("plan.before")
             if sitting.plans:
@@ -77,9 +118,14 @@ class Plans:
 class Sitting:
     """Some schedules that a planner holds, and what it decides about them."""
 
-    def __init__(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        rows: Sequence[Mapping[str, Any]],
+        timings: Mapping[int, Mapping[str, Any]],
+    ) -> None:
         self._session = session
-        self.due = [_due(row) for row in rows]
+        self.due = [_due(row, timings[row["id"]]) for row in rows if row["id"] in timings]
         self.plans: list[tuple[int, Plan]] = []
 
     async def untouched(self, ids: Sequence[str | None]) -> set[str]:
@@ -91,12 +137,13 @@ class Sitting:
         self.plans.append((schedule, plan))
 
 
-def _due(row: Mapping[str, Any]) -> DueSchedule:
+def _due(row: Mapping[str, Any], definition: Mapping[str, Any]) -> DueSchedule:
     try:
-        timing, problem = timing_of(row), None
-    except (UnreadableRule, ValueError) as error:
+        timing, problem = timing_of(definition), None
+    except UnreadableRule as error:
         timing, problem = None, str(error)
-    return DueSchedule(row["id"], row["name"], progress_of(row), timing, problem)
+    name, version = definition["name"], row["version"]
+    return DueSchedule(row["id"], name, version, progress_of(row), timing, problem)
 
 
 async def untouched(session: Session, ids: Sequence[str | None]) -> set[str]:
@@ -133,6 +180,23 @@ async def make(session: Session, planned: Sequence[tuple[int, Planned]]) -> int:
     return int(rows[0][0])
 
 
+def _quick_columns(plans: Sequence[tuple[DueSchedule, Plan]]) -> dict[str, Sequence[Any]]:
+    progress = [plan.progress for _, plan in plans]
+    made = [plan.make[0] if plan.make else None for _, plan in plans]
+    return {
+        "schedule": [due.id for due, _ in plans],
+        "version": [due.version for due, _ in plans],
+        "fired": [each.fired for each in progress],
+        "fired_at": [each.fired_at for each in progress],
+        "made": [each.made for each in progress],
+        "made_at": [each.made_at for each in progress],
+        "made_id": [each.made_id for each in progress],
+        "runs": [each.runs for each in progress],
+        "due_at": [None if each is None else each.due_at for each in made],
+        "occasion": [None if each is None else each.occasion for each in made],
+    }
+
+
 def _planned_columns(planned: Sequence[tuple[int, Planned]]) -> dict[str, Sequence[Any]]:
     return {
         "schedule": [id for id, _ in planned],
@@ -150,23 +214,59 @@ def _progress_columns(steps: Sequence[tuple[int, Progress]]) -> dict[str, Sequen
     return columns
 
 
+TIMING = (
+    *("rule", "catch_up", "catch_up_window", "catch_up_cap", "overlap"),
+    *("starts_at", "ends_at", "max_runs", "jitter"),
+)
+_timing_columns = itemgetter(*TIMING)
+
+
 def timing_of(row: Mapping[str, Any]) -> Timing:
     """When the stored schedule is due; UnreadableRule when a newer version wrote it."""
+    return _timing(*_timing_columns(row))
+
+
+@lru_cache(4096)
+def _timing(
+    rule: str,
+    catch_up: str,
+    window: float | None,
+    cap: int,
+    overlap: str,
+    starts_at: datetime | None,
+    ends_at: datetime | None,
+    max_runs: int | None,
+    jitter: float,
+) -> Timing:
+    # Remembered: of those that are due together, most are due by the same rule.
+    try:
+        policies = CatchUp(catch_up), Overlap(overlap)
+    except ValueError as error:
+        raise UnreadableRule(rule, str(error)) from error
     return Timing(
-        rule=decode_rule(row["rule"]),
-        catch_up=CatchUp(row["catch_up"]),
-        window=row["catch_up_window"],
-        cap=row["catch_up_cap"],
-        overlap=Overlap(row["overlap"]),
-        starts_at=row["starts_at"],
-        ends_at=row["ends_at"],
-        max_runs=row["max_runs"],
-        jitter=row["jitter"],
+        rule=decode_rule(rule),
+        catch_up=policies[0],
+        window=window,
+        cap=cap,
+        overlap=policies[1],
+        starts_at=starts_at,
+        ends_at=ends_at,
+        max_runs=max_runs,
+        jitter=jitter,
     )
 
 
 def progress_of(row: Mapping[str, Any]) -> Progress:
     """How far the stored schedule has come."""
-    found = {name: row[name] for name in Progress.__struct_fields__}
-    made_id = found["made_id"]
-    return Progress(**found | {"made_id": None if made_id is None else str(made_id)})
+    made_id = row["made_id"]
+    return Progress(
+        fired_at=row["fired_at"],
+        fired=row["fired"],
+        made=row["made"],
+        made_at=row["made_at"],
+        made_id=None if made_id is None else str(made_id),
+        next_at=row["next_at"],
+        runs=row["runs"],
+        merged=row["merged"],
+        skipped=row["skipped"],
+    )

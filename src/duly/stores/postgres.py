@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 
 from duly.domain.errors import BadSetting, StoreUnavailable
-from duly.stores.database import Channel, Row, Session
+from duly.stores.database import Channel, NamedRow, Row, Session
 from duly.stores.statements import Statement, statements
 
 Connection = Any  # asyncpg's connection, or a pool's stand-in for one
@@ -24,6 +24,7 @@ Discard = Callable[[Connection], Awaitable[None]]
 
 SHARED = 8
 LENT = 8
+PLANS = 2
 CONNECT_SECONDS = 5.0
 COMMAND_SECONDS = 30.0
 TRIES = 5
@@ -82,9 +83,13 @@ class PostgresSession:
         rows: Sequence[Row] = await self._fetch(channel, found, self._bound(found, parameters))
         return rows
 
-    async def fetch_named(self, statement: str, /, **parameters: Any) -> list[dict[str, Any]]:
+    async def fetch_named(
+        self, statement: str, channel: Channel = "any", /, **parameters: Any
+    ) -> Sequence[NamedRow]:
         """Run a statement that only reads; rows are by column name."""
-        return [dict(row) for row in await self.fetch(statement, "any", **parameters)]
+        found = self._statements[statement]
+        rows: Sequence[NamedRow] = await self._fetch(channel, found, self._bound(found, parameters))
+        return rows
 
     async def fetch_batch(
         self,
@@ -123,10 +128,19 @@ def _sent(value: Any, as_text: bool) -> Any:
 
 
 def array_text(values: Sequence[Any]) -> str:
-    """An array of ids, numbers or moments in PostgreSQL's text form; moments in microseconds."""
+    """An array of ids, numbers or moments in PostgreSQL's text form; moments in microseconds.
+
+    Texts go in as they are: only such that need no quotes.
+    """
+    if None in values:
+        return "{" + ",".join("null" if each is None else _text(each) for each in values) + "}"
     if values and isinstance(values[0], datetime):
         values = [round(each.timestamp() * 1_000_000) for each in values]
     return "{" + ",".join(map(str, values)) + "}"
+
+
+def _text(value: Any) -> str:
+    return str(round(value.timestamp() * 1_000_000) if isinstance(value, datetime) else value)
 
 
 class Line:
@@ -186,8 +200,8 @@ class Line:
 class Lines:
     """A few connections that are nobody's, each lent to one caller at a time."""
 
-    def __init__(self, connect: Connect, discard: Discard, size: int) -> None:
-        self._idle = [Line(connect, discard) for _ in range(size)]
+    def __init__(self, connect: Connect, discard: Discard, size: int, settings: str = "") -> None:
+        self._idle = [Line(connect, discard, settings) for _ in range(size)]
         self._all = list(self._idle)
         self._free = asyncio.Semaphore(size)
 
@@ -230,10 +244,10 @@ class Postgres(PostgresSession):
         planner = "" if pooler else PLANNER
         self.connect = connect
         self.discard = discard
-        self._own: dict[Channel, Line] = {
+        self._own: dict[Channel, Line | Lines] = {
             "claim": Line(connect, discard, planner),
             "settle": Line(connect, discard, planner),
-            "plan": Line(connect, discard, planner),
+            "plan": Lines(connect, discard, PLANS, planner),
         }
         self._shared = Lines(connect, discard, SHARED)
         # Apart from the others: handlers that hold one each and then deliver wait for nobody.

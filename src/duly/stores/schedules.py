@@ -61,6 +61,19 @@ class Schedules:
         Atomic: the row is locked while it is decided, and the deliveries it has on the books move
         with it. None from `decide` changes nothing.
         """
+        try:
+            schedule, revision = await self._revise(name, decide, actor, detail)
+        except self._database.refusals:
+            # A name that was free may be another creator's by now: then there is a row to lock.
+            schedule, revision = await self._revise(name, decide, actor, detail)
+        await hit("schedule.after")
+        if revision is not None and revision.action == "removed":
+            return schedule, revision
+        return await self.get(name), revision
+
+    async def _revise(
+        self, name: str, decide: Decide, actor: str, detail: Mapping[str, Any] | None
+    ) -> tuple[Schedule | None, Revision | None]:
         async with self._database.together() as session:
             schedule = await self._locked(session, name)
             untouched = schedule is not None and bool(
@@ -74,10 +87,7 @@ class Schedules:
                     session, self._namespace, actor, f"schedule.{revision.action}", name, detail
                 )
                 await hit("schedule.middle")
-        await hit("schedule.after")
-        if revision is not None and revision.action == "removed":
-            return schedule, revision
-        return await self.get(name), revision
+        return schedule, revision
 
     async def _locked(self, session: Session, name: str) -> Schedule | None:
         rows = await session.fetch_named("schedules.lock", namespace=self._namespace, name=name)
@@ -128,16 +138,19 @@ class Schedules:
             "zone_version": None if zone is None else zone_data_version(),
             "paused_at": revision.paused_at,
             "pause_reason": revision.pause_reason,
-            **msgspec.structs.asdict(revision.plan.progress),
         }
 
     async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
         """Make occurrences beside the plan, as a person asked; returns how many were new."""
         async with self._database.together() as session:
+            # Before the occurrences, as a planner does, or the two would wait for each other.
+            await session.fetch_named(
+                "schedules.lock", namespace=self._namespace, name=schedule.name
+            )
             made = await make(session, [(schedule.id, each) for each in planned])
-            await session.fetch("schedules.count_run", "any", id=schedule.id, more=made)
-            detail = {"made": made, "from": planned[0].occurrence, "to": planned[-1].occurrence}
-            await note(session, self._namespace, actor, "schedule.run", schedule.name, detail)
+            if made:
+                detail = {"made": made, "from": planned[0].occurrence, "to": planned[-1].occurrence}
+                await note(session, self._namespace, actor, "schedule.run", schedule.name, detail)
         return made
 
     async def unfinished_before(self, delivery: str) -> int:
@@ -175,7 +188,7 @@ class Schedules:
 def _readable(row: Mapping[str, Any]) -> Schedule | UnreadableSchedule:
     try:
         return _schedule(row)
-    except (UnreadableRule, ValueError) as error:
+    except UnreadableRule as error:
         return UnreadableSchedule(row["name"], str(error))
 
 

@@ -90,6 +90,7 @@ class Sqlite(SqliteSession):
             "pragma journal_mode=wal; pragma synchronous=full; pragma foreign_keys=on;"
             "pragma journal_size_limit=67108864; pragma cache_size=-65536"
         ).fetchall()
+        _forget_statistics(connection)
         return connection
 
     def _reader(self) -> apsw.Connection:
@@ -198,6 +199,17 @@ class HeldWriter(SqliteSession):
     def let_go(self) -> None:
         """Give the writer back; what was not committed is undone."""
         self._hold.let_go()
+
+
+def _forget_statistics(connection: apsw.Connection) -> None:
+    """Plan without statistics: they may be of the day when the tables were empty.
+
+    Somebody's ANALYZE made a settlement of a thousand lanes take seconds instead of milliseconds.
+    """
+    if connection.table_exists("main", "sqlite_stat1"):
+        connection.execute(
+            "delete from sqlite_stat1 where tbl glob 'duly_*'; analyze sqlite_schema"
+        ).fetchall()
 
 
 _held_here: ContextVar[HeldWriter | None] = ContextVar("held_here", default=None)

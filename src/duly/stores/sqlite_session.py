@@ -44,7 +44,13 @@ class SqliteSession(ABC):
         rows: Sequence[Row] = await self.write(lambda each: _run(each, found, [bound]))
         return rows
 
-    async def fetch_named(self, statement: str, /, **parameters: Any) -> list[dict[str, Any]]:
+    async def fetch_named(
+        self,
+        statement: str,
+        channel: Channel = "any",  # noqa: ARG002 - readers serve all channels
+        /,
+        **parameters: Any,
+    ) -> list[dict[str, Any]]:
         """Run a statement that only reads; rows are by column name."""
         found, bound = self._statements[statement], self._bound(parameters)
         rows: list[dict[str, Any]] = await self.read(lambda each: _named(each, found, bound))
@@ -141,10 +147,11 @@ def _named(
     connection: apsw.Connection, statement: Statement, bound: dict[str, Any]
 ) -> list[dict[str, Any]]:
     cursor = connection.cursor()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in cursor.execute(statement.text, bound):
         shape = _shape(cursor, statement)
-        rows.append(dict(zip(shape.names, shape.decoded(row), strict=True)))
+        packed = msgspec.json.decode(row[0]) if shape.packed else [row]
+        rows.extend(dict(zip(shape.names, shape.decoded(each), strict=True)) for each in packed)
     return rows
 
 

@@ -62,7 +62,7 @@ class Workers:
         )
         return [
             WorkerRow(
-                **row
+                **dict(row)
                 | {"handlers": msgspec.json.decode(row["handlers"]), "alive": bool(row["alive"])}
             )
             for row in rows

@@ -131,12 +131,12 @@ with outcome as materialized (
             select delivery from applied where verdict not in ('released', 'reclaimed', 'deferred')))
       and d.id = o.delivery
 ), counted as (
-    update duly.schedules s set skipped = s.skipped + n.skipped
+    update duly.progress p set skipped = p.skipped + n.skipped
     from (
         select d.schedule, count(*) as skipped
         from applied o join duly.deliveries d on d.id = o.delivery
         where o.verdict = 'skipped' group by d.schedule
-    ) n where s.id = n.schedule
+    ) n where p.schedule = n.schedule
 ), logged as (
     insert into duly.attempts
         (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error)

@@ -94,10 +94,12 @@ with raised as (
     update duly.deliveries d
     set state = 'pending', attempt = 0, dead_at = null, finished_at = null
     where d.id = :id::uuid and d.namespace = :namespace and d.state = 'dead'
-    returning d.id, d.target, d.priority
+    returning d.id, d.target, d.priority, d.schedule, d.occasion
 ), laid as (
-    insert into duly.agenda (lane, delivery, target, priority, due_at)
-    select id, id, target, priority, coalesce(:now::timestamptz, now()) from raised
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    select id, id, target, priority, coalesce(:now::timestamptz, now()),
+           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+    from raised
     returning lane
 ), hurried as (
     update duly.agenda a set due_at = coalesce(:now::timestamptz, now())

@@ -4,30 +4,93 @@ select coalesce(:now::timestamptz, now()) as seen_at, (
     select until_at from duly.planned where namespace = :namespace
 ) as until_at;
 
+-- name: ready
+-- A page of what is due to be planned, nothing locked.
+select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at, p.made_id::text as made_id,
+       p.next_at, p.runs, p.merged, p.skipped, s.name, s.rule, s.catch_up, s.catch_up_window,
+       s.catch_up_cap, s.overlap, s.starts_at, s.ends_at, s.max_runs, s.jitter
+from duly.progress p cross join lateral (
+    select * from duly.schedules s where s.id = p.schedule offset 0
+) s
+where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
+  and (p.next_at, p.schedule) > (:after_at, :after) and p.schedule <> all(:passed_over::bigint[])
+order by p.next_at, p.schedule limit :batch;
+
+-- name: plan
+-- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has changed
+-- since the page was read, and what another is at is left to it.
+with step as materialized (
+    select * from unnest(
+        :schedule::text::bigint[], :version::text::integer[], :fired::text::text[],
+        :fired_at::text::bigint[], :made::text::text[], :made_at::text::bigint[],
+        :made_id::text::uuid[], :runs::text::bigint[], :due_at::text::bigint[], :occasion::text[]
+    ) as t(schedule, version, fired, fired_at, made, made_at, made_id, runs, due_at, occasion)
+), held as materialized (
+    select t.schedule, t.fired, t.made, t.made_id, t.runs, t.occasion,
+           to_timestamp(t.fired_at / 1e6::float8) as fired_at,
+           to_timestamp(t.made_at / 1e6::float8) as made_at,
+           to_timestamp(t.due_at / 1e6::float8) as due_at
+    from step t cross join lateral (
+        select p.schedule from duly.progress p
+        where p.schedule = t.schedule and p.version = t.version for update skip locked
+    ) p
+), stored as (
+    insert into duly.deliveries
+        (id, target, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+         expires_at, tags, retry, payload)
+    select t.made_id, s.target, s.priority, s.namespace, t.schedule, t.made, t.occasion, t.due_at,
+           coalesce(:now::timestamptz, now()), t.due_at + s.expires_after * interval '1 second',
+           s.tags, s.retry, coalesce(s.payload, convert_to(t.occasion, 'UTF8'))
+    from held t cross join lateral (
+        select * from duly.schedules s where s.id = t.schedule offset 0
+    ) s
+    where t.made_id is not null
+    on conflict do nothing
+    returning id, target, priority, due_at, schedule, occasion
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    select id, id, target, priority, due_at,
+           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+    from stored
+), advanced as (
+    update duly.progress p
+    set version = p.version + 1, fired = t.fired, fired_at = t.fired_at, made = t.made,
+        made_at = t.made_at, made_id = t.made_id, next_at = t.made_at, runs = t.runs
+    from held t
+    where p.schedule = any(array(select schedule from held)) and p.schedule = t.schedule
+)
+select count(*) as planned from held;
+
 -- name: due
 -- Planners share the work: what another has locked is its own.
-select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
-       s.ends_at, s.max_runs, s.jitter, s.fired, s.fired_at, s.made, s.made_at,
-       s.made_id::text as made_id, s.next_at, s.runs, s.merged, s.skipped
-from duly.schedules s
-where s.namespace = :namespace and s.next_at is not null and s.next_at <= :until_at
-  and s.id <> all(:passed_over::bigint[])
-order by s.next_at limit :batch
+select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at, p.made_id::text as made_id,
+       p.next_at, p.runs, p.merged, p.skipped
+from duly.progress p
+where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
+  and p.schedule <> all(:passed_over::bigint[])
+order by p.next_at limit :batch
 for update skip locked;
+
+-- name: timings
+-- Read after their progress was locked: whoever changes a schedule locks that too.
+select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
+       s.ends_at, s.max_runs, s.jitter
+from duly.schedules s where s.id = any(:ids::bigint[]);
 
 -- name: behind
 -- Whether anything is due to be planned, be it locked or not.
 select exists (
-    select from duly.schedules s
-    where s.namespace = :namespace and s.next_at is not null and s.next_at <= :until_at
-      and s.id <> all(:passed_over::bigint[])
+    select from duly.progress p
+    where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
+      and p.schedule <> all(:passed_over::bigint[])
 ) as behind;
 
 -- name: next
 -- When the planner has something to do next.
-select s.next_at from duly.schedules s
-where s.namespace = :namespace and s.next_at is not null and s.id <> all(:passed_over::bigint[])
-order by s.next_at limit 1;
+select p.next_at from duly.progress p
+where p.namespace = :namespace and p.next_at is not null
+  and p.schedule <> all(:passed_over::bigint[])
+order by p.next_at limit 1;
 
 -- name: untouched
 -- Of these deliveries, those that nobody has claimed yet; now nobody else can until the end.
@@ -123,11 +186,11 @@ with step as materialized (
         :runs::text::bigint[], :merged::text::bigint[], :skipped::text::bigint[]
     ) as t(id, fired, fired_at, made, made_at, made_id, next_at, runs, merged, skipped)
 )
-update duly.schedules s
-set fired = t.fired, fired_at = t.fired_at, made = t.made, made_at = t.made_at,
+update duly.progress p
+set version = p.version + 1, fired = t.fired, fired_at = t.fired_at, made = t.made, made_at = t.made_at,
     made_id = t.made_id, next_at = t.next_at, runs = t.runs, merged = t.merged, skipped = t.skipped
 from step t
-where s.id = any(array(select id from step)) and s.id = t.id;
+where p.schedule = any(array(select id from step)) and p.schedule = t.id;
 
 -- name: note_planned
 insert into duly.planned (namespace, until_at) values (:namespace, :until_at)
@@ -136,35 +199,44 @@ where planned.until_at < excluded.until_at;
 
 -- name: lock
 -- One schedule, for somebody who changes it.
-select s.*, t.name as target_name
-from duly.schedules s join duly.targets t on t.id = s.target
+select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
+       p.skipped, t.name as target_name
+from duly.schedules s join duly.progress p on p.schedule = s.id
+join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name
-for update of s;
+for update of s, p;
 
 -- name: get
-select s.*, t.name as target_name
-from duly.schedules s join duly.targets t on t.id = s.target
+select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
+       p.skipped, t.name as target_name
+from duly.schedules s join duly.progress p on p.schedule = s.id
+join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
-select s.*, t.name as target_name
-from duly.schedules s join duly.targets t on t.id = s.target
+select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
+       p.skipped, t.name as target_name
+from duly.schedules s join duly.progress p on p.schedule = s.id
+join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
 order by s.name limit :limit;
 
 -- name: create
-insert into duly.schedules
-    (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at, ends_at,
-     max_runs, jitter, target, payload, priority, stream, expires_after, retry, tags, zone,
-     zone_hash, zone_version, paused_at, pause_reason, fired, fired_at, made, made_at, made_id,
-     next_at, runs, merged, skipped, created_at, updated_at)
-values
-    (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
-     :ends_at, :max_runs, :jitter, :target, :payload, :priority, :stream, :expires_after, :retry,
-     :tags::jsonb, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason, :fired, :fired_at,
-     :made, :made_at, :made_id::uuid, :next_at, :runs, :merged, :skipped,
-     coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
-returning id;
+-- Its progress is written next, as at any change.
+with created as (
+    insert into duly.schedules
+        (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
+         ends_at, max_runs, jitter, target, payload, priority, stream, expires_after, retry, tags,
+         zone, zone_hash, zone_version, paused_at, pause_reason, created_at, updated_at)
+    values
+        (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
+         :ends_at, :max_runs, :jitter, :target, :payload, :priority, :stream, :expires_after,
+         :retry, :tags::jsonb, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason,
+         coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
+    returning id
+)
+insert into duly.progress (schedule, namespace, fired_at)
+select id, :namespace, coalesce(:now::timestamptz, now()) from created returning schedule as id;
 
 -- name: change
 update duly.schedules
@@ -173,18 +245,16 @@ set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
     max_runs = :max_runs, jitter = :jitter, target = :target, payload = :payload,
     priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
     tags = :tags::jsonb, zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version,
-    paused_at = :paused_at, pause_reason = :pause_reason, fired = :fired, fired_at = :fired_at,
-    made = :made, made_at = :made_at, made_id = :made_id::uuid, next_at = :next_at, runs = :runs,
-    merged = :merged, skipped = :skipped, version = version + 1,
+    paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,
     updated_at = coalesce(:now::timestamptz, now())
 where namespace = :namespace and name = :name
 returning id;
 
 -- name: remove
-delete from duly.schedules where namespace = :namespace and name = :name returning id;
-
--- name: count_run
-update duly.schedules set runs = runs + :more where id = :id;
+with gone as (
+    delete from duly.schedules where namespace = :namespace and name = :name returning id
+)
+delete from duly.progress where schedule = any(array(select id from gone));
 
 -- name: unfinished_before
 -- How many earlier occurrences of the same schedule are unfinished.
@@ -210,6 +280,7 @@ select max(s.name) as last, count(*) as size, coalesce(json_agg(s.name) filter (
       and not exists (select from duly.deliveries d where d.id = s.made_id)
 ), '[]')::text as missing
 from (
-    select name, made_id, next_at from duly.schedules
-    where namespace = :namespace and name > :after order by name limit :batch
+    select s.name, p.made_id, p.next_at
+    from duly.schedules s join duly.progress p on p.schedule = s.id
+    where s.namespace = :namespace and s.name > :after order by s.name limit :batch
 ) s;

@@ -5,13 +5,15 @@ select max(id::text) as id, count(*) as size from (
 ) s;
 
 -- name: prune
+-- What a schedule still has on its books stays, or the sweep would make it again.
 with old as (
-    select id from duly.deliveries
+    select id from duly.deliveries d
     where id > :after::uuid and id <= :until::uuid and namespace = :namespace
       and ((state in ('completed', 'cancelled')
             and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
         or (state = 'dead'
             and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'))
+      and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
     for update skip locked
 ), history as (
     delete from duly.attempts where delivery = any(array(select id from old))
@@ -22,12 +24,13 @@ with old as (
 select id::text as id from gone;
 
 -- name: count_prunable
-select count(*) as size from duly.deliveries
+select count(*) as size from duly.deliveries d
 where id > :after::uuid and id <= :until::uuid and namespace = :namespace
   and ((state in ('completed', 'cancelled')
         and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
     or (state = 'dead'
-        and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'));
+        and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'))
+  and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id);
 
 -- name: prune_workers
 delete from duly.workers
@@ -36,8 +39,9 @@ where reclaimed_at < coalesce(:now::timestamptz, now()) - :completed_for * inter
 -- name: lay_missing
 -- A pending delivery that is in no lane: no ordinary path would find it.
 with laid as (
-    insert into duly.agenda (lane, delivery, target, priority, due_at)
-    select d.id, d.id, d.target, d.priority, d.due_at
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    select d.id, d.id, d.target, d.priority, d.due_at,
+           case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
     from duly.deliveries d
     where d.id > :after::uuid and d.id <= :until::uuid and d.state = 'pending' and d.lane is null
       and not exists (select from duly.agenda a where a.lane = d.id)

@@ -49,8 +49,8 @@ from (
 
 -- name: complete
 -- The usual settlement, with nothing that it does not need: lane, token, started_at and
--- finished_at, all rows at once. It returns what does not apply, so usually nothing. The ledger is written while the lanes still show whose they are. "+ 0" keeps the
--- planner off the index on token.
+-- finished_at, all rows at once. It returns what does not apply, so usually nothing. The ledger is
+-- written while the lanes still show whose they are. "+ 0" keeps the planner off the index on token.
 select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
 from json_each(:batch) o where not exists (
     select 1 from duly.agenda a where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1);
@@ -86,8 +86,8 @@ select :delivery, :attempt, :verdict, :token, :started_at, :finished_at,
        :now + cast(:wait * 1000000 as integer), :reason, :error
 where :verdict not in ('completed', 'deferred')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
-update duly.schedules set skipped = skipped + 1
-where :verdict = 'skipped' and id = (select schedule from duly.deliveries where id = :delivery)
+update duly.progress set skipped = skipped + 1
+where :verdict = 'skipped' and schedule = (select schedule from duly.deliveries where id = :delivery)
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 update duly.agenda
 set token = null, claimed_at = null, priority = :priority, crashes = :crashes,

@@ -61,9 +61,10 @@ delete from duly.agenda where token is null and lane = (
 update duly.deliveries
 set state = 'pending', attempt = 0, dead_at = null, finished_at = null
 where id = :id and namespace = :namespace and state = 'dead';
-insert into duly.agenda (lane, delivery, target, priority, due_at)
-select number, number, target, priority, :now from duly.deliveries
-where id = :id and changes() = 1;
+insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+select number, number, target, priority, :now,
+       iif(occasion ->> 'overlap' <> 'allow', schedule, null)
+from duly.deliveries where id = :id and changes() = 1;
 update duly.agenda set due_at = :now
 where token is null and lane = (
     select number from duly.deliveries where id = :id and namespace = :namespace)

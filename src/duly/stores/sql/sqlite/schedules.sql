@@ -4,29 +4,72 @@ select :now as seen_at, (
     select until_at from duly.planned where namespace = :namespace
 ) as until_at;
 
+-- name: ready
+-- A page of what is due to be planned, all packed into one row (see the session).
+select json_group_array(json_array(
+    p.schedule, p.version, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs,
+    p.merged, p.skipped, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap,
+    s.starts_at, s.ends_at, s.max_runs, s.jitter
+)) as "packed: id version fired fired_at made made_at made_id next_at runs merged skipped name rule
+       catch_up catch_up_window catch_up_cap overlap starts_at ends_at max_runs jitter"
+from (
+    select * from duly.progress p
+    where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
+      and (p.next_at, p.schedule) > (:after_at, :after)
+      and p.schedule not in (select value from json_each(:passed_over))
+    order by p.next_at, p.schedule limit :batch
+) p join duly.schedules s on s.id = p.schedule;
+
+-- name: plan
+-- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has changed
+-- since the page was read. All at once: schedule, version, fired, fired_at, made, made_at, made_id,
+-- runs, due_at, occasion.
+insert into duly.deliveries
+    (id, target, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+     expires_at, tags, retry, payload)
+select t.value ->> 6, s.target, s.priority, s.namespace, s.id, t.value ->> 4, t.value ->> 9,
+       t.value ->> 8, :now, (t.value ->> 8) + cast(s.expires_after * 1000000 as integer), s.tags,
+       s.retry, coalesce(s.payload, cast(t.value ->> 9 as blob))
+from json_each(:batch) t
+cross join duly.progress p on p.schedule = t.value ->> 0 and p.version = t.value ->> 1
+cross join duly.schedules s on s.id = p.schedule
+where t.value ->> 6 is not null
+on conflict do nothing;
+update duly.progress
+set version = version + 1, fired = t.value ->> 2, fired_at = t.value ->> 3, made = t.value ->> 4,
+    made_at = t.value ->> 5, made_id = t.value ->> 6, next_at = t.value ->> 5, runs = t.value ->> 7
+from json_each(:batch) t
+where schedule = t.value ->> 0 and version = t.value ->> 1;
+select changes() as planned;
+
 -- name: due
+select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at,
+       p.runs, p.merged, p.skipped
+from duly.progress p
+where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
+  and p.schedule not in (select value from json_each(:passed_over))
+order by p.next_at limit :batch;
+
+-- name: timings
+-- Read after their progress was locked: whoever changes a schedule locks that too.
 select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
-       s.ends_at, s.max_runs, s.jitter, s.fired, s.fired_at, s.made, s.made_at, s.made_id,
-       s.next_at, s.runs, s.merged, s.skipped
-from duly.schedules s
-where s.namespace = :namespace and s.next_at is not null and s.next_at <= :until_at
-  and s.id not in (select value from json_each(:passed_over))
-order by s.next_at limit :batch;
+       s.ends_at, s.max_runs, s.jitter
+from duly.schedules s where s.id in (select value from json_each(:ids));
 
 -- name: behind
--- Whether anything is due to be planned.
+-- Whether anything is due to be planned, be it locked or not.
 select exists (
-    select 1 from duly.schedules s
-    where s.namespace = :namespace and s.next_at is not null and s.next_at <= :until_at
-      and s.id not in (select value from json_each(:passed_over))
+    select 1 from duly.progress p
+    where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
+      and p.schedule not in (select value from json_each(:passed_over))
 ) as behind;
 
 -- name: next
 -- When the planner has something to do next.
-select s.next_at from duly.schedules s
-where s.namespace = :namespace and s.next_at is not null
-  and s.id not in (select value from json_each(:passed_over))
-order by s.next_at limit 1;
+select p.next_at from duly.progress p
+where p.namespace = :namespace and p.next_at is not null
+  and p.schedule not in (select value from json_each(:passed_over))
+order by p.next_at limit 1;
 
 -- name: untouched
 -- Runs once for each delivery: whether nobody has claimed it yet.
@@ -42,7 +85,7 @@ insert into duly.deliveries
 select p.value ->> 1, s.target, s.priority, s.namespace, s.id, p.value ->> 2, p.value ->> 4,
        p.value ->> 3, :now, (p.value ->> 3) + cast(s.expires_after * 1000000 as integer),
        s.tags, s.retry, coalesce(s.payload, cast(p.value ->> 4 as blob))
-from json_each(:batch) p join duly.schedules s on s.id = p.value ->> 0 where true
+from json_each(:batch) p cross join duly.schedules s on s.id = p.value ->> 0 where true
 on conflict do nothing;
 select changes() as stored;
 
@@ -80,10 +123,10 @@ where id = :id and :how <> 'withdrawn' and changes() = 1;
 
 -- name: advance
 -- Runs once for each.
-update duly.schedules
-set fired = :fired, fired_at = :fired_at, made = :made, made_at = :made_at, made_id = :made_id,
+update duly.progress
+set version = version + 1, fired = :fired, fired_at = :fired_at, made = :made, made_at = :made_at, made_id = :made_id,
     next_at = :next_at, runs = :runs, merged = :merged, skipped = :skipped
-where id = :id;
+where schedule = :id;
 
 -- name: note_planned
 insert into duly.planned (namespace, until_at) values (:namespace, :until_at)
@@ -92,33 +135,40 @@ where until_at < excluded.until_at;
 
 -- name: lock
 -- One schedule, for somebody who changes it.
-select s.*, t.name as target_name
-from duly.schedules s join duly.targets t on t.id = s.target
+select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
+       p.skipped, t.name as target_name
+from duly.schedules s join duly.progress p on p.schedule = s.id
+join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: get
-select s.*, t.name as target_name
-from duly.schedules s join duly.targets t on t.id = s.target
+select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
+       p.skipped, t.name as target_name
+from duly.schedules s join duly.progress p on p.schedule = s.id
+join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
-select s.*, t.name as target_name
-from duly.schedules s join duly.targets t on t.id = s.target
+select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
+       p.skipped, t.name as target_name
+from duly.schedules s join duly.progress p on p.schedule = s.id
+join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
 order by s.name limit :limit;
 
 -- name: create
+-- Its progress is written next, as at any change.
 insert into duly.schedules
-    (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at, ends_at,
-     max_runs, jitter, target, payload, priority, stream, expires_after, retry, tags, zone,
-     zone_hash, zone_version, paused_at, pause_reason, fired, fired_at, made, made_at, made_id,
-     next_at, runs, merged, skipped, created_at, updated_at)
+    (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
+     ends_at, max_runs, jitter, target, payload, priority, stream, expires_after, retry, tags,
+     zone, zone_hash, zone_version, paused_at, pause_reason, created_at, updated_at)
 values
     (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
-     :ends_at, :max_runs, :jitter, :target, :payload, :priority, :stream, :expires_after, :retry,
-     :tags, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason, :fired, :fired_at,
-     :made, :made_at, :made_id, :next_at, :runs, :merged, :skipped, :now, :now)
-returning id;
+     :ends_at, :max_runs, :jitter, :target, :payload, :priority, :stream, :expires_after,
+     :retry, :tags, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason,
+     :now, :now);
+insert into duly.progress (schedule, namespace, fired_at)
+values (last_insert_rowid(), :namespace, :now) returning schedule as id;
 
 -- name: change
 update duly.schedules
@@ -127,18 +177,15 @@ set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
     max_runs = :max_runs, jitter = :jitter, target = :target, payload = :payload,
     priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
     tags = :tags, zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version,
-    paused_at = :paused_at, pause_reason = :pause_reason, fired = :fired, fired_at = :fired_at,
-    made = :made, made_at = :made_at, made_id = :made_id, next_at = :next_at, runs = :runs,
-    merged = :merged, skipped = :skipped, version = version + 1,
+    paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,
     updated_at = :now
 where namespace = :namespace and name = :name
 returning id;
 
 -- name: remove
-delete from duly.schedules where namespace = :namespace and name = :name returning id;
-
--- name: count_run
-update duly.schedules set runs = runs + :more where id = :id;
+delete from duly.progress where schedule = (
+    select id from duly.schedules where namespace = :namespace and name = :name);
+delete from duly.schedules where namespace = :namespace and name = :name;
 
 -- name: unfinished_before
 -- How many earlier occurrences of the same schedule are unfinished.
@@ -164,6 +211,7 @@ select max(s.name) as last, count(*) as size, json_group_array(s.name) filter (
       and not exists (select 1 from duly.deliveries d where d.id = s.made_id)
 ) as missing
 from (
-    select name, made_id, next_at from duly.schedules
-    where namespace = :namespace and name > :after order by name limit :batch
+    select s.name, p.made_id, p.next_at
+    from duly.schedules s join duly.progress p on p.schedule = s.id
+    where s.namespace = :namespace and s.name > :after order by s.name limit :batch
 ) s;

@@ -5,28 +5,32 @@ select max(id) as id, count(*) as size from (
 ) s;
 
 -- name: prune
+-- What a schedule still has on its books stays, or the sweep would make it again.
 delete from duly.attempts where delivery in (
-    select id from duly.deliveries
+    select id from duly.deliveries d
     where id > :after and id <= :until and namespace = :namespace
       and ((state in ('completed', 'cancelled')
             and finished_at < :now - cast(:completed_for * 1000000 as integer))
         or (state = 'dead'
-            and finished_at < :now - cast(:dead_for * 1000000 as integer))));
-delete from duly.deliveries
+            and finished_at < :now - cast(:dead_for * 1000000 as integer)))
+      and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id));
+delete from duly.deliveries as d
 where id > :after and id <= :until and namespace = :namespace
   and ((state in ('completed', 'cancelled')
         and finished_at < :now - cast(:completed_for * 1000000 as integer))
     or (state = 'dead'
         and finished_at < :now - cast(:dead_for * 1000000 as integer)))
+  and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
 returning id;
 
 -- name: count_prunable
-select count(*) as size from duly.deliveries
+select count(*) as size from duly.deliveries d
 where id > :after and id <= :until and namespace = :namespace
   and ((state in ('completed', 'cancelled')
         and finished_at < :now - cast(:completed_for * 1000000 as integer))
     or (state = 'dead'
-        and finished_at < :now - cast(:dead_for * 1000000 as integer)));
+        and finished_at < :now - cast(:dead_for * 1000000 as integer)))
+  and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id);
 
 -- name: prune_workers
 delete from duly.workers
@@ -34,8 +38,9 @@ where reclaimed_at < :now - cast(:completed_for * 1000000 as integer);
 
 -- name: lay_missing
 -- A pending delivery that is in no lane: no ordinary path would find it.
-insert into duly.agenda (lane, delivery, target, priority, due_at)
-select d.number, d.number, d.target, d.priority, d.due_at
+insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+select d.number, d.number, d.target, d.priority, d.due_at,
+       iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null)
 from duly.deliveries d
 where d.id > :after and d.id <= :until and d.state = 'pending' and d.lane is null
   and not exists (select 1 from duly.agenda a where a.lane = d.number)

@@ -1,5 +1,5 @@
--- A schedule: its rule, what it delivers, and how far it has come. next_at is when the planner
--- looks at it, null when nothing is to come. zone_hash says from which zone data it was computed.
+-- A schedule: its rule and what it delivers. zone_hash says from which zone data its moments were
+-- computed.
 create table duly.schedules (
     id              integer primary key autoincrement,
     namespace       text not null,
@@ -28,21 +28,32 @@ create table duly.schedules (
     updated_at      integer not null,
     paused_at       integer,
     pause_reason    text,
-    fired           text,
-    fired_at        integer not null,
-    made            text,
-    made_at         integer,
-    made_id         text,
-    next_at         integer,
-    runs            integer not null default 0,
-    merged          integer not null default 0,
-    skipped         integer not null default 0,
     unique (namespace, name)
 );
 
-create index duly.schedules_next on duly.schedules (namespace, next_at) where next_at is not null;
 create index duly.schedules_zone on duly.schedules (namespace, zone, zone_hash)
     where zone is not null;
+
+-- How far a schedule has come, apart from it: this is written at every occurrence. next_at is when
+-- the planner looks at it, null when nothing is to come. version counts all changes, those of the
+-- schedule too, so that a plan can tell that it was made of what still is.
+create table duly.progress (
+    schedule  integer primary key,
+    namespace text not null,
+    version   integer not null default 0,
+    fired     text,
+    fired_at  integer not null,
+    made      text,
+    made_at   integer,
+    made_id   text,
+    next_at   integer,
+    runs      integer not null default 0,
+    merged    integer not null default 0,
+    skipped   integer not null default 0
+);
+
+create index duly.progress_next on duly.progress (namespace, next_at, schedule)
+    where next_at is not null;
 
 -- The latest moment up to which a planner has planned: a clock behind it has stepped back.
 create table duly.planned (

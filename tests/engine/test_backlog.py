@@ -1,0 +1,184 @@
+"""Recovering: while late work is drained the instance says so, how fast, and for how long yet."""
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duly import App
+from duly.domain.events import Event, RecoveryBegan, RecoveryEnded, RecoveryGoesOn
+from duly.domain.rules import cron
+from duly.engine.backlog import LOOK_SECONDS, WHILE_RECOVERING, Backlog, Recovering
+from duly.testing import run_until_idle
+from tests.engine.conftest import START
+from tests.engine.house import Gate, House
+
+pytestmark = pytest.mark.requirement("D12")
+
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+
+
+class Watch:
+    """A backlog whose ticks the test counts out, and what it told."""
+
+    def __init__(self, app: App, *, grace: timedelta = MINUTE) -> None:
+        self.told: list[Event] = []
+        self.served: set[int] = set()
+        self.backlog = Backlog(app.store.agenda, app.clock, self.emit, lambda: self.served, grace)
+        self._emit = app.telemetry.emit
+
+    def emit(self, event: Event) -> None:
+        self.told.append(event)
+        self._emit(event)
+
+    async def look(self) -> Recovering | None:
+        self.pause = (await self.backlog.tick()).seconds
+        return self.backlog.recovering
+
+
+async def late_app(house: House, many: int) -> tuple[App, Watch]:
+    """An app with so much work, a day late."""
+    app, gate = house.app(), Gate()
+    gate.open.set()
+    app.handler("work")(gate.handle)
+    app.handler("other")(gate.handle)
+    await app.open()
+    await app.deliver_many({"target": "work", "payload": n, "at": START} for n in range(many))
+    house.clock.advance(DAY)
+    watch = Watch(app)
+    watch.served = set((await app.store.targets.numbers(["work"], create=True)).values())
+    return app, watch
+
+
+async def drained(app: App, many: int) -> None:
+    """Let so many deliveries go, without the clock moving."""
+    for each in await app.list(state="pending", limit=many):
+        await app.cancel(each.id)
+
+
+async def test_late_work_begins_goes_on_with_its_rate_and_ends(any_house: House) -> None:
+    app, watch = await late_app(any_house, 90)
+    first = await watch.look()
+    assert first == Recovering(90, START)
+    assert watch.pause == WHILE_RECOVERING.seconds
+    any_house.clock.advance(10)
+    await drained(app, 40)
+    assert await watch.look() == Recovering(50, START, 4.0, 12.5)
+    any_house.clock.advance(10)
+    await drained(app, 10)
+    assert await watch.look() == Recovering(40, START, 2.5, 16.0)
+    any_house.clock.advance(5)
+    await drained(app, 40)
+    assert await watch.look() is None
+    assert watch.pause == LOOK_SECONDS
+    assert watch.told == [
+        RecoveryBegan(deliveries=90, oldest=START),
+        RecoveryEnded(deliveries=90, seconds=25.0),
+    ]
+    assert await watch.look() is None
+    assert len(watch.told) == 2
+
+
+async def test_while_it_takes_long_it_is_told_twice_a_minute(house: House) -> None:
+    app, watch = await late_app(house, 100)
+    await watch.look()
+    for _ in range(65):
+        house.clock.advance(1)
+        await drained(app, 1)
+        await watch.look()
+    assert watch.told == [
+        RecoveryBegan(deliveries=100, oldest=START),
+        RecoveryGoesOn(deliveries=70, oldest=START, rate=1.0, seconds_left=70.0),
+        RecoveryGoesOn(deliveries=40, oldest=START, rate=1.0, seconds_left=40.0),
+    ]
+
+
+async def test_a_backlog_that_grows_has_no_rate_to_tell(house: House) -> None:
+    app, watch = await late_app(house, 3)
+    await watch.look()
+    house.clock.advance(30)
+    await app.deliver_many([{"target": "work", "payload": None, "at": START}] * 4)
+    assert await watch.look() == Recovering(7, START)
+    assert watch.told[-1] == RecoveryGoesOn(deliveries=7, oldest=START, rate=0.0, seconds_left=None)
+
+
+async def test_it_begins_anew_after_it_ended(house: House) -> None:
+    app, watch = await late_app(house, 5)
+    await watch.look()
+    await drained(app, 5)
+    await watch.look()
+    await app.deliver_many([{"target": "work", "payload": None, "at": START}] * 2)
+    house.clock.advance(10)
+    assert await watch.look() == Recovering(2, START)
+    assert [type(each) for each in watch.told] == [RecoveryBegan, RecoveryEnded, RecoveryBegan]
+
+
+@pytest.mark.parametrize("past", [timedelta(0), timedelta(seconds=1)])
+async def test_what_is_late_within_the_grace_is_no_backlog(
+    any_house: House, past: timedelta
+) -> None:
+    app, watch = await late_app(any_house, 0)
+    await app.deliver("work", at=any_house.clock.now())
+    any_house.clock.advance(MINUTE + past)
+    assert (await watch.look() is None) is (not past)
+
+
+async def test_what_others_serve_or_is_held_or_lies_ahead_is_not_counted(any_house: House) -> None:
+    app, watch = await late_app(any_house, 4)
+    await app.deliver("other", at=START)
+    await app.deliver("work", at=any_house.clock.now() + DAY)
+    gate = Gate()
+    found = await watch.look()
+    assert found is not None
+    assert found.count == 4
+    held = any_house.app(concurrency=4)
+    held.handler("work")(gate.handle)
+    life = await any_house.born(held)
+    assert await life.tick() == 4
+    assert await watch.look() is None
+    gate.open.set()
+    await life.finish()
+
+
+async def test_what_a_schedule_missed_counts_as_soon_as_it_is_planned(any_house: House) -> None:
+    app, watch = await late_app(any_house, 0)
+    await app.schedule("often", cron("*/15 * * * *"), "work", catch_up="all")
+    any_house.clock.advance(DAY)
+    await app.engine().planner.catch_up()
+    found = await watch.look()
+    assert found is not None
+    assert (found.count, found.oldest) == (95, START + DAY + 15 * MINUTE), (
+        "the last is only just due"
+    )
+    await run_until_idle(app)
+    assert await watch.look() is None
+
+
+async def test_the_log_says_it_in_words(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    app, watch = await late_app(house, 60)
+    with caplog.at_level(logging.INFO, "duly"):
+        await watch.look()
+        house.clock.advance(30)
+        await drained(app, 30)
+        await watch.look()
+        await drained(app, 30)
+        await watch.look()
+    words: list[Any] = [record.getMessage() for record in caplog.records]
+    assert words == [
+        f"recovering: 60 late deliveries, the oldest due {START}",
+        f"recovering: 30 late deliveries left, the oldest due {START}; 1.0 a second, 30.0 s to go",
+        "recovered: 60 late deliveries drained in 30.0 s",
+    ]
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["WARNING", "WARNING", "INFO"]
+
+
+async def test_an_engine_watches_what_it_serves_by_its_own_grace(house: House) -> None:
+    app, _ = await late_app(house, 7)
+    engine = app.engine()
+    await engine.prepare(beating=False)
+    await engine.backlog.tick()
+    assert engine.backlog.recovering == Recovering(7, START)
+    assert engine.backlog in engine._loops
+    await engine.stop()
