@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duly.domain.retry import delays, exponential, no_retry
     from duly.domain.rules import at, cron, every, yearly
     from duly.domain.states import State
+    from duly.domain.webhooks import webhook
     from duly.transports.handlers import HandledDelivery as Delivery
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "every",
     "exponential",
     "no_retry",
+    "webhook",
     "yearly",
 ]
 
@@ -61,6 +63,7 @@ HOMES = {
     "duly.domain.retry": ("delays", "exponential", "no_retry"),
     "duly.domain.rules": ("at", "cron", "every", "yearly"),
     "duly.domain.states": ("State",),
+    "duly.domain.webhooks": ("webhook",),
     "duly.transports.handlers": ("Delivery",),
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}

@@ -22,7 +22,9 @@ from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery, 
 from duly.domain.errors import InvalidInput
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.rules import Rule
+from duly.domain.signatures import secret_key
 from duly.domain.states import State
+from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
 from duly.failpoints import arm_from
@@ -37,14 +39,18 @@ from duly.system import (
     Threads,
     hand_over_quickly,
     listen_for_signals,
+    open_socket,
     process_name,
 )
 from duly.telemetry import Telemetry
+from duly.transports.egress import Guard
 from duly.transports.handlers import Handlers
+from duly.transports.routes import Routes
+from duly.transports.webhooks import Webhooks
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 BULK_CHUNK = 2000
-Item = tuple[str, Any] | Mapping[str, Any]
+Item = tuple[str | Webhook, Any] | Mapping[str, Any]
 
 
 class App:
@@ -71,10 +77,22 @@ class App:
         self.chance = chance or SystemChance()
         self.telemetry = Telemetry()
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
+        self.webhooks = Webhooks(
+            self.clock,
+            Guard(self.settings.egress_allow.replace(",", " ").split()),
+            open_socket,
+            [secret_key(each) for each in self.settings.webhook_secret.split()],
+        )
+        self.transports = Routes(self.handlers, self.webhooks)
         self.store: Store = _store(self.settings, self.clock, pool, connect)
         self._acceptor = Acceptor(self.store, self.clock)
         self.schedules = Schedules(
-            self.store, self.clock, self.chance, self._know, self.settings.payload_limit
+            self.store,
+            self.clock,
+            self.chance,
+            self._know,
+            self.settings.payload_limit,
+            addressed=self._addressed,
         )
         self._elsewhere: set[str] = set()
         self._open = False
@@ -112,7 +130,13 @@ class App:
 
     @overload
     def schedule(
-        self, name: str, /, rule: Rule, target: str, payload: Any = None, **options: Any
+        self,
+        name: str,
+        /,
+        rule: Rule,
+        target: str | Webhook,
+        payload: Any = None,
+        **options: Any,
     ) -> Coroutine[Any, Any, Declared]: ...
 
     @overload
@@ -135,6 +159,7 @@ class App:
     async def close(self) -> None:
         """Let go of the store."""
         self._open = False
+        await self.webhooks.close()
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -146,7 +171,7 @@ class App:
 
     async def deliver(
         self,
-        target: str,
+        target: str | Webhook,
         payload: Any = None,
         *,
         at: datetime | None = None,
@@ -163,7 +188,7 @@ class App:
         delivery again, or a Conflict if target or payload differ.
         """
         request = self._request(target, payload, at, after, key, priority, expires_at, tags, retry)
-        await self._know([target])
+        await self._know([request.target])
         return await self._acceptor.accept(request)
 
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
@@ -190,10 +215,12 @@ class App:
     def _item(self, item: Item) -> Request:
         if isinstance(item, tuple) and len(item) == 2:
             target, payload = item
+            name, address = self._addressed(target)
             return Request(
                 self.chance.delivery_id(),
-                payloads.checked_name("target", target),
+                name,
                 payloads.payload_bytes(payload, self.settings.payload_limit),
+                address=address,
             )
         try:
             return self._request(**item)
@@ -202,9 +229,16 @@ class App:
                 "items", f"{error}; give (target, payload), or deliver's arguments as a mapping"
             ) from error
 
+    def _addressed(self, target: str | Webhook) -> tuple[str, str | None]:
+        """A target's name, and for a webhook where exactly it goes."""
+        if isinstance(target, Webhook):
+            self.webhooks.check(target)
+            return target.origin, encode_webhook(target)
+        return payloads.checked_name("target", target), None
+
     def _request(
         self,
-        target: str,
+        target: str | Webhook,
         payload: Any = None,
         at: datetime | None = None,
         after: float | timedelta | None = None,
@@ -216,9 +250,10 @@ class App:
     ) -> Request:
         if at is not None and after is not None:
             raise InvalidInput("at", "give either at or after, not both")
+        name, address = self._addressed(target)
         return Request(
             self.chance.delivery_id(),
-            payloads.checked_name("target", target),
+            name,
             payloads.payload_bytes(payload, self.settings.payload_limit),
             None if at is None else payloads.checked_moment("at", at),
             None if after is None else payloads.checked_wait("after", after),
@@ -227,6 +262,7 @@ class App:
             None if expires_at is None else payloads.checked_moment("expires_at", expires_at),
             payloads.checked_tags(tags) if tags else (),
             None if retry is None else encode_checked(retry),
+            address,
         )
 
     async def _know(self, targets: Collection[str]) -> None:
@@ -236,6 +272,7 @@ class App:
         if not missing:
             return
         here = self._elsewhere.union(self.handlers.serves())
+        here.update(filter(is_webhook, missing))
         if unknown := sorted(missing - here):
             known = sorted(here | set((await self.store.targets.refresh()).values()))
             raise InvalidInput(
@@ -290,7 +327,7 @@ class App:
         hand_over_quickly()
         return Engine(
             self.store,
-            transport or self.handlers,
+            transport or self.transports,
             self.clock,
             self.chance,
             self.telemetry.emit,

@@ -18,11 +18,13 @@ from duly.domain.planning import INSTANT, Planned
 from duly.domain.revisions import Revision
 from duly.domain.rules import Rule
 from duly.domain.schedule import Occasion, Schedule, encode_occasion, no_schedule
+from duly.domain.webhooks import Webhook
 from duly.ports import AuditEntry, Chance, Clock, Store, UnreadableSchedule
 
 BACKFILL_SLICE = 500
 MOST_BACKFILLED = 100_000
 Know = Callable[[Collection[str]], Awaitable[None]]
+Addressed = Callable[[str | Webhook], tuple[str, str | None]]
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -52,11 +54,13 @@ class Schedules:
         know: Know,
         payload_limit: int,
         actor: str = "python",
+        addressed: Addressed | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._chance = chance
         self._know = know
+        self._addressed = addressed or _by_name
         self._payload_limit = payload_limit
         self.actor = actor
         self._decorated: builtins.list[Decorated] = []
@@ -83,7 +87,7 @@ class Schedules:
             await self.declare(name, rule, name_of(function), payload, **options)
 
     async def declare(
-        self, name: str, rule: Rule, target: str, payload: Any = None, **given: Any
+        self, name: str, rule: Rule, target: str | Webhook, payload: Any = None, **given: Any
     ) -> Declared:
         """Create or change a schedule by its name; the same again changes nothing.
 
@@ -92,7 +96,9 @@ class Schedules:
         options = checked_options(given)
         name = payloads.checked_text("name", name)
         timing = declarations.timing(rule, options)
-        contents = declarations.contents(target, payload, options, self._payload_limit)
+        where, address = self._addressed(target)
+        limit = self._payload_limit
+        contents = declarations.contents(where, payload, options, limit, address)
         await self._know([contents.target])
 
         def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision | None:
@@ -203,6 +209,10 @@ class Schedules:
         if revision is not None and any(each.due_at <= now for each in _made(revision)):
             self._store.wakeups.hint()
         return schedule, revision
+
+
+def _by_name(target: str | Webhook) -> tuple[str, str | None]:
+    return payloads.checked_name("target", target), None
 
 
 def _made(revision: Revision) -> Sequence[Planned]:

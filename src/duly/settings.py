@@ -68,6 +68,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     payload_limit: Annotated[
         int, Meta(ge=1, le=1_048_576, description="bytes that a payload may have")
     ] = 262_144
+    egress_allow: Annotated[
+        str,
+        Meta(description="networks and hosts that webhooks may reach though they are not public"),
+    ] = ""
+    webhook_secret: Annotated[
+        str, Meta(description="what webhooks are signed with; several while it is being changed")
+    ] = ""
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False

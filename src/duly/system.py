@@ -168,3 +168,8 @@ def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def open_socket(family: int, kind: int, protocol: int) -> socket.socket:
+    """A socket for a connection to the outside."""
+    return socket.socket(family, kind, protocol)

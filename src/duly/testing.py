@@ -113,6 +113,10 @@ class RecordingTransport:
         """The targets it was made for."""
         return self._targets
 
+    def reaches(self, target: str) -> bool:
+        """Whether it was made for the target."""
+        return target in self._targets
+
     def plan(self, target: str) -> RetryPlan:  # noqa: ARG002 - one plan for all its targets
         """The plan it was made with."""
         return self._plan
@@ -150,7 +154,7 @@ async def run_until_idle(
     """
     until = None if within is None else _horizon(app, within)
     await app.open()
-    counted = _Counted(transport or app.handlers)
+    counted = _Counted(transport or app.transports)
     engine = app.engine(counted)
     await engine.prepare(beating=False)
     try:
@@ -168,6 +172,7 @@ class _Counted:
     def __init__(self, transport: Transport) -> None:
         self.attempts = 0
         self.serves = transport.serves
+        self.reaches = transport.reaches
         self.plan = transport.plan
         self._transport = transport
 

@@ -46,6 +46,7 @@ ARGUMENTS = {
         "crashes": "'{0}'",
         "reason": "'{unknown}'",
         "error": "'{x}'",
+        "answer": "'{x}'",
         "now": "null",
     },
 }

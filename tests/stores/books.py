@@ -173,6 +173,7 @@ def settlement(claimed: Claimed, verdict: Verdict, now: datetime, **changes: Any
         "wait": 90.5 if verdict is Verdict.RETRY else None,
         "reason": None if verdict is Verdict.COMPLETED else f"the reason of {verdict}",
         "error": None if verdict is Verdict.COMPLETED else f"the error of {verdict}",
+        "answer": None if verdict is Verdict.COMPLETED else f'"the answer of {verdict}"',
     }
     return Settlement(**facts | changes)
 

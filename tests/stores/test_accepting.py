@@ -45,6 +45,7 @@ async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
         "stream": None,
         "position": None,
         "key": "the key",
+        "address": None,
         "schedule": None,
         "occurrence": None,
         "occasion": None,

@@ -123,4 +123,5 @@ def moved(id: str, outcome: str, at: object) -> Row:
         "next_at": None,
         "reason": None,
         "error": None,
+        "answer": None,
     }

@@ -103,6 +103,7 @@ async def test_the_next_occurrence_is_an_ordinary_pending_delivery(rota: Rota) -
         "stream": None,
         "position": None,
         "key": None,
+        "address": None,
         "schedule": (await rota.get()).id,
         "occurrence": "2026-03-02T08:00:00Z",
         "occasion": '{"schedule":"daily","scheduled_for":"2026-03-02T08:00:00Z",'
@@ -558,24 +559,34 @@ async def test_a_backfill_makes_what_was_missing_and_repeating_it_makes_none(rot
 
 
 @pytest.mark.requirement("C1", "C4")
-async def test_a_backfill_beside_a_planner_makes_each_once_and_waits_for_nobody(
-    rota: Rota, other_rota: Rota
+@pytest.mark.parametrize("catch_up", ["all", "latest"])
+async def test_a_backfill_beside_a_planner_makes_each_once_and_fails_neither(
+    rota: Rota, other_rota: Rota, catch_up: str
 ) -> None:
-    for number in range(20):
-        await rota.declare(f"n{number}", every("1m"), catch_up="all")
+    await rota.declare("daily", every("1m"), catch_up=catch_up)
     rota.books.clock.advance(HOUR)
     now = rota.books.clock.now()
 
-    async def backfill(number: int) -> None:
-        async for _ in rota.people.backfill(f"n{number}", now - HOUR, now):
+    async def backfill() -> None:
+        async for _ in rota.people.backfill("daily", now - 2 * HOUR, now):
             pass
 
-    arm("plan.before=sleep:0.05")
+    # Written, but not yet for good, when the planner comes to the same moments.
+    arm("schedule.middle=sleep:0.3")
     async with asyncio.timeout(30):
-        await asyncio.gather(other_rota.planner.catch_up(), *map(backfill, range(20)))
-    for number in range(20):
-        found = await rota.occurrences(f"n{number}")
-        assert len(found) == len(set(found)) == 61
+        await asyncio.gather(backfill(), other_rota.planner.catch_up())
+    found = await rota.occurrences()
+    assert len(found) == len(set(found)) == 121
+
+
+@pytest.mark.requirement("C1")
+async def test_a_failure_in_the_middle_of_a_trigger_leaves_nothing(rota: Rota) -> None:
+    await rota.declare("daily", HOURLY)
+    before = await rota.everything()
+    arm("schedule.middle=raise")
+    with pytest.raises(FailpointRaised):
+        await rota.people.trigger("daily")
+    assert await rota.everything() == before
 
 
 async def test_a_conflict_of_people_is_told_and_changes_nothing(rota: Rota) -> None:

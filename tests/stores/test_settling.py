@@ -153,6 +153,7 @@ def line(claimed: Claimed, outcome: str, attempt: int, **changes: object) -> Row
         "next_at": None,
         "reason": f"the reason of {outcome}",
         "error": f"the error of {outcome}",
+        "answer": f'"the answer of {outcome}"',
         **changes,
     }
 

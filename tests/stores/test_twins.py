@@ -17,8 +17,8 @@ PARAMETERS = {
     ),
     "deliveries.accept": (
         {
-            *("id", "target", "priority", "key", "due_at", "after", "expires_at", "tags"),
-            *("retry", "payload"),
+            *("id", "target", "priority", "key", "address", "due_at", "after", "expires_at"),
+            *("tags", "retry", "payload"),
         },
         {"batch"},
     ),
@@ -32,8 +32,8 @@ PARAMETERS = {
     "schedules.make": ({"schedule", "id", "occurrence", "due_at", "occasion"}, {"batch"}),
     "deliveries.accept_new": (
         {
-            *("id", "target", "priority", "due_at", "after", "expires_at", "tags", "retry"),
-            "payload",
+            *("id", "target", "priority", "address", "due_at", "after", "expires_at", "tags"),
+            *("retry", "payload"),
         },
         {"batch"},
     ),

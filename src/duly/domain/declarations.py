@@ -81,10 +81,16 @@ def timing(rule: Rule, options: Options) -> Timing:
     )
 
 
-def contents(target: str, payload: Any, options: Options, limit: int) -> Contents:
-    """What the schedule delivers; no payload means the occasion itself."""
+def contents(
+    target: str, payload: Any, options: Options, limit: int, address: str | None = None
+) -> Contents:
+    """What the schedule delivers, to a target and if need be an address there.
+
+    No payload means the occasion itself.
+    """
     return Contents(
-        target=payloads.checked_name("target", target),
+        target=target if address is not None else payloads.checked_name("target", target),
+        address=address,
         payload=None if payload is None else payloads.payload_bytes(payload, limit),
         priority=payloads.checked_priority(options.priority),
         stream=None if options.stream is None else payloads.checked_text("stream", options.stream),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -31,6 +32,7 @@ class Request(msgspec.Struct, frozen=True):
     expires_at: datetime | None = None
     tags: tuple[str, ...] = ()
     retry: str | None = None
+    address: str | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -58,6 +60,7 @@ class Claimed(msgspec.Struct):
     retry: str | None
     key: str | None
     occasion: str | None = None
+    address: str | None = None
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +80,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: datetime | None = None
     expires_at: datetime | None = None
     key: str | None = None
+    url: str | None = None
     schedule: str | None = None
     scheduled_for: datetime | None = None
     merged: int = 0
@@ -108,6 +112,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime | None = None
     reason: str | None = None
     error: str | None = None
+    answer: Any = None
 
 
 def late_by(due_at: datetime, started_at: datetime) -> timedelta:

@@ -18,16 +18,23 @@ LONGEST_ERROR = 4000
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """The target took it."""
+    """The target took it; `answer` is what the attempt's record keeps of its reply."""
+
+    answer: str | None = None
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The attempt failed; `after` is a wait that was asked for, `again=False` forbids another."""
+    """The attempt failed; `after` is a wait that was asked for, `again=False` forbids another.
+
+    `at_least` never shortens the plan's wait, as `after` may.
+    """
 
     reason: Reason
     error: str
     after: float | None = None
     again: bool | None = None
+    at_least: float | None = None
+    answer: str | None = None
 
 
 class Released(msgspec.Struct, frozen=True):
@@ -83,6 +90,7 @@ class Settlement(msgspec.Struct):
     wait: float | None = None
     reason: str | None = None
     error: str | None = None
+    answer: str | None = None
 
 
 def complete(claimed: Claimed, started_at: datetime | None, finished_at: datetime) -> Settlement:
@@ -113,7 +121,7 @@ def settle(
     settlement = complete(claimed, started_at, finished_at)
     match outcome:
         case Completed():
-            pass
+            settlement.answer = outcome.answer
         case Failed():
             _fail(settlement, outcome, plan, chance)
         case Released():
@@ -145,6 +153,7 @@ def _fail(
     settlement: Settlement, failed: Failed, plan: RetryPlan, chance: Callable[[], float]
 ) -> None:
     settlement.reason = failed.reason
+    settlement.answer = failed.answer
     settlement.error = _storable(failed.error)
     wait = _wait(failed, plan, settlement.attempt, chance)
     if wait is None:
@@ -168,7 +177,8 @@ def _wait(
     if failed.after is not None:
         # A wait that was asked for replaces the plan's, but never its limit.
         return failed.after if failures < attempts_allowed(plan) else None
-    return next_delay(plan, failed.reason, failures, chance())
+    wait = next_delay(plan, failed.reason, failures, chance())
+    return wait if wait is None else max(wait, failed.at_least or 0.0)
 
 
 def _hand_back(settlement: Settlement, claimed: Claimed) -> None:

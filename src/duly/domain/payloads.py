@@ -134,6 +134,8 @@ def checked_name(field: str, value: object) -> str:
         raise InvalidInput(
             field, f"{value!r} is not a name; take letters, digits and _ . : / -, at most 200"
         )
+    if value.startswith(("http:", "https:")):
+        raise InvalidInput(field, f"{value!r} is a URL; deliver to duly.webhook({value!r})")
     return value
 
 

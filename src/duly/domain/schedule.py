@@ -74,6 +74,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     """What a schedule delivers, and where. Without a payload it is the occasion itself."""
 
     target: str
+    address: str | None = None
     payload: bytes | None = None
     priority: int = DEFAULT_PRIORITY
     stream: str | None = None

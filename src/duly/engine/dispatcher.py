@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Emit, Pause
 from duly.engine.openings import Openings
 from duly.engine.settler import Settler
-from duly.ports import Ask
+from duly.ports import Ask, Opening
 
 UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
@@ -66,6 +66,7 @@ class Dispatcher:
         self._grace = grace
         self._openings = Openings()
         self._names: dict[int, str] = {}
+        self._elsewhere: set[int] = set()
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
         self._carriers = Carriers(self._run)
@@ -163,7 +164,20 @@ class Dispatcher:
         surveyed = await self._by.store.agenda.survey()
         if surveyed and surveyed[0].seen_at is not None:
             self._by.skew = surveyed[0].seen_at - self._by.clock.now()
+        await self._learn_of(surveyed)
         self._openings.learn(surveyed, self._names.keys())
+
+    async def _learn_of(self, surveyed: Sequence[Opening]) -> None:
+        """Learn the names of targets that were not there at the start, and which are in reach."""
+        unknown = {each.target for each in surveyed} - self._names.keys() - self._elsewhere
+        if not unknown:
+            return
+        names = await self._by.store.targets.refresh()
+        for number in unknown & names.keys():
+            if self._by.transport.reaches(names[number]):
+                self._names[number] = names[number]
+            else:
+                self._elsewhere.add(number)
 
     def _until_due(self) -> Pause:
         next_due = self._openings.next_due()

@@ -152,7 +152,7 @@ class Execution:
             RUNNING.reset(before)
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
-        if isinstance(outcome, Completed):
+        if isinstance(outcome, Completed) and outcome.answer is None:
             return complete(self.claimed, self.started_at, self._by.now())
         return self._decide(outcome)
 

@@ -56,6 +56,9 @@ class Transport(Protocol):
     def serves(self) -> Sequence[str]:
         """The targets that this process can reach."""
 
+    def reaches(self, target: str) -> bool:
+        """Whether this process can reach the target, be it among those it serves by name or not."""
+
     def plan(self, target: str) -> RetryPlan:
         """The retry plan of deliveries that carry none."""
 

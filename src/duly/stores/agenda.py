@@ -97,12 +97,16 @@ class Agenda:
 
 async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
     """Settle in the given session: the engine's own, or a handler's transaction."""
-    completed = [each for each in settlements if each.verdict is Verdict.COMPLETED]
+    completed = [each for each in settlements if _is_usual(each)]
     if len(completed) == len(settlements):
         return await _complete(session, completed)
-    others = [each for each in settlements if each.verdict is not Verdict.COMPLETED]
+    others = [each for each in settlements if not _is_usual(each)]
     applied = await _settle(session, others)
     return applied | await _complete(session, completed) if completed else applied
+
+
+def _is_usual(settlement: Settlement) -> bool:
+    return settlement.verdict is Verdict.COMPLETED and settlement.answer is None
 
 
 async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
@@ -137,6 +141,7 @@ async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[La
             "crashes": [each.crashes for each in settlements],
             "reason": [each.reason for each in settlements],
             "error": [each.error for each in settlements],
+            "answer": [each.answer for each in settlements],
         },
     )
     return {row[0] for row in rows}

@@ -14,6 +14,7 @@ from duly.domain.errors import Conflict, NotFound
 from duly.domain.identity import worker_of
 from duly.domain.schedule import decode_occasion
 from duly.domain.states import State
+from duly.domain.webhooks import decode_webhook, is_webhook
 from duly.ports import Filter
 from duly.stores.agenda import Agenda
 from duly.stores.database import Database, Row, Session
@@ -166,7 +167,7 @@ class Deliveries:
         )
         stuck = [(each, _held_reason(each, alive)) for each in map(_delivery, rows)]
         for each in await self._late(timedelta(), limit):
-            if each.target not in served:
+            if each.target not in served and not is_webhook(each.target):
                 stuck.append((each, f"no worker alive has the handler {each.target!r}"))
             elif each.crashes:
                 stuck.append((each, f"its worker died {each.crashes} times; it runs alone"))
@@ -185,6 +186,7 @@ def _columns(requests: Sequence[Request], numbers: Mapping[str, int]) -> dict[st
         "target": [numbers[each.target] for each in requests],
         "priority": [each.priority for each in requests],
         "key": [each.key for each in requests],
+        "address": [each.address for each in requests],
         "due_at": [each.due_at for each in requests],
         "after": [each.after for each in requests],
         "expires_at": [each.expires_at for each in requests],
@@ -229,7 +231,7 @@ def _compare(request: Request, target: int, known: Sequence[Sequence[Any]]) -> A
 def _delivery(found: Mapping[str, Any]) -> Delivery:
     row = dict(found)
     tags, token = row.pop("tags"), row.pop("token")
-    occasion = row.pop("occasion")
+    occasion, address = row.pop("occasion"), row.pop("address")
     row.pop("schedule")
     return Delivery(
         **row
@@ -240,6 +242,7 @@ def _delivery(found: Mapping[str, Any]) -> Delivery:
             "worker": None if token is None else worker_of(token),
             "crashes": row["crashes"] or 0,
             "payload": msgspec.Raw(row["payload"]),
+            "url": None if address is None else decode_webhook(address).url,
         }
         | _occasion(occasion)
     )
@@ -274,7 +277,7 @@ AFTER = {
 def _attempt(row: Mapping[str, Any]) -> Attempt:
     token = row["token"]
     return Attempt(
-        **row,
+        **dict(row) | {"answer": row["answer"] and msgspec.json.decode(row["answer"])},
         before=BEFORE.get(row["outcome"], State.PROCESSING),
         after=AFTER.get(row["outcome"], State.PENDING),
         worker=None if token is None else worker_of(token),

@@ -127,6 +127,7 @@ class Schedules:
             "max_runs": timing.max_runs,
             "jitter": timing.jitter,
             "target": numbers[contents.target],
+            "address": contents.address,
             "payload": contents.payload,
             "priority": contents.priority,
             "stream": contents.stream,
@@ -151,6 +152,7 @@ class Schedules:
             if made:
                 detail = {"made": made, "from": planned[0].occurrence, "to": planned[-1].occurrence}
                 await note(session, self._namespace, actor, "schedule.run", schedule.name, detail)
+            await hit("schedule.middle")
         return made
 
     async def unfinished_before(self, delivery: str) -> int:
@@ -195,6 +197,7 @@ def _readable(row: Mapping[str, Any]) -> Schedule | UnreadableSchedule:
 def _schedule(row: Mapping[str, Any]) -> Schedule:
     contents = Contents(
         target=row["target_name"],
+        address=row["address"],
         payload=None if row["payload"] is None else bytes(row["payload"]),
         priority=row["priority"],
         stream=row["stream"],

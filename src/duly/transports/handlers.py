@@ -177,6 +177,10 @@ class Handlers:
         """The handlers of this process."""
         return list(self._handlers)
 
+    def reaches(self, target: str) -> bool:
+        """Whether the handler is in this process."""
+        return target in self._handlers
+
     def plan(self, target: str) -> RetryPlan:
         """The handler's retry plan."""
         handler = self._handlers.get(target)

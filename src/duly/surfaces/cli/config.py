@@ -27,6 +27,8 @@ def show(*, common: Common = COMMON) -> None:
     for row in rows:
         if row["name"] == "database":
             row["value"] = without_secrets(settings.database)
+        elif row["name"].endswith("_secret") and row["value"]:
+            row["value"] = SECRET
     answer(
         common.json,
         items(rows),

@@ -53,7 +53,7 @@ with ask as (
 )
 select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, d.payload,
        d.attempt, d.priority, h.crashes, d.due_at, nullif(h.due_at, d.due_at) as ready_at,
-       d.expires_at, d.retry, d.key, d.occasion
+       d.expires_at, d.retry, d.key, d.occasion, d.address
 from held h left join lateral (
     select * from duly.deliveries d where d.id = h.delivery offset 0
 ) d on true;
@@ -93,9 +93,10 @@ with outcome as materialized (
     select * from unnest(
         :lane::uuid[], :token::bigint[], :delivery::uuid[], :verdict::text[], :attempt::smallint[],
         :started_at::timestamptz[], :finished_at::timestamptz[], :wait::double precision[],
-        :priority::smallint[], :crashes::smallint[], :reason::text[], :error::text[]
+        :priority::smallint[], :crashes::smallint[], :reason::text[], :error::text[],
+        :answer::text[]
     ) as t(lane, token, delivery, verdict, attempt, started_at, finished_at, wait,
-           priority, crashes, reason, error)
+           priority, crashes, reason, error, answer)
 ), ended as (
     delete from duly.agenda a
     where a.lane = any(array(
@@ -139,10 +140,11 @@ with outcome as materialized (
     ) n where p.schedule = n.schedule
 ), logged as (
     insert into duly.attempts
-        (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error)
+        (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error,
+         answer)
     select delivery, attempt, verdict, token, started_at, finished_at,
-           coalesce(:now::timestamptz, now()) + wait * interval '1 second', reason, error
-    from applied where verdict not in ('completed', 'deferred')
+           coalesce(:now::timestamptz, now()) + wait * interval '1 second', reason, error, answer
+    from applied where verdict <> 'deferred' and (answer is not null or verdict <> 'completed')
 )
 select lane::text as lane from applied;
 
@@ -155,7 +157,7 @@ returning a.lane::text as lane;
 -- name: held_by_dead
 -- A zombie may still have a transaction open on a lane; waiting for it would hold up the rest.
 select d.id::text as id, a.lane::text as lane, a.token, a.target, d.payload, d.attempt, d.priority,
-       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion, d.address
 from duly.workers w
 join duly.claims c on c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296
 cross join lateral unnest(c.lanes) as l(lane)

@@ -2,17 +2,17 @@
 -- What is already there under its id or key is left alone.
 with stored as (
     insert into duly.deliveries
-        (id, target, priority, namespace, key, due_at, accepted_at, expires_at, tags, retry,
-         payload)
-    select id, target, priority, :namespace, key,
+        (id, target, priority, namespace, key, address, due_at, accepted_at, expires_at, tags,
+         retry, payload)
+    select id, target, priority, :namespace, key, address,
            coalesce(due_at,
                     coalesce(:now::timestamptz, now()) + coalesce(after, 0) * interval '1 second'),
            coalesce(:now::timestamptz, now()), expires_at, tags::jsonb, retry, payload
     from unnest(
         :id::text::uuid[], :target::text::integer[], :priority::text::smallint[], :key::text[],
-        :due_at::timestamptz[], :after::double precision[], :expires_at::timestamptz[],
+        :address::text[], :due_at::timestamptz[], :after::double precision[], :expires_at::timestamptz[],
         :tags::text[], :retry::text[], :payload::bytea[]
-    ) as t(id, target, priority, key, due_at, after, expires_at, tags, retry, payload)
+    ) as t(id, target, priority, key, address, due_at, after, expires_at, tags, retry, payload)
     on conflict do nothing
     returning id, target, priority, due_at
 ), laid as (
@@ -25,18 +25,19 @@ select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at fro
 -- name: accept_new
 -- As accept, for deliveries without a key, whose ids are new: nothing can be in the way.
 with given as materialized (
-    select id, target, priority, expires_at, tags, retry, payload,
+    select id, target, priority, address, expires_at, tags, retry, payload,
            coalesce(due_at, coalesce(:now::timestamptz, now())
                             + coalesce(after, 0) * interval '1 second') as due_at
     from unnest(
-        :id::text::uuid[], :target::text::integer[], :priority::text::smallint[],
+        :id::text::uuid[], :target::text::integer[], :priority::text::smallint[], :address::text[],
         :due_at::timestamptz[], :after::double precision[], :expires_at::timestamptz[],
         :tags::text[], :retry::text[], :payload::bytea[]
-    ) as t(id, target, priority, due_at, after, expires_at, tags, retry, payload)
+    ) as t(id, target, priority, address, due_at, after, expires_at, tags, retry, payload)
 ), stored as (
     insert into duly.deliveries
-        (id, target, priority, namespace, due_at, accepted_at, expires_at, tags, retry, payload)
-    select id, target, priority, :namespace, due_at,
+        (id, target, priority, namespace, address, due_at, accepted_at, expires_at, tags, retry,
+         payload)
+    select id, target, priority, :namespace, address, due_at,
            coalesce(:now::timestamptz, now()), expires_at, tags::jsonb, retry, payload
     from given
 ), laid as (
@@ -64,11 +65,12 @@ order by id desc limit :limit;
 
 -- name: attempts
 select delivery::text as delivery, attempt, outcome, token, started_at, finished_at, next_at,
-       reason, error
+       reason, error, answer
 from duly.attempts where delivery = :id::uuid
 union all
-select id::text, attempt, state, token, started_at, finished_at, null, reason, error
+select id::text, attempt, state, token, started_at, finished_at, null, reason, error, null
 from duly.deliveries where id = :id::uuid and state = 'completed'
+  and not exists (select from duly.attempts where delivery = :id::uuid and outcome = 'completed')
 order by finished_at;
 
 -- name: cancel

@@ -36,9 +36,9 @@ with step as materialized (
     ) p
 ), stored as (
     insert into duly.deliveries
-        (id, target, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+        (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
          expires_at, tags, retry, payload)
-    select t.made_id, s.target, s.priority, s.namespace, t.schedule, t.made, t.occasion, t.due_at,
+    select t.made_id, s.target, s.address, s.priority, s.namespace, t.schedule, t.made, t.occasion, t.due_at,
            coalesce(:now::timestamptz, now()), t.due_at + s.expires_after * interval '1 second',
            s.tags, s.retry, coalesce(s.payload, convert_to(t.occasion, 'UTF8'))
     from held t cross join lateral (
@@ -108,9 +108,9 @@ with planned as materialized (
     ) as t(schedule, id, occurrence, due_at, occasion)
 ), stored as (
     insert into duly.deliveries
-        (id, target, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+        (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
          expires_at, tags, retry, payload)
-    select p.id, s.target, s.priority, s.namespace, p.schedule, p.occurrence, p.occasion,
+    select p.id, s.target, s.address, s.priority, s.namespace, p.schedule, p.occurrence, p.occasion,
            p.due_at, coalesce(:now::timestamptz, now()),
            p.due_at + s.expires_after * interval '1 second', s.tags, s.retry,
            coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
@@ -136,7 +136,7 @@ with planned as materialized (
     ) as t(schedule, id, occurrence, due_at, occasion)
 ), moved as (
     update duly.deliveries d
-    set target = s.target, priority = s.priority, occurrence = p.occurrence, occasion = p.occasion,
+    set target = s.target, address = s.address, priority = s.priority, occurrence = p.occurrence, occasion = p.occasion,
         due_at = p.due_at, expires_at = p.due_at + s.expires_after * interval '1 second',
         tags = s.tags, retry = s.retry, payload = coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
     from planned p join duly.schedules s on s.id = p.schedule
@@ -226,11 +226,11 @@ order by s.name limit :limit;
 with created as (
     insert into duly.schedules
         (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
-         ends_at, max_runs, jitter, target, payload, priority, stream, expires_after, retry, tags,
+         ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
          zone, zone_hash, zone_version, paused_at, pause_reason, created_at, updated_at)
     values
         (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
-         :ends_at, :max_runs, :jitter, :target, :payload, :priority, :stream, :expires_after,
+         :ends_at, :max_runs, :jitter, :target, :address, :payload, :priority, :stream, :expires_after,
          :retry, :tags::jsonb, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason,
          coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
     returning id
@@ -242,7 +242,7 @@ select id, :namespace, coalesce(:now::timestamptz, now()) from created returning
 update duly.schedules
 set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
     catch_up_cap = :catch_up_cap, overlap = :overlap, starts_at = :starts_at, ends_at = :ends_at,
-    max_runs = :max_runs, jitter = :jitter, target = :target, payload = :payload,
+    max_runs = :max_runs, jitter = :jitter, target = :target, address = :address, payload = :payload,
     priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
     tags = :tags::jsonb, zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version,
     paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,

@@ -39,9 +39,9 @@ where lane in (
 );
 select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
-    held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key, d.occasion
+    held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key, d.occasion, d.address
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key occasion"
+               retry key occasion address"
 from (
     select * from duly.agenda
     where token = :token and priority = :priority and target = :target order by due_at
@@ -81,10 +81,10 @@ set attempt = :attempt, started_at = :started_at, token = :token,
 where id = :delivery and :verdict not in ('released', 'reclaimed', 'deferred')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 insert into duly.attempts
-    (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error)
+    (delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error, answer)
 select :delivery, :attempt, :verdict, :token, :started_at, :finished_at,
-       :now + cast(:wait * 1000000 as integer), :reason, :error
-where :verdict not in ('completed', 'deferred')
+       :now + cast(:wait * 1000000 as integer), :reason, :error, :answer
+where :verdict <> 'deferred' and (:answer is not null or :verdict <> 'completed')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 update duly.progress set skipped = skipped + 1
 where :verdict = 'skipped' and schedule = (select schedule from duly.deliveries where id = :delivery)
@@ -104,7 +104,7 @@ returning lane;
 
 -- name: held_by_dead
 select d.id, a.lane, a.token, a.target, d.payload, d.attempt, d.priority,
-       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion, d.address
 from duly.workers w
 join duly.agenda a on a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296
 join duly.deliveries d on d.number = a.delivery

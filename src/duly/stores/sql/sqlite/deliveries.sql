@@ -1,11 +1,13 @@
 -- name: accept
--- All requests at once: id, target, priority, key, due_at, after, expires_at, tags, retry, payload.
+-- All requests at once: id, target, priority, key, address, due_at, after, expires_at, tags, retry,
+-- payload.
 -- What is already there under its id or key is left alone; a trigger puts the rest on the agenda.
 insert into duly.deliveries
-    (id, target, priority, namespace, key, due_at, accepted_at, expires_at, tags, retry, payload)
-select value ->> 0, value ->> 1, value ->> 2, :namespace, value ->> 3,
-       coalesce(value ->> 4, :now + cast(value ->> 5 as real) * 1000000, :now),
-       :now, value ->> 6, value ->> 7, value ->> 8, cast(value ->> 9 as blob)
+    (id, target, priority, namespace, key, address, due_at, accepted_at, expires_at, tags, retry,
+     payload)
+select value ->> 0, value ->> 1, value ->> 2, :namespace, value ->> 3, value ->> 4,
+       coalesce(value ->> 5, :now + cast(value ->> 6 as real) * 1000000, :now),
+       :now, value ->> 7, value ->> 8, value ->> 9, cast(value ->> 10 as blob)
 from json_each(:batch) where true
 on conflict do nothing;
 select changes() as stored, :now as accepted_at;
@@ -13,10 +15,11 @@ select changes() as stored, :now as accepted_at;
 -- name: accept_new
 -- As accept, for deliveries without a key, whose ids are new: nothing can be in the way.
 insert into duly.deliveries
-    (id, target, priority, namespace, due_at, accepted_at, expires_at, tags, retry, payload)
-select value ->> 0, value ->> 1, value ->> 2, :namespace,
-       coalesce(value ->> 3, :now + cast(value ->> 4 as real) * 1000000, :now),
-       :now, value ->> 5, value ->> 6, value ->> 7, cast(value ->> 8 as blob)
+    (id, target, priority, namespace, address, due_at, accepted_at, expires_at, tags, retry,
+     payload)
+select value ->> 0, value ->> 1, value ->> 2, :namespace, value ->> 3,
+       coalesce(value ->> 4, :now + cast(value ->> 5 as real) * 1000000, :now),
+       :now, value ->> 6, value ->> 7, value ->> 8, cast(value ->> 9 as blob)
 from json_each(:batch);
 select changes() as stored, :now as accepted_at;
 
@@ -39,11 +42,12 @@ where namespace = :namespace
 order by id desc limit :limit;
 
 -- name: attempts
-select delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error
+select delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error, answer
 from duly.attempts where delivery = :id
 union all
-select id, attempt, state, token, started_at, finished_at, null, reason, error
+select id, attempt, state, token, started_at, finished_at, null, reason, error, null
 from duly.deliveries where id = :id and state = 'completed'
+  and not exists (select 1 from duly.attempts where delivery = :id and outcome = 'completed')
 order by finished_at;
 
 -- name: cancel

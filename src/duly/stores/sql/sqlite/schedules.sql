@@ -25,9 +25,9 @@ from (
 -- since the page was read. All at once: schedule, version, fired, fired_at, made, made_at, made_id,
 -- runs, due_at, occasion.
 insert into duly.deliveries
-    (id, target, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+    (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
      expires_at, tags, retry, payload)
-select t.value ->> 6, s.target, s.priority, s.namespace, s.id, t.value ->> 4, t.value ->> 9,
+select t.value ->> 6, s.target, s.address, s.priority, s.namespace, s.id, t.value ->> 4, t.value ->> 9,
        t.value ->> 8, :now, (t.value ->> 8) + cast(s.expires_after * 1000000 as integer), s.tags,
        s.retry, coalesce(s.payload, cast(t.value ->> 9 as blob))
 from json_each(:batch) t
@@ -80,9 +80,9 @@ where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0;
 -- All at once: schedule, id, occurrence, due_at, occasion. Contents come from the schedule's row.
 -- An occurrence that is there already is left alone; a trigger puts the rest on the agenda.
 insert into duly.deliveries
-    (id, target, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+    (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
      expires_at, tags, retry, payload)
-select p.value ->> 1, s.target, s.priority, s.namespace, s.id, p.value ->> 2, p.value ->> 4,
+select p.value ->> 1, s.target, s.address, s.priority, s.namespace, s.id, p.value ->> 2, p.value ->> 4,
        p.value ->> 3, :now, (p.value ->> 3) + cast(s.expires_after * 1000000 as integer),
        s.tags, s.retry, coalesce(s.payload, cast(p.value ->> 4 as blob))
 from json_each(:batch) p cross join duly.schedules s on s.id = p.value ->> 0 where true
@@ -92,7 +92,7 @@ select changes() as stored;
 -- name: move
 -- Runs once for each: what an untouched delivery becomes; its contents too are written anew.
 update duly.deliveries as d
-set target = s.target, priority = s.priority, occurrence = :occurrence, occasion = :occasion,
+set target = s.target, address = s.address, priority = s.priority, occurrence = :occurrence, occasion = :occasion,
     due_at = :due_at, expires_at = :due_at + cast(s.expires_after * 1000000 as integer),
     tags = s.tags, retry = s.retry, payload = coalesce(s.payload, cast(:occasion as blob))
 from duly.schedules s
@@ -160,11 +160,11 @@ order by s.name limit :limit;
 -- Its progress is written next, as at any change.
 insert into duly.schedules
     (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
-     ends_at, max_runs, jitter, target, payload, priority, stream, expires_after, retry, tags,
+     ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
      zone, zone_hash, zone_version, paused_at, pause_reason, created_at, updated_at)
 values
     (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
-     :ends_at, :max_runs, :jitter, :target, :payload, :priority, :stream, :expires_after,
+     :ends_at, :max_runs, :jitter, :target, :address, :payload, :priority, :stream, :expires_after,
      :retry, :tags, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason,
      :now, :now);
 insert into duly.progress (schedule, namespace, fired_at)
@@ -174,7 +174,7 @@ values (last_insert_rowid(), :namespace, :now) returning schedule as id;
 update duly.schedules
 set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
     catch_up_cap = :catch_up_cap, overlap = :overlap, starts_at = :starts_at, ends_at = :ends_at,
-    max_runs = :max_runs, jitter = :jitter, target = :target, payload = :payload,
+    max_runs = :max_runs, jitter = :jitter, target = :target, address = :address, payload = :payload,
     priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
     tags = :tags, zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version,
     paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,

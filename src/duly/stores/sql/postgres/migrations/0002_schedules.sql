@@ -15,6 +15,7 @@ create table duly.schedules (
     max_runs        integer,
     jitter          double precision not null,
     target          integer not null,
+    address         text,
     payload         bytea,
     priority        smallint not null,
     stream          text,

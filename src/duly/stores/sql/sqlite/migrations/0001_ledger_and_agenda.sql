@@ -36,6 +36,7 @@ create table duly.deliveries (
     stream      text,
     position    integer,
     key         text,
+    address     text,
     schedule    integer,
     occurrence  text,
     occasion    text,
@@ -87,7 +88,8 @@ create table duly.attempts (
     finished_at integer not null,
     next_at     integer,
     reason      text,
-    error       text
+    error       text,
+    answer      text
 );
 
 create index duly.attempts_delivery on duly.attempts (delivery);
@@ -95,7 +97,7 @@ create index duly.attempts_delivery on duly.attempts (delivery);
 -- A delivery as people see it: the ledger's row with what its lane knows.
 create view duly.booked as
 select d.id, d.namespace, t.name as target, d.priority, d.attempt, d.due_at, d.accepted_at,
-       d.started_at, d.finished_at, d.expires_at, d.key, d.schedule, d.occasion, d.tags, d.reason, d.error, d.payload,
+       d.started_at, d.finished_at, d.expires_at, d.key, d.address, d.schedule, d.occasion, d.tags, d.reason, d.error, d.payload,
        a.due_at as next_at, a.claimed_at, a.crashes, coalesce(a.token, d.token) as token,
        case when a.token is not null then 'processing' else d.state end as state
 from duly.deliveries d

@@ -15,6 +15,7 @@ create table duly.schedules (
     max_runs        integer,
     jitter          real not null,
     target          integer not null,
+    address         text,
     payload         blob,
     priority        integer not null,
     stream          text,

@@ -1,0 +1,81 @@
+"""Signing webhooks and checking what was signed, by the rules of Standard Webhooks (v1)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from duly.domain.errors import DulyError, InvalidInput
+
+PREFIX = "whsec_"
+LEAST_BYTES, MOST_BYTES = 24, 64
+TOLERANCE = timedelta(minutes=5)
+ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+
+
+class SignatureRefused(DulyError):
+    """The message was not signed with this secret, or not lately; the message says which."""
+
+
+def secret_key(secret: str) -> bytes:
+    """The key in a secret as people hand it around: `whsec_` and base64."""
+    try:
+        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+    except (binascii.Error, ValueError, AttributeError):
+        raise InvalidInput("secret", f"it is not {PREFIX} followed by base64") from None
+    if not LEAST_BYTES <= len(key) <= MOST_BYTES:
+        raise InvalidInput(
+            "secret", f"its key has {len(key)} bytes; give {LEAST_BYTES} to {MOST_BYTES}"
+        )
+    return key
+
+
+def new_secret(key: bytes) -> str:
+    """The secret for a key."""
+    return PREFIX + base64.b64encode(key).decode()
+
+
+def signatures(keys: Sequence[bytes], id: str, timestamp: int, body: bytes) -> str:
+    """The header for a message: a signature for each key, so that keys can overlap."""
+    return " ".join(f"v1,{_signature(key, id, timestamp, body)}" for key in keys)
+
+
+def _signature(key: bytes, id: str, timestamp: int, body: bytes) -> str:
+    signed = b"%s.%d.%s" % (id.encode(), timestamp, body)
+    return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+def check(
+    keys: Sequence[bytes],
+    headers: Mapping[str, str],
+    body: bytes,
+    now: datetime,
+    tolerance: timedelta = TOLERANCE,
+) -> str:
+    """Check a received message and return its id, the same on every attempt; or SignatureRefused.
+
+    Compared in constant time. A timestamp too far from now is refused: it may be a replay.
+    """
+    given = {name.lower(): value for name, value in headers.items()}
+    missing = [name for name in (ID, TIMESTAMP, SIGNATURE) if not given.get(name)]
+    if missing:
+        raise SignatureRefused(f"the header {missing[0]} is missing")
+    timestamp = _timestamp(given[TIMESTAMP])
+    if abs(now.timestamp() - timestamp) > tolerance.total_seconds():
+        raise SignatureRefused("the timestamp is too old or in the future; check the clocks")
+    expected = [f"v1,{_signature(key, given[ID], timestamp, body)}" for key in keys]
+    offered = given[SIGNATURE].split(" ")
+    matches = [hmac.compare_digest(a.encode(), b.encode()) for a in offered for b in expected]
+    if not any(matches):
+        raise SignatureRefused("no signature matches; is it the endpoint's present secret?")
+    return given[ID]
+
+
+def _timestamp(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 12:
+        raise SignatureRefused("the timestamp is no number of seconds")
+    return int(text)

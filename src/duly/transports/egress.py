@@ -1,0 +1,121 @@
+"""Which addresses may be called: asked of the socket itself, so that no name can lead elsewhere."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from duly.domain.errors import InvalidInput
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+GUARDED = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
+            *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16"),
+            *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+            *("::/128", "::1/128", "100::/64", "2001::/23", "2001:db8::/32", "3fff::/20"),
+            *("5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"),
+        ),
+    )
+)
+"""Not for the public: this host, private and shared networks, link-local with the metadata of
+clouds, documentation, benchmarking, multicast, and what is reserved."""
+
+NAT64 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+COMPATIBLE = ipaddress.IPv6Network("::/96")
+
+
+class AddressRefused(OSError):
+    """The address is guarded, and nothing allows it.
+
+    An OSError, so that a client with several addresses goes on to the next.
+    """
+
+
+class Guard:
+    """Refuses addresses that are not for the public, except those on its list."""
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._networks: list[Network] = []
+        self._hosts: set[str] = set()
+        for entry in allowed:
+            self._allow(entry.strip())
+
+    def _allow(self, entry: str) -> None:
+        try:
+            self._networks.append(ipaddress.ip_network(entry))
+        except ValueError:
+            if not entry or "/" in entry or any(each.isspace() for each in entry):
+                raise InvalidInput(
+                    "egress_allow", f"{entry!r} is neither a network, as in 10.0.0.0/8, nor a host"
+                ) from None
+            self._hosts.add(entry.lower().rstrip("."))
+
+    def check(self, address: str, host: str | None = None) -> None:
+        """Let the address pass, or AddressRefused; `host` is the name that led to it."""
+        if host is not None and host.lower().rstrip(".") in self._hosts:
+            return
+        found = ipaddress.ip_address(address.partition("%")[0])
+        for each in (found, *hidden_in(found)):
+            if self._is_guarded(each):
+                raise AddressRefused(
+                    f"{address} is not for the public; allow it with DULY_EGRESS_ALLOW"
+                )
+
+    def _is_guarded(self, address: Address) -> bool:
+        if any(address in network for network in self._networks):
+            return False
+        return any(address in network for network in GUARDED)
+
+
+def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that an IPv6 address leads to: mapped, 6to4, Teredo, NAT64 and such."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if any(address in network for network in NAT64) or address in COMPATIBLE:
+        found.append(last)
+    if (int(address) >> 32) & 0xFFFFFFFF in (0x00005EFE, 0x02005EFE):  # ISATAP
+        found.append(last)
+    return [each for each in found if each is not None]
+
+
+NUMBER = re.compile(r"0x[0-9a-f]{0,8}|[0-9]{1,11}")
+
+
+def literal_address(host: str) -> str | None:
+    """The address that a host stands for by itself, also in the odd spellings of old resolvers."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return "127.0.0.1"
+    try:
+        return str(ipaddress.ip_address(name.partition("%")[0]))
+    except ValueError:
+        return _old_spelling(name)
+
+
+def _old_spelling(name: str) -> str | None:
+    """One to four numbers, decimal, octal or hexadecimal, the last of which fills what is left."""
+    parts = name.split(".")
+    if len(parts) > 4 or not all(NUMBER.fullmatch(part) for part in parts):
+        return None
+    try:
+        *leading, last = [_number(part) for part in parts]
+    except ValueError:
+        return None
+    if any(each > 255 for each in leading) or last >= 256 ** (5 - len(parts)):
+        return None
+    total = sum(each << (8 * (3 - index)) for index, each in enumerate(leading)) + last
+    return str(ipaddress.IPv4Address(total))
+
+
+def _number(text: str) -> int:
+    if text.startswith("0x"):
+        return int(text[2:] or "0", 16)
+    return int(text, 8) if text.startswith("0") and text != "0" else int(text)
