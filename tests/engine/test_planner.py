@@ -14,6 +14,7 @@ from duly.domain.events import (
     Event,
     SchedulesPlanned,
     ScheduleUnreadable,
+    SweptUp,
     ZoneDataChanged,
 )
 from duly.domain.rules import at, cron, every, yearly
@@ -479,6 +480,19 @@ async def test_an_instance_with_older_zone_data_undoes_nothing(worker: Worker) -
     assert worker.of(ZoneDataChanged) == []
 
 
+@pytest.mark.requirement("C2")
+@pytest.mark.xfail(strict=True, reason="a plan does not say from which zone data it was computed")
+async def test_what_an_older_instance_planned_is_known_as_such(worker: Worker) -> None:
+    """Or a newer one, seeing its own mark on the row, would never compute it anew."""
+    await worker.declare("daily", cron("0 14 * * *", tz="Europe/Oslo"))
+    await worker.sql("update duly.schedules set zone_hash = 'newer', zone_version = '2199a'")
+    await worker.begin()
+    worker.clock.advance(DAY)
+    await worker.life.engine.planner.catch_up()
+    (row,) = await worker.sql("select zone_hash from duly.schedules")
+    assert row["zone_hash"] == fingerprint("Europe/Oslo")
+
+
 @pytest.mark.requirement("C2", "D3")
 async def test_a_zone_or_rule_from_the_future_does_not_keep_anyone_from_starting(
     worker: Worker,
@@ -526,6 +540,23 @@ async def test_what_cannot_be_read_is_told_once_and_left_alone_while_others_go_o
     await worker.tick()
     progress = (await worker.app.schedules.get("lunar")).progress
     assert (progress.runs, progress.merged) == (2, 11)
+
+
+@pytest.mark.requirement("D15")
+async def test_the_sweeper_mends_and_counts_a_schedule_without_its_next_occurrence(
+    worker: Worker,
+) -> None:
+    await worker.declare("often", QUARTERS)
+    await worker.begin()
+    await worker.sql("delete from duly.agenda")
+    await worker.sql("delete from duly.deliveries")
+    (sweeper,) = [each for each in worker.life.engine._loops if each.name == "sweeper"]
+    for _ in range(3):
+        await sweeper.tick()
+    (swept,) = worker.of(SweptUp)
+    assert (swept.schedule_without_next, swept.without_lane) == (1, 0)
+    assert await run_until_idle(worker.app, within=15 * MINUTE) == 1
+    assert clock_times(worker.handled) == [("09:15", 0)]
 
 
 async def test_a_start_waits_for_what_another_planner_is_at(postgres_url: str) -> None:

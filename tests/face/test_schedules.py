@@ -345,7 +345,7 @@ async def test_bad_input_is_refused_by_its_field_and_nothing_is_stored(
 @pytest.mark.parametrize(
     ("make", "field"),
     [
-        (lambda: duly.cron("61 * * * *"), "expression"),
+        (lambda: duly.cron("61 * * * *"), "minute"),
         (lambda: duly.cron("0 0 31 2 *"), "expression"),
         (lambda: duly.cron("0 9 * * *", tz="Europe/Olso"), "tz"),
         (lambda: duly.every(0), "interval"),

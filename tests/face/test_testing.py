@@ -130,3 +130,12 @@ async def test_time_may_pass_the_lease_between_two_runs(app: App, clock: Virtual
     await app.deliver("work", 2)
     assert await run_until_idle(app, within=timedelta(days=1)) == 1
     assert seen == [1, 2]
+
+
+def test_a_clock_can_be_set_while_no_time_passes() -> None:
+    clock = VirtualClock()
+    begin = clock.now()
+    clock.advance(60)
+    assert clock.step(-3600) == begin - timedelta(minutes=59)
+    assert clock.step(timedelta(days=1)) == clock.now() == begin + timedelta(hours=23, minutes=1)
+    assert clock.monotonic() == 60

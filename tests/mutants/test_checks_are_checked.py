@@ -26,6 +26,7 @@ class Mutant(msgspec.Struct, frozen=True):
 
 POSTGRES, SQLITE = "stores/sql/postgres", "stores/sql/sqlite"
 SETTLING, CLAIMING = "tests/stores/test_settling.py", "tests/stores/test_claiming.py"
+SCHEDULES, PLANS = "tests/stores/test_schedules.py", "tests/stores/test_plans.py"
 
 MUTANTS = [
     Mutant(
@@ -66,8 +67,8 @@ MUTANTS = [
     Mutant(
         "keys_are_forgotten",
         "stores/deliveries.py",
-        '"key": [each.key for each in requests],\n                "due_at"',
-        '"key": [None for each in requests],\n                "due_at"',
+        '"key": [each.key for each in requests],\n        "',
+        '"key": [None for each in requests],\n        "',
         ("tests/stores/test_accepting.py", "-k", "key and sqlite"),
     ),
     Mutant(
@@ -147,10 +148,67 @@ MUTANTS = [
         "and old.state = 'never' and not",
         (SETTLING, "-k", "refuses_a_move and sqlite"),
     ),
+    Mutant(
+        "an_occurrence_may_be_there_twice",
+        f"{SQLITE}/migrations/0001_ledger_and_agenda.sql",
+        "create unique index duly.deliveries_occurrence",
+        "create index duly.deliveries_occurrence",
+        (SCHEDULES, "-k", "refuses_an_occurrence and sqlite"),
+    ),
+    Mutant(
+        "the_mark_is_not_advanced",
+        "domain/planning.py",
+        "progress.fired_at if progress.made_at is None else progress.made_at",
+        "progress.fired_at",
+        ("tests/domain/test_planning.py",),
+    ),
+    Mutant(
+        "the_window_is_ignored",
+        "domain/planning.py",
+        "has_window = timing.window is not None",
+        "has_window = False",
+        ("tests/domain/test_planning.py", "-k", "by_hand"),
+    ),
+    Mutant(
+        "occurrences_are_made_outside_the_transaction",
+        "stores/plans.py",
+        "    steps = [(id, plan.progress) for id, plan in plans]\n",
+        "    await session.connection.execute('commit; begin')\n"
+        "    steps = [(id, plan.progress) for id, plan in plans]\n",
+        (PLANS, "-k", "fails_half_way and middle and postgres"),
+    ),
+    Mutant(
+        "a_plan_of_what_has_changed_is_written",
+        f"{POSTGRES}/schedules.sql",
+        "where p.schedule = t.schedule and p.version = t.version",
+        "where p.schedule = t.schedule",
+        (PLANS, "-k", "quick_plan and postgres"),
+    ),
+    Mutant(
+        "what_is_held_counts_as_untouched",
+        f"{SQLITE}/schedules.sql",
+        "where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0",
+        "where d.id = :id",
+        (SCHEDULES, "-k", "nobody_ever_held and sqlite"),
+    ),
+    Mutant(
+        "a_clock_far_behind_plans_on",
+        "engine/planner.py",
+        "return None if stops else planned_until",
+        "return now",
+        ("tests/engine/test_planner.py", "-k", "fifteen_minutes and sqlite"),
+    ),
+    Mutant(
+        "overlaps_are_not_looked_for",
+        "engine/execution.py",
+        "        if not earlier:\n",
+        "        if True:\n",
+        ("tests/engine/test_planner.py", "-k", "skip_does_not_run and sqlite"),
+    ),
 ]
 
 
-@pytest.mark.requirement("D4", "D7", "D8")
+@pytest.mark.requirement("C1", "D4", "D7", "D8")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_the_fault_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
     source = tmp_path / "src"
