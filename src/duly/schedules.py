@@ -163,6 +163,22 @@ class Schedules:
         Yields how many were new after each slice; safe to repeat, as long as what ran was not
         pruned. Nothing is made before the schedule's own start or after its end.
         """
+        schedule, now, left = await self._range(name, start, end)
+        begins = max(start, schedule.timing.starts_at or start)
+        found = schedule.timing.rule.occurrences(begins - INSTANT)
+        while part := list(islice(found, min(BACKFILL_SLICE, left))):
+            left -= len(part)
+            runs = [_beside(schedule, self._chance.delivery_id(), each, now) for each in part]
+            yield await self._store.schedules.add_runs(schedule, runs, self.actor)
+            self._store.wakeups.hint()
+
+    async def count_backfill(self, name: str, start: datetime, end: datetime) -> int:
+        """How many occurrences a backfill would look at."""
+        return (await self._range(name, start, end))[2]
+
+    async def _range(
+        self, name: str, start: datetime, end: datetime
+    ) -> tuple[Schedule, datetime, int]:
         schedule = await self.get(name)
         start, end = payloads.checked_moment("start", start), payloads.checked_moment("end", end)
         now, _ = await self._store.plans.clock()
@@ -170,16 +186,12 @@ class Schedules:
             raise InvalidInput("end", "give a range in the past: start <= end <= now")
         start = max(start, schedule.timing.starts_at or start)
         end = min(end, schedule.timing.ends_at or end)
-        after = start - INSTANT
-        many = schedule.timing.rule.count(after, end) if start <= end else 0
+        many = schedule.timing.rule.count(start - INSTANT, end) if start <= end else 0
         if many > MOST_BACKFILLED:
-            raise InvalidInput("start", f"{many} occurrences are more than {MOST_BACKFILLED}")
-        found, left = schedule.timing.rule.occurrences(after), many
-        while part := list(islice(found, min(BACKFILL_SLICE, left))):
-            left -= len(part)
-            runs = [_beside(schedule, self._chance.delivery_id(), each, now) for each in part]
-            yield await self._store.schedules.add_runs(schedule, runs, self.actor)
-            self._store.wakeups.hint()
+            raise InvalidInput(
+                "start", f"{many} moments are more than {MOST_BACKFILLED}; take a shorter range"
+            )
+        return schedule, now, many
 
     async def preview(self, name: str, n: int = 5) -> Sequence[datetime]:
         """The next moments of a schedule as it stands; of a paused one, as if it went on now."""

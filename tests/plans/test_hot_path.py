@@ -70,6 +70,9 @@ ARGUMENTS |= {
         "runs": "'{1}'",
         "due_at": "'{1}'",
         "occasion": """'{"{}"}'""",
+        "zone": "'{UTC}'",
+        "zone_hash": "'{x}'",
+        "zone_version": "'{x}'",
         "now": "null",
     },
     "schedules.due": {

@@ -56,7 +56,10 @@ class Rota:
     async def row(self, name: str = "daily") -> Row:
         """Every column of a schedule."""
         (row,) = await self.books.sql(f"select * from duly.schedules where name = '{name}'")
-        return row
+        (progress,) = await self.books.sql(
+            f"select * from duly.progress where schedule = {row['id']}"
+        )
+        return progress | row
 
     async def everything(self) -> dict[str, list[Row]]:
         """Every row of every table that a schedule touches, in a fixed order."""

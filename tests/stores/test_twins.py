@@ -25,7 +25,7 @@ PARAMETERS = {
     "schedules.plan": (
         {
             *("schedule", "version", "fired", "fired_at", "made", "made_at", "made_id", "runs"),
-            *("due_at", "occasion"),
+            *("due_at", "occasion", "zone", "zone_hash", "zone_version"),
         },
         {"batch"},
     ),

@@ -164,7 +164,7 @@ async def test_a_trigger_makes_one_delivery_now_beside_the_plan(home: Home) -> N
 
 @pytest.mark.requirement("C4")
 async def test_a_backfill_counts_first_and_never_makes_one_twice(home: Home) -> None:
-    await declare(home, "hourly", rule=duly.every("1h"))
+    await declare(home, "hourly", rule=duly.every("1h"), start=None)
     fill = ("schedules", "backfill", "hourly", *RANGE)
     counted = {"name": "hourly", "moments": 6, "made": 0, "dry_run": True}
     assert home.json(*fill, "--dry-run") == counted
@@ -177,7 +177,7 @@ async def test_a_backfill_counts_first_and_never_makes_one_twice(home: Home) -> 
 
 @pytest.mark.requirement("C4")
 async def test_a_backfill_that_is_stopped_goes_on_where_it_was(home: Home) -> None:
-    await declare(home, "tick", rule=duly.every("1s"))
+    await declare(home, "tick", rule=duly.every("1s"), start=None)
     span = ("--from", "2026-03-01T00:00Z", "--to", "2026-03-01T08:00Z")
     fill = ("schedules", "backfill", "tick", *span, "--yes")
     with home.running(*fill) as running:
@@ -207,7 +207,7 @@ async def test_a_backfill_that_is_stopped_goes_on_where_it_was(home: Home) -> No
 async def test_a_range_that_cannot_be_backfilled_is_code_2(
     sqlite_home: Home, span: tuple[str, ...], said: str
 ) -> None:
-    await declare(sqlite_home, "hourly", rule=duly.every("1h"))
+    await declare(sqlite_home, "hourly", rule=duly.every("1h"), start=None)
     done = sqlite_home.duly("schedules", "backfill", "hourly", *span, "--yes")
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr

@@ -25,6 +25,7 @@ from duly.domain.schedule import (
     Timing,
     due_at,
     encode_occasion,
+    zone_mark,
 )
 
 STILL_FRESH = timedelta(seconds=60)
@@ -76,6 +77,7 @@ def usual_plan(
         return None
     id, at = new_id(), upcoming.at
     occasion = encode_occasion(Occasion(name, at, 0, timing.overlap))
+    zone, zone_hash, zone_version = zone_mark(timing.rule)
     after = Progress(
         fired=made,
         fired_at=max(made_at, now),
@@ -86,6 +88,9 @@ def usual_plan(
         runs=progress.runs + 1,
         merged=progress.merged,
         skipped=progress.skipped,
+        zone=zone,
+        zone_hash=zone_hash,
+        zone_version=zone_version,
     )
     return Plan(progress=after, make=[Planned(id, upcoming.identity, at, occasion)])
 
@@ -266,6 +271,7 @@ class Planning:
 
     def _finished(self, fired: str | None, fired_at: datetime, upcoming: Occurrence | None) -> Plan:
         was = self._was
+        zone, zone_hash, zone_version = zone_mark(self.timing.rule)
         progress = Progress(
             fired=fired,
             # All up to now is decided, and a clock that steps back must not decide it again.
@@ -277,6 +283,9 @@ class Planning:
             runs=was.runs + self._runs - (1 if self._drop else 0),
             merged=was.merged + self._merged,
             skipped=was.skipped + self._skipped,
+            zone=zone,
+            zone_hash=zone_hash,
+            zone_version=zone_version,
         )
         return Plan(
             progress=progress,

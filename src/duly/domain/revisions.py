@@ -23,6 +23,7 @@ from duly.domain.schedule import (
     Timing,
     due_at,
     encode_occasion,
+    zone_mark,
 )
 
 
@@ -93,8 +94,15 @@ def _moved(schedule: Schedule, timing: Timing, now: datetime) -> Plan:
     too_many = timing.max_runs is not None and was.runs > timing.max_runs
     if occurrence is None or too_many or occurrence.at > (timing.ends_at or occurrence.at):
         return Plan(progress=_without(was), drop=(was.made_id, Drop.WITHDRAWN))
+    zone, zone_hash, zone_version = zone_mark(timing.rule)
     progress = msgspec.structs.replace(
-        was, made=occurrence.identity, made_at=occurrence.at, next_at=occurrence.at
+        was,
+        made=occurrence.identity,
+        made_at=occurrence.at,
+        next_at=occurrence.at,
+        zone=zone,
+        zone_hash=zone_hash,
+        zone_version=zone_version,
     )
     occasion = Occasion(schedule.name, occurrence.at, 0, timing.overlap)
     due = due_at(schedule.name, timing.jitter, occurrence)
@@ -156,7 +164,11 @@ def _without(was: Progress) -> Progress:
 
 def rezone(schedule: Schedule, now: datetime, untouched: bool) -> Revision:
     """Compute what is on the books anew from zone data that has changed."""
-    plan = Plan(progress=schedule.progress)
+    zone, zone_hash, zone_version = zone_mark(schedule.timing.rule)
+    progress = msgspec.structs.replace(
+        schedule.progress, zone=zone, zone_hash=zone_hash, zone_version=zone_version
+    )
+    plan = Plan(progress=progress)
     if untouched and schedule.paused_at is None:
         plan = _moved(schedule, schedule.timing, now)
     return _same(

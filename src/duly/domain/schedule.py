@@ -12,6 +12,7 @@ from duly.domain.delivery import DEFAULT_PRIORITY
 from duly.domain.errors import NotFound
 from duly.domain.occurrences import Occurrence
 from duly.domain.rules import At, Rule, Yearly
+from duly.domain.zones import fingerprint, zone_data_version
 
 DEFAULT_CAP = 1000
 LARGEST_CAP = 100_000
@@ -99,6 +100,16 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     merged: int = 0
     skipped: int = 0
+    zone: str | None = None
+    zone_hash: str | None = None
+    zone_version: str | None = None
+    """From which zone data the occurrence on the books was computed."""
+
+
+def zone_mark(rule: Rule) -> tuple[str | None, str | None, str | None]:
+    """The zone of a rule, and the hash and version of its data here."""
+    zone = rule.zone_name
+    return (None, None, None) if zone is None else (zone, fingerprint(zone), zone_data_version())
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):

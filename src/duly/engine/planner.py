@@ -29,6 +29,8 @@ from duly.ports import Chance, Clock, DueSchedule, Sitting, Store, ZoneUse
 BATCH = 250
 GENTLE_BATCH = 20
 """How many are planned at a time: few while deliveries are under way, which are in a hurry."""
+GENTLE_SECONDS = 0.02
+SOON = timedelta(minutes=2)
 PAGES = 40
 SLICE = 10
 """How many are decided before others get their turn."""
@@ -97,10 +99,19 @@ class Planner:
                 planned += 0 if writing is None else await writing
                 writing = asyncio.create_task(self._write(plans, now))
                 planned += await self._sit(now) if behind else 0
+                await self._give_way(plans, now)
             return planned if writing is None else planned + await writing
         finally:
             under_way = [reading] if writing is None else [reading, writing]
             await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _give_way(self, plans: Sequence[tuple[DueSchedule, Plan]], now: datetime) -> None:
+        """Leave the store to deliveries that are under way, unless what comes next comes soon."""
+        soon = now + SOON
+        if self._is_busy() and not any(
+            plan.progress.made_at is not None and plan.progress.made_at < soon for _, plan in plans
+        ):
+            await self._clock.sleep(GENTLE_SECONDS)
 
     def _read(self, now: datetime, last: DueSchedule | None) -> asyncio.Task[list[DueSchedule]]:
         batch = GENTLE_BATCH if self._is_busy() else BATCH

@@ -194,6 +194,9 @@ def _quick_columns(plans: Sequence[tuple[DueSchedule, Plan]]) -> dict[str, Seque
         "runs": [each.runs for each in progress],
         "due_at": [None if each is None else each.due_at for each in made],
         "occasion": [None if each is None else each.occasion for each in made],
+        "zone": [each.zone for each in progress],
+        "zone_hash": [each.zone_hash for each in progress],
+        "zone_version": [each.zone_version for each in progress],
     }
 
 
@@ -269,4 +272,7 @@ def progress_of(row: Mapping[str, Any]) -> Progress:
         runs=row["runs"],
         merged=row["merged"],
         skipped=row["skipped"],
+        zone=row.get("zone"),
+        zone_hash=row.get("zone_hash"),
+        zone_version=row.get("zone_version"),
     )

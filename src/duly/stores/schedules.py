@@ -17,7 +17,6 @@ from duly.domain.planning import Planned
 from duly.domain.revisions import Revision
 from duly.domain.rules import encode_rule
 from duly.domain.schedule import Contents, Schedule, no_schedule
-from duly.domain.zones import fingerprint, zone_data_version
 from duly.failpoints import hit
 from duly.ports import UnreadableSchedule, ZoneUse
 from duly.stores.audit import note
@@ -114,7 +113,7 @@ class Schedules:
         await write_plans(session, [(rows[0][0], revision.plan)])
 
     async def _columns(self, revision: Revision) -> dict[str, Any]:
-        timing, contents, zone = revision.timing, revision.contents, revision.timing.rule.zone_name
+        timing, contents = revision.timing, revision.contents
         numbers = await self._targets.numbers([contents.target], create=False)
         return {
             "rule": encode_rule(timing.rule),
@@ -134,9 +133,6 @@ class Schedules:
             "expires_after": contents.expires_after,
             "retry": contents.retry,
             "tags": msgspec.json.encode(contents.tags).decode() if contents.tags else None,
-            "zone": zone,
-            "zone_hash": None if zone is None else fingerprint(zone),
-            "zone_version": None if zone is None else zone_data_version(),
             "paused_at": revision.paused_at,
             "pause_reason": revision.pause_reason,
         }

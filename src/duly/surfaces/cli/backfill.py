@@ -12,8 +12,7 @@ from cyclopts import Parameter
 from duly.app import App
 from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment
-from duly.domain.planning import INSTANT
-from duly.schedules import BACKFILL_SLICE, MOST_BACKFILLED
+from duly.schedules import BACKFILL_SLICE
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress, talk
@@ -59,16 +58,12 @@ async def backfill(
 
 
 async def _count(app: App, name: str, begin: datetime, end: datetime) -> int:
-    rule = (await app.schedules.get(name)).timing.rule
-    now, _ = await app.store.plans.clock()
-    if not begin <= end <= now:
-        raise InvalidInput("to", "give a range in the past: from <= to <= now")
-    many = rule.count(begin - INSTANT, end)
-    if many > MOST_BACKFILLED:
-        raise InvalidInput(
-            "from", f"{many} moments are more than {MOST_BACKFILLED}; take a shorter range"
-        )
-    return many
+    try:
+        return await app.schedules.count_backfill(name, begin, end)
+    except InvalidInput as error:
+        # The same moments have other names here.
+        said = {"start": "from", "end": "to"}.get(error.field, error.field)
+        raise InvalidInput(said, error.problem.replace("start <= end", "from <= to")) from error
 
 
 def _agreed(name: str, many: int) -> bool:

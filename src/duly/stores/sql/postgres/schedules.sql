@@ -23,10 +23,13 @@ with step as materialized (
     select * from unnest(
         :schedule::text::bigint[], :version::text::integer[], :fired::text::text[],
         :fired_at::text::bigint[], :made::text::text[], :made_at::text::bigint[],
-        :made_id::text::uuid[], :runs::text::bigint[], :due_at::text::bigint[], :occasion::text[]
-    ) as t(schedule, version, fired, fired_at, made, made_at, made_id, runs, due_at, occasion)
+        :made_id::text::uuid[], :runs::text::bigint[], :due_at::text::bigint[], :occasion::text[],
+        :zone::text::text[], :zone_hash::text::text[], :zone_version::text::text[]
+    ) as t(schedule, version, fired, fired_at, made, made_at, made_id, runs, due_at, occasion,
+           zone, zone_hash, zone_version)
 ), held as materialized (
-    select t.schedule, t.fired, t.made, t.made_id, t.runs, t.occasion,
+    select t.schedule, t.fired, t.made, t.made_id, t.runs, t.occasion, t.zone, t.zone_hash,
+           t.zone_version,
            to_timestamp(t.fired_at / 1e6::float8) as fired_at,
            to_timestamp(t.made_at / 1e6::float8) as made_at,
            to_timestamp(t.due_at / 1e6::float8) as due_at
@@ -50,12 +53,13 @@ with step as materialized (
 ), laid as (
     insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
     select id, id, target, priority, due_at,
-           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+           case when occasion not like '%"overlap":"allow"%' then schedule end
     from stored
 ), advanced as (
     update duly.progress p
     set version = p.version + 1, fired = t.fired, fired_at = t.fired_at, made = t.made,
-        made_at = t.made_at, made_id = t.made_id, next_at = t.made_at, runs = t.runs
+        made_at = t.made_at, made_id = t.made_id, next_at = t.made_at, runs = t.runs,
+        zone = t.zone, zone_hash = t.zone_hash, zone_version = t.zone_version
     from held t
     where p.schedule = any(array(select schedule from held)) and p.schedule = t.schedule
 )
@@ -122,7 +126,7 @@ with planned as materialized (
 ), laid as (
     insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
     select id, id, target, priority, due_at,
-           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+           case when occasion not like '%"overlap":"allow"%' then schedule end
     from stored
 )
 select count(*) as stored from stored;
@@ -183,12 +187,15 @@ with step as materialized (
     select * from unnest(
         :id::text::bigint[], :fired::text[], :fired_at::timestamptz[], :made::text[],
         :made_at::timestamptz[], :made_id::uuid[], :next_at::timestamptz[],
-        :runs::text::bigint[], :merged::text::bigint[], :skipped::text::bigint[]
-    ) as t(id, fired, fired_at, made, made_at, made_id, next_at, runs, merged, skipped)
+        :runs::text::bigint[], :merged::text::bigint[], :skipped::text::bigint[],
+        :zone::text[], :zone_hash::text[], :zone_version::text[]
+    ) as t(id, fired, fired_at, made, made_at, made_id, next_at, runs, merged, skipped, zone,
+           zone_hash, zone_version)
 )
 update duly.progress p
 set version = p.version + 1, fired = t.fired, fired_at = t.fired_at, made = t.made, made_at = t.made_at,
-    made_id = t.made_id, next_at = t.next_at, runs = t.runs, merged = t.merged, skipped = t.skipped
+    made_id = t.made_id, next_at = t.next_at, runs = t.runs, merged = t.merged, skipped = t.skipped,
+    zone = t.zone, zone_hash = t.zone_hash, zone_version = t.zone_version
 from step t
 where p.schedule = any(array(select id from step)) and p.schedule = t.id;
 
@@ -200,7 +207,7 @@ where planned.until_at < excluded.until_at;
 -- name: lock
 -- One schedule, for somebody who changes it.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name
@@ -208,14 +215,14 @@ for update of s, p;
 
 -- name: get
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
@@ -227,11 +234,11 @@ with created as (
     insert into duly.schedules
         (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
          ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
-         zone, zone_hash, zone_version, paused_at, pause_reason, created_at, updated_at)
+         paused_at, pause_reason, created_at, updated_at)
     values
         (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
          :ends_at, :max_runs, :jitter, :target, :address, :payload, :priority, :stream, :expires_after,
-         :retry, :tags::jsonb, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason,
+         :retry, :tags::jsonb, :paused_at, :pause_reason,
          coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
     returning id
 )
@@ -244,8 +251,7 @@ set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
     catch_up_cap = :catch_up_cap, overlap = :overlap, starts_at = :starts_at, ends_at = :ends_at,
     max_runs = :max_runs, jitter = :jitter, target = :target, address = :address, payload = :payload,
     priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
-    tags = :tags::jsonb, zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version,
-    paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,
+    tags = :tags::jsonb, paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,
     updated_at = coalesce(:now::timestamptz, now())
 where namespace = :namespace and name = :name
 returning id;
@@ -264,14 +270,14 @@ join duly.deliveries o on o.id = a.delivery
 where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id);
 
 -- name: zones
--- From which data of each zone something was computed.
-select zone, zone_hash, max(zone_version) as zone_version from duly.schedules
+-- From which data of each zone something on the books was computed.
+select zone, zone_hash, max(zone_version) as zone_version from duly.progress
 where namespace = :namespace and zone is not null group by zone, zone_hash;
 
 -- name: of_zone
-select name from duly.schedules
-where namespace = :namespace and zone = :zone and zone_hash = :zone_hash and name > :after
-order by name limit :limit;
+select s.name from duly.progress p join duly.schedules s on s.id = p.schedule
+where p.namespace = :namespace and p.zone = :zone and p.zone_hash = :zone_hash and s.name > :after
+order by s.name limit :limit;
 
 -- name: without_next
 -- In a slice by name, the schedules that should have an occurrence on the books and have none.

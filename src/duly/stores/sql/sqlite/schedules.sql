@@ -23,7 +23,7 @@ from (
 -- name: plan
 -- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has changed
 -- since the page was read. All at once: schedule, version, fired, fired_at, made, made_at, made_id,
--- runs, due_at, occasion.
+-- runs, due_at, occasion, zone, zone_hash, zone_version.
 insert into duly.deliveries
     (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
      expires_at, tags, retry, payload)
@@ -37,7 +37,8 @@ where t.value ->> 6 is not null
 on conflict do nothing;
 update duly.progress
 set version = version + 1, fired = t.value ->> 2, fired_at = t.value ->> 3, made = t.value ->> 4,
-    made_at = t.value ->> 5, made_id = t.value ->> 6, next_at = t.value ->> 5, runs = t.value ->> 7
+    made_at = t.value ->> 5, made_id = t.value ->> 6, next_at = t.value ->> 5, runs = t.value ->> 7,
+    zone = t.value ->> 10, zone_hash = t.value ->> 11, zone_version = t.value ->> 12
 from json_each(:batch) t
 where schedule = t.value ->> 0 and version = t.value ->> 1;
 select changes() as planned;
@@ -125,7 +126,8 @@ where id = :id and :how <> 'withdrawn' and changes() = 1;
 -- Runs once for each.
 update duly.progress
 set version = version + 1, fired = :fired, fired_at = :fired_at, made = :made, made_at = :made_at, made_id = :made_id,
-    next_at = :next_at, runs = :runs, merged = :merged, skipped = :skipped
+    next_at = :next_at, runs = :runs, merged = :merged, skipped = :skipped,
+    zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version
 where schedule = :id;
 
 -- name: note_planned
@@ -136,21 +138,21 @@ where until_at < excluded.until_at;
 -- name: lock
 -- One schedule, for somebody who changes it.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: get
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
@@ -161,11 +163,11 @@ order by s.name limit :limit;
 insert into duly.schedules
     (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
      ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
-     zone, zone_hash, zone_version, paused_at, pause_reason, created_at, updated_at)
+     paused_at, pause_reason, created_at, updated_at)
 values
     (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
      :ends_at, :max_runs, :jitter, :target, :address, :payload, :priority, :stream, :expires_after,
-     :retry, :tags, :zone, :zone_hash, :zone_version, :paused_at, :pause_reason,
+     :retry, :tags, :paused_at, :pause_reason,
      :now, :now);
 insert into duly.progress (schedule, namespace, fired_at)
 values (last_insert_rowid(), :namespace, :now) returning schedule as id;
@@ -176,8 +178,7 @@ set rule = :rule, catch_up = :catch_up, catch_up_window = :catch_up_window,
     catch_up_cap = :catch_up_cap, overlap = :overlap, starts_at = :starts_at, ends_at = :ends_at,
     max_runs = :max_runs, jitter = :jitter, target = :target, address = :address, payload = :payload,
     priority = :priority, stream = :stream, expires_after = :expires_after, retry = :retry,
-    tags = :tags, zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version,
-    paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,
+    tags = :tags, paused_at = :paused_at, pause_reason = :pause_reason, version = version + 1,
     updated_at = :now
 where namespace = :namespace and name = :name
 returning id;
@@ -195,14 +196,14 @@ join duly.deliveries o on o.number = a.delivery
 where d.id = :id and (o.due_at, o.id) < (d.due_at, d.id);
 
 -- name: zones
--- From which data of each zone something was computed.
-select zone, zone_hash, max(zone_version) as zone_version from duly.schedules
+-- From which data of each zone something on the books was computed.
+select zone, zone_hash, max(zone_version) as zone_version from duly.progress
 where namespace = :namespace and zone is not null group by zone, zone_hash;
 
 -- name: of_zone
-select name from duly.schedules
-where namespace = :namespace and zone = :zone and zone_hash = :zone_hash and name > :after
-order by name limit :limit;
+select s.name from duly.progress p join duly.schedules s on s.id = p.schedule
+where p.namespace = :namespace and p.zone = :zone and p.zone_hash = :zone_hash and s.name > :after
+order by s.name limit :limit;
 
 -- name: without_next
 -- In a slice by name, the schedules that should have an occurrence on the books and have none.

@@ -1,5 +1,4 @@
--- A schedule: its rule and what it delivers. zone_hash says from which zone data its moments were
--- computed.
+-- A schedule: its rule and what it delivers.
 create table duly.schedules (
     id              integer primary key autoincrement,
     namespace       text not null,
@@ -22,9 +21,6 @@ create table duly.schedules (
     expires_after   real,
     retry           text,
     tags            text,
-    zone            text,
-    zone_hash       text,
-    zone_version    text,
     created_at      integer not null,
     updated_at      integer not null,
     paused_at       integer,
@@ -32,12 +28,10 @@ create table duly.schedules (
     unique (namespace, name)
 );
 
-create index duly.schedules_zone on duly.schedules (namespace, zone, zone_hash)
-    where zone is not null;
-
 -- How far a schedule has come, apart from it: this is written at every occurrence. next_at is when
 -- the planner looks at it, null when nothing is to come. version counts all changes, those of the
--- schedule too, so that a plan can tell that it was made of what still is.
+-- schedule too, so that a plan can tell that it was made of what still is. zone_hash says from which
+-- zone data the occurrence on the books was computed.
 create table duly.progress (
     schedule  integer primary key,
     namespace text not null,
@@ -50,7 +44,10 @@ create table duly.progress (
     next_at   integer,
     runs      integer not null default 0,
     merged    integer not null default 0,
-    skipped   integer not null default 0
+    skipped   integer not null default 0,
+    zone         text,
+    zone_hash    text,
+    zone_version text
 );
 
 create index duly.progress_next on duly.progress (namespace, next_at, schedule)
