@@ -61,16 +61,19 @@ class Guard:
         if host is not None and host.lower().rstrip(".") in self._hosts:
             return
         found = ipaddress.ip_address(address.partition("%")[0])
+        if self._is_allowed(found):
+            return
         for each in (found, *hidden_in(found)):
             if self._is_guarded(each):
                 raise AddressRefused(
                     f"{address} is not for the public; allow it with DULY_EGRESS_ALLOW"
                 )
 
+    def _is_allowed(self, address: Address) -> bool:
+        return any(address in network for network in self._networks)
+
     def _is_guarded(self, address: Address) -> bool:
-        if any(address in network for network in self._networks):
-            return False
-        return any(address in network for network in GUARDED)
+        return not self._is_allowed(address) and any(address in each for each in GUARDED)
 
 
 def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:

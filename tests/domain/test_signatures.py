@@ -1,0 +1,85 @@
+"""Signatures by the rules of Standard Webhooks."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.domain.errors import InvalidInput
+from duly.domain.signatures import (
+    SignatureRefused,
+    check,
+    new_secret,
+    secret_key,
+    signatures,
+)
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+ID = "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W"
+SENT = 1674087231
+BODY = (
+    b'{"type":"contact.created","timestamp":"2022-11-03T20:26:10.344522Z",'
+    b'"data":{"id":"1f81eb52-5198-4599-803e-771906343485"}}'
+)
+KNOWN = "v1,ARw42xaAApl/nxRo+iPGYwSaMQaOwMo2eyH5JBRA+bQ="
+NOW = datetime.fromtimestamp(SENT, UTC)
+
+
+def headers(signature: str = KNOWN, **changes: str) -> dict[str, str]:
+    given = {"Webhook-Id": ID, "webhook-timestamp": str(SENT), "WEBHOOK-SIGNATURE": signature}
+    return given | changes
+
+
+@pytest.mark.requirement("C6")
+def test_a_known_message_has_the_known_signature() -> None:
+    assert signatures([secret_key(SECRET)], ID, SENT, BODY) == KNOWN
+
+
+@pytest.mark.requirement("C6")
+def test_what_was_signed_is_accepted_and_tells_its_id() -> None:
+    assert check([secret_key(SECRET)], headers(), BODY, NOW) == ID
+
+
+@pytest.mark.requirement("C6")
+def test_while_keys_are_changed_either_of_them_will_do() -> None:
+    old, new = secret_key(SECRET), b"n" * 32
+    both = signatures([old, new], ID, SENT, BODY)
+    assert both.count("v1,") == 2
+    for receiver in ([old], [new], [b"x" * 32, new]):
+        assert check(receiver, headers(both), BODY, NOW) == ID
+
+
+@pytest.mark.requirement("C6")
+@pytest.mark.parametrize(
+    ("given", "body", "said"),
+    [
+        (headers(), BODY + b" ", "no signature matches"),
+        (headers("v1,AAAA"), BODY, "no signature matches"),
+        (headers("v1a,whatever v2,whatever"), BODY, "no signature matches"),
+        (headers(**{"Webhook-Id": "another"}), BODY, "no signature matches"),
+        (headers(**{"webhook-timestamp": str(SENT - 301)}), BODY, "too old"),
+        (headers(**{"webhook-timestamp": str(SENT + 301)}), BODY, "too old or in the future"),
+        (headers(**{"webhook-timestamp": "now"}), BODY, "no number"),
+        (headers(**{"webhook-timestamp": "9" * 30}), BODY, "no number"),
+        ({"webhook-id": ID}, BODY, "webhook-timestamp is missing"),
+        (headers(""), BODY, "webhook-signature is missing"),
+    ],
+)
+def test_anything_else_is_refused(given: dict[str, str], body: bytes, said: str) -> None:
+    with pytest.raises(SignatureRefused, match=said):
+        check([secret_key(SECRET)], given, body, NOW)
+
+
+@pytest.mark.requirement("C6")
+def test_the_receiver_may_be_more_patient() -> None:
+    late = NOW + timedelta(minutes=20)
+    assert check([secret_key(SECRET)], headers(), BODY, late, timedelta(hours=1)) == ID
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_!!!!", "whsec_c2hvcnQ=", "x" * 200])
+def test_a_secret_that_is_none_is_refused(secret: str) -> None:
+    with pytest.raises(InvalidInput, match="secret"):
+        secret_key(secret)
+
+
+def test_a_key_and_its_secret_lead_to_each_other() -> None:
+    assert secret_key(new_secret(bytes(range(32)))) == bytes(range(32))

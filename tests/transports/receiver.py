@@ -1,0 +1,124 @@
+"""Servers that take webhooks in a test: honest ones, and hostile ones that speak raw bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """One request as it came in."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Receiver:
+    """Takes requests and answers with whatever `talk` writes."""
+
+    def __init__(self, talk: Talk | None = None) -> None:
+        self.taken: list[Taken] = []
+        self.connections = 0
+        self.port = 0
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._talk = talk
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        try:
+            self.taken.append(await self._read(reader))
+            if self._talk is None:
+                writer.write(answer(204))
+            else:
+                await self._talk(reader, writer)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> Taken:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (each.partition(":") for each in head[1:] if each)
+        }
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        return Taken(head[0], headers, body)
+
+    def url(self, path: str = "/hook") -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}{path}"
+
+
+@asynccontextmanager
+async def receiver(
+    talk: Talk | None = None, certificate: Path | None = None
+) -> AsyncIterator[Receiver]:
+    """A receiver on a port of its own."""
+    made = Receiver(talk)
+    secure = None
+    if certificate is not None:
+        secure = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        secure.load_cert_chain(certificate)
+    server = await asyncio.start_server(made.take, "127.0.0.1", 0, ssl=secure)
+    made.port = server.sockets[0].getsockname()[1]
+    try:
+        yield made
+    finally:
+        server.close()
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)
+
+
+def answer(status: int, body: bytes = b"", *headers: str) -> bytes:
+    """A whole answer, after which the connection closes."""
+    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}", "Connection: close"]
+    return "\r\n".join([*lines, *headers, "", ""]).encode() + body
+
+
+def says(*parts: bytes) -> Talk:
+    """A server that says these bytes and hangs up."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+
+    return talk
+
+
+def drips(first: bytes, drop: bytes) -> Talk:
+    """A server that begins, and then says a little now and then, for ever."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        while True:
+            writer.write(drop)
+            await writer.drain()
+            await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=0.1)
+
+    return talk
+
+
+def pours(first: bytes) -> Talk:
+    """A server that never stops talking, as fast as it is listened to."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+
+    return talk

@@ -1,0 +1,76 @@
+"""Which addresses may be called, whatever they are called."""
+
+import pytest
+
+from duly.domain.errors import InvalidInput
+from duly.transports.egress import AddressRefused, Guard, literal_address
+
+GUARDED = [
+    *("127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255"),
+    *("192.168.1.1", "169.254.169.254", "100.64.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"),
+    *("198.18.0.1", "192.0.0.8", "203.0.113.9"),
+    *("::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "fd12::1", "ff02::1", "2001:db8::1"),
+    *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "2002:7f00:1::", "2002:a00:1::1"),
+    *("64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1", "2001:0:7f00:1::"),
+    "2606:4700::5efe:127.0.0.1",
+]
+PUBLIC = ["1.1.1.1", "93.184.215.14", "172.32.0.1", "2606:4700::1111", "64:ff9b::101:101"]
+
+
+@pytest.mark.requirement("C7")
+@pytest.mark.parametrize("address", GUARDED)
+def test_what_is_not_for_the_public_is_refused(address: str) -> None:
+    with pytest.raises(AddressRefused, match="DULY_EGRESS_ALLOW"):
+        Guard().check(address)
+
+
+@pytest.mark.requirement("C7")
+@pytest.mark.parametrize("address", PUBLIC)
+def test_what_is_public_passes(address: str) -> None:
+    Guard().check(address)
+
+
+@pytest.mark.requirement("C7")
+def test_a_list_lets_networks_and_hosts_pass_and_nothing_else() -> None:
+    guard = Guard(["10.1.0.0/16", "::1", "Hooks.Internal"])
+    guard.check("10.1.2.3")
+    guard.check("::ffff:10.1.2.3")
+    guard.check("::1")
+    guard.check("192.168.0.9", "hooks.internal.")
+    for address, host in (("10.2.0.1", None), ("127.0.0.1", "internal"), ("192.168.0.9", None)):
+        with pytest.raises(AddressRefused):
+            guard.check(address, host)
+
+
+@pytest.mark.parametrize("entry", ["10.0.0.0/99", "a/b", "two words", ""])
+def test_a_list_that_makes_no_sense_is_refused(entry: str) -> None:
+    with pytest.raises(InvalidInput, match="egress_allow"):
+        Guard([entry])
+
+
+@pytest.mark.requirement("C7")
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.1", "127.0.0.1"),
+        ("2130706433", "127.0.0.1"),
+        ("0x7f000001", "127.0.0.1"),
+        ("0x7f.1", "127.0.0.1"),
+        ("0177.0.0.1", "127.0.0.1"),
+        ("127.0.1", "127.0.0.1"),
+        ("[::1]", "::1"),
+        ("localhost", "127.0.0.1"),
+        ("LOCALHOST.", "127.0.0.1"),
+        ("my.localhost", "127.0.0.1"),
+        ("example.org", None),
+        ("127.0.0.1.example.org", None),
+        ("256.1.1.1.1", None),
+        ("999.1", None),
+        ("08.1", None),
+    ],
+)
+def test_a_host_that_is_an_address_is_known_in_every_spelling(
+    host: str, address: str | None
+) -> None:
+    assert literal_address(host) == address
