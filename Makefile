@@ -10,7 +10,7 @@ serve: $(installed)
 	.venv/bin/duly serve
 
 test: $(installed)
-	.venv/bin/pytest
+	.venv/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(installed)
 	.venv/bin/ruff check
