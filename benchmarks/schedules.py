@@ -134,7 +134,9 @@ async def _analyze(app: duly.App) -> None:
     if not isinstance(database, Sqlite):
         async with database.shared() as connection:
             for table in ("schedules", "progress", "deliveries", "agenda"):
-                await connection.execute(f"analyze duly.{table}")
+                await connection.execute(f"vacuum (analyze) duly.{table}", timeout=300)
+            # Otherwise the server would still be busy with a million new rows when we measure.
+            await connection.execute("checkpoint", timeout=300)
 
 
 class Others:

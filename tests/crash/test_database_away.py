@@ -43,8 +43,11 @@ async def test_ten_immediate_restarts_under_load_lose_and_repeat_nothing(
 
 @pytest.mark.requirement("D14")
 async def test_terminated_connections_are_replaced(fleet: Fleet, books: Books) -> None:
-    ids = await books.deliver("effect", 1000)
     workers = [fleet.start() for _ in range(2)]
+    for _ in workers:
+        # A worker that loses its connection while it starts says so and ends, as it should.
+        fleet.wait_for("WorkerStarted")
+    ids = await books.deliver("effect", 1000)
     chance = random.Random(7)
     until_next, terminations = 50, 0
     for _process, words in fleet.words():

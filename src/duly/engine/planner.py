@@ -27,7 +27,7 @@ from duly.engine.loops import NOW, Breath, Emit, Pause
 from duly.ports import Chance, Clock, DueSchedule, Sitting, Store, ZoneUse
 
 BATCH = 250
-GENTLE_BATCH = 20
+GENTLE_BATCH = 10
 """How many are planned at a time: few while deliveries are under way, which are in a hurry."""
 GENTLE_SECONDS = 0.02
 SOON = timedelta(minutes=2)
