@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar, overload
 
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery, Request
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import BadSetting, InvalidInput
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.rules import Rule
 from duly.domain.signatures import secret_key
@@ -81,7 +81,7 @@ class App:
             self.clock,
             Guard(self.settings.egress_allow.replace(",", " ").split()),
             open_socket,
-            [secret_key(each) for each in self.settings.webhook_secret.split()],
+            _keys(self.settings.webhook_secret),
         )
         self.transports = Routes(self.handlers, self.webhooks)
         self.store: Store = _store(self.settings, self.clock, pool, connect)
@@ -150,7 +150,7 @@ class App:
         `await app.schedule("monday", duly.cron("0 9 * * MON"), "report", {"team": 7})` creates or
         changes it; the same again changes nothing. `@app.schedule(duly.cron("0 9 * * *"))` on a
         handler declares it whenever the app opens. Options: catch_up, window, cap, overlap, start,
-        end, max_runs, jitter, expires_after, retry, priority, stream, tags.
+        end, max_runs, jitter, expires_after, retry, priority, tags.
         """
         if isinstance(first, str):
             return self.schedules.declare(first, *rest, **options)
@@ -356,6 +356,13 @@ class App:
         """End `run` gracefully."""
         if self._stop is not None:
             self._stop.set()
+
+
+def _keys(secrets: str) -> list[bytes]:
+    try:
+        return [secret_key(each) for each in secrets.split()]
+    except InvalidInput as error:
+        raise BadSetting("webhook_secret", error.problem) from error
 
 
 def _store(settings: Settings, clock: Clock, pool: Any, connect: postgres.Connect | None) -> Store:

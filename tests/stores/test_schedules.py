@@ -51,7 +51,6 @@ async def declare_in_full(rota: Rota, **changes: Any) -> Any:
         "expires_after": "90m",
         "retry": retry.no_retry,
         "priority": 8,
-        "stream": "team 7",
         "tags": ["red", "green"],
     }
     rule = cron("0 9 * * *", tz="Europe/Oslo")
@@ -71,7 +70,7 @@ async def test_every_fact_of_a_declaration_is_on_the_books(rota: Rota) -> None:
     assert timing.starts_at == START + timedelta(seconds=1)
     assert timing.ends_at == START + 40 * DAY
     assert (contents.target, contents.payload, contents.priority) == ("mail", b'{"team":7}', 8)
-    assert (contents.stream, contents.expires_after) == ("team 7", 5400.0)
+    assert (contents.stream, contents.expires_after) == (None, 5400.0)
     assert (contents.retry, contents.tags) == ('{"type":"none"}', ("red", "green"))
     assert (schedule.version, schedule.state, schedule.paused_at) == (1, "active", None)
     assert schedule.created_at == schedule.updated_at == START

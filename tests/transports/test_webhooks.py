@@ -199,6 +199,12 @@ async def test_a_schedule_sends_webhooks_too(app: App) -> None:
     assert b'"schedule":"ping"' in taken.body
 
 
+async def test_a_secret_that_is_none_is_a_bad_setting_and_is_not_told(database_url: str) -> None:
+    with pytest.raises(duly.InvalidInput, match="webhook_secret") as caught:
+        App(database_url, webhook_secret="hunter2", environment={})
+    assert "hunter2" not in str(caught.value)
+
+
 async def test_a_handler_cannot_be_named_like_a_url(app: App) -> None:
     with pytest.raises(duly.InvalidInput, match=r"duly\.webhook"):
         app.handler("https://example.org")(print)

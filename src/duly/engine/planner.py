@@ -28,13 +28,15 @@ from duly.ports import Chance, Clock, DueSchedule, Sitting, Store, ZoneUse
 
 BATCH = 250
 GENTLE_BATCH = 10
-"""How many are planned at a time: few while deliveries are under way, which are in a hurry."""
 GENTLE_SECONDS = 0.02
+"""How many are planned at a time: few, with a rest after each, while deliveries are under way."""
 SOON = timedelta(minutes=2)
+"""What comes next so soon is planned without resting."""
 PAGES = 40
+"""How many batches are planned before the clock is looked at again."""
 SLICE = 10
 """How many are decided before others get their turn."""
-PAGE = 500
+NAMES = 500
 AGAIN_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 30.0
 """How long a start waits for what other planners are at: then it is theirs."""
@@ -177,7 +179,7 @@ class Planner:
 
     async def _compute_anew(self, use: ZoneUse) -> None:
         after, moved = "", 0
-        while names := await self._store.schedules.of_zone(use, after, PAGE):
+        while names := await self._store.schedules.of_zone(use, after, NAMES):
             for name in names:
                 moved += await self._rezone(name, use)
             after = names[-1]

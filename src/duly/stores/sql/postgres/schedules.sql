@@ -6,8 +6,8 @@ select coalesce(:now::timestamptz, now()) as seen_at, (
 
 -- name: ready
 -- A page of what is due to be planned, nothing locked.
-select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at, p.made_id::text as made_id,
-       p.next_at, p.runs, p.merged, p.skipped, s.name, s.rule, s.catch_up, s.catch_up_window,
+select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at,
+       p.made_id::text as made_id, p.next_at, p.runs, p.merged, p.skipped, s.name, s.rule, s.catch_up, s.catch_up_window,
        s.catch_up_cap, s.overlap, s.starts_at, s.ends_at, s.max_runs, s.jitter
 from duly.progress p cross join lateral (
     select * from duly.schedules s where s.id = p.schedule offset 0
@@ -17,8 +17,8 @@ where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until
 order by p.next_at, p.schedule limit :batch;
 
 -- name: plan
--- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has changed
--- since the page was read, and what another is at is left to it.
+-- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has
+-- changed since the page was read, and what another is at is left to it.
 with step as materialized (
     select * from unnest(
         :schedule::text::bigint[], :version::text::integer[], :fired::text::text[],
@@ -39,10 +39,10 @@ with step as materialized (
     ) p
 ), stored as (
     insert into duly.deliveries
-        (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
-         expires_at, tags, retry, payload)
-    select t.made_id, s.target, s.address, s.priority, s.namespace, t.schedule, t.made, t.occasion, t.due_at,
-           coalesce(:now::timestamptz, now()), t.due_at + s.expires_after * interval '1 second',
+        (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at,
+         accepted_at, expires_at, tags, retry, payload)
+    select t.made_id, s.target, s.address, s.priority, s.namespace, t.schedule, t.made, t.occasion,
+           t.due_at, coalesce(:now::timestamptz, now()), t.due_at + s.expires_after * interval '1 second',
            s.tags, s.retry, coalesce(s.payload, convert_to(t.occasion, 'UTF8'))
     from held t cross join lateral (
         select * from duly.schedules s where s.id = t.schedule offset 0
@@ -67,8 +67,8 @@ select count(*) as planned from held;
 
 -- name: due
 -- Planners share the work: what another has locked is its own.
-select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at, p.made_id::text as made_id,
-       p.next_at, p.runs, p.merged, p.skipped
+select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at,
+       p.made_id::text as made_id, p.next_at, p.runs, p.merged, p.skipped
 from duly.progress p
 where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
   and p.schedule <> all(:passed_over::bigint[])
@@ -112,8 +112,8 @@ with planned as materialized (
     ) as t(schedule, id, occurrence, due_at, occasion)
 ), stored as (
     insert into duly.deliveries
-        (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
-         expires_at, tags, retry, payload)
+        (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at,
+         accepted_at, expires_at, tags, retry, payload)
     select p.id, s.target, s.address, s.priority, s.namespace, p.schedule, p.occurrence, p.occasion,
            p.due_at, coalesce(:now::timestamptz, now()),
            p.due_at + s.expires_after * interval '1 second', s.tags, s.retry,
@@ -140,7 +140,8 @@ with planned as materialized (
     ) as t(schedule, id, occurrence, due_at, occasion)
 ), moved as (
     update duly.deliveries d
-    set target = s.target, address = s.address, priority = s.priority, occurrence = p.occurrence, occasion = p.occasion,
+    set target = s.target, address = s.address, priority = s.priority,
+        occurrence = p.occurrence, occasion = p.occasion,
         due_at = p.due_at, expires_at = p.due_at + s.expires_after * interval '1 second',
         tags = s.tags, retry = s.retry, payload = coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
     from planned p join duly.schedules s on s.id = p.schedule

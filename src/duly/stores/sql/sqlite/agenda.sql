@@ -39,7 +39,8 @@ where lane in (
 );
 select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
-    held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key, d.occasion, d.address
+    held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key,
+    d.occasion, d.address
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
                retry key occasion address"
 from (

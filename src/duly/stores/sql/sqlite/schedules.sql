@@ -21,8 +21,8 @@ from (
 ) p join duly.schedules s on s.id = p.schedule;
 
 -- name: plan
--- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has changed
--- since the page was read. All at once: schedule, version, fired, fired_at, made, made_at, made_id,
+-- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has
+-- changed since the page was read. All at once: schedule, version, fired, fired_at, made, made_at, made_id,
 -- runs, due_at, occasion, zone, zone_hash, zone_version.
 insert into duly.deliveries
     (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
@@ -93,7 +93,8 @@ select changes() as stored;
 -- name: move
 -- Runs once for each: what an untouched delivery becomes; its contents too are written anew.
 update duly.deliveries as d
-set target = s.target, address = s.address, priority = s.priority, occurrence = :occurrence, occasion = :occasion,
+set target = s.target, address = s.address, priority = s.priority,
+    occurrence = :occurrence, occasion = :occasion,
     due_at = :due_at, expires_at = :due_at + cast(s.expires_after * 1000000 as integer),
     tags = s.tags, retry = s.retry, payload = coalesce(s.payload, cast(:occasion as blob))
 from duly.schedules s
@@ -125,7 +126,8 @@ where id = :id and :how <> 'withdrawn' and changes() = 1;
 -- name: advance
 -- Runs once for each.
 update duly.progress
-set version = version + 1, fired = :fired, fired_at = :fired_at, made = :made, made_at = :made_at, made_id = :made_id,
+set version = version + 1, fired = :fired, fired_at = :fired_at, made = :made, made_at = :made_at,
+    made_id = :made_id,
     next_at = :next_at, runs = :runs, merged = :merged, skipped = :skipped,
     zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version
 where schedule = :id;
