@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from duly.app import App
     from duly.domain.delivery import Accepted, Attempt
     from duly.domain.delivery import Delivery as DeliveryRecord
+    from duly.domain.endpoints import endpoint
     from duly.domain.errors import (
         Conflict,
         DulyError,
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from duly.domain.failures import DependencyFailure, Fail, Reason, Retry, ValidationFailure
     from duly.domain.retry import delays, exponential, no_retry
     from duly.domain.rules import at, cron, every, yearly
+    from duly.domain.signatures import SignatureRefused
     from duly.domain.states import State
     from duly.domain.webhooks import webhook
+    from duly.receiving import verify
     from duly.transports.handlers import HandledDelivery as Delivery
 
 __all__ = [
@@ -37,6 +40,7 @@ __all__ = [
     "NotFound",
     "Reason",
     "Retry",
+    "SignatureRefused",
     "State",
     "StoreUnavailable",
     "ValidationFailure",
@@ -44,14 +48,17 @@ __all__ = [
     "at",
     "cron",
     "delays",
+    "endpoint",
     "every",
     "exponential",
     "no_retry",
+    "verify",
     "webhook",
     "yearly",
 ]
 
 HOMES = {
+    "duly.domain.endpoints": ("endpoint",),
     "duly.app": ("App",),
     "duly.domain.delivery": ("Accepted", "Attempt", "DeliveryRecord"),
     "duly.domain.errors": (
@@ -62,8 +69,10 @@ HOMES = {
     ),
     "duly.domain.retry": ("delays", "exponential", "no_retry"),
     "duly.domain.rules": ("at", "cron", "every", "yearly"),
+    "duly.domain.signatures": ("SignatureRefused",),
     "duly.domain.states": ("State",),
     "duly.domain.webhooks": ("webhook",),
+    "duly.receiving": ("verify",),
     "duly.transports.handlers": ("Delivery",),
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}

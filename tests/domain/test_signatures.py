@@ -10,6 +10,7 @@ from duly.domain.signatures import (
     check,
     new_secret,
     secret_key,
+    secret_keys,
     signatures,
 )
 
@@ -62,11 +63,23 @@ def test_while_keys_are_changed_either_of_them_will_do() -> None:
         (headers(**{"webhook-timestamp": "9" * 30}), BODY, "no number"),
         ({"webhook-id": ID}, BODY, "webhook-timestamp is missing"),
         (headers(""), BODY, "webhook-signature is missing"),
+        (headers(**{"Webhook-Id": "\udcff"}), BODY, "webhook-id is no text"),
+        (headers("v1,\udcff"), BODY, "webhook-signature is no text"),
+        (headers("v1,é"), BODY, "no signature matches"),
     ],
 )
 def test_anything_else_is_refused(given: dict[str, str], body: bytes, said: str) -> None:
     with pytest.raises(SignatureRefused, match=said):
         check([secret_key(SECRET)], given, body, NOW)
+
+
+@pytest.mark.requirement("C6")
+def test_an_id_cannot_reach_into_the_body_of_another_message() -> None:
+    signed = signatures([secret_key(SECRET)], "a", SENT - 9, b"%d.5" % SENT)
+    split = {"webhook-id": f"a.{SENT - 9}", "webhook-timestamp": str(SENT)}
+    assert signatures([secret_key(SECRET)], split["webhook-id"], SENT, b"5") == signed
+    with pytest.raises(SignatureRefused, match="full stop"):
+        check([secret_key(SECRET)], split | {"webhook-signature": signed}, b"5", NOW)
 
 
 @pytest.mark.requirement("C6")
@@ -83,3 +96,22 @@ def test_a_secret_that_is_none_is_refused(secret: str) -> None:
 
 def test_a_key_and_its_secret_lead_to_each_other() -> None:
     assert secret_key(new_secret(bytes(range(32)))) == bytes(range(32))
+
+
+def test_a_secret_needs_no_padding() -> None:
+    padded = new_secret(bytes(range(25)))
+    assert padded.endswith("==")
+    assert secret_key(padded.rstrip("=")) == bytes(range(25))
+
+
+def test_several_secrets_are_given_in_any_usual_way() -> None:
+    other = new_secret(b"o" * 32)
+    keys = [secret_key(SECRET), b"o" * 32]
+    assert secret_keys(f"{SECRET}  {other}\n") == keys
+    assert secret_keys([SECRET, other]) == secret_keys((SECRET, other)) == keys
+
+
+@pytest.mark.parametrize("none", ["", " ", [], None])
+def test_no_secret_at_all_is_refused(none: object) -> None:
+    with pytest.raises(InvalidInput, match="secret: there is none"):
+        secret_keys(none)  # type: ignore[arg-type]

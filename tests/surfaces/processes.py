@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 from urllib.parse import urlsplit
 
 import apsw
@@ -116,6 +116,15 @@ class Home:
             process.url = process.wait_for("Serving")["url"]
             yield process
 
+    @contextmanager
+    def listening(
+        self, *arguments: str, environ: Mapping[str, str] | None = None
+    ) -> Iterator["Running"]:
+        """`duly listen` on a free port, once it listens."""
+        with self.running("listen", *arguments, "--port", "0", environ=environ) as process:
+            process.url = process.line_with("listens on").split()[3]
+            yield process
+
     async def execute(self, statement: str) -> None:
         """Change the database behind duly's back; tables are written `duly.name`."""
         if self.database.startswith("sqlite"):
@@ -129,30 +138,34 @@ class Home:
 
 
 class Running:
-    """A process whose log is read line by line as it comes."""
+    """A process whose log and output are read line by line as they come."""
 
     def __init__(self, home: Home, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self.url = ""
         self.log: list[str] = []
         self._told: list[dict[str, Any]] = []
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._printed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(
             [*DULY, *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=home.folder,
             env=environment({"DULY_DATABASE": home.database, **environ}),
         )
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
+        self._readers = [
+            threading.Thread(target=self._read, args=(self.process.stderr, self._lines)),
+            threading.Thread(target=self._read, args=(self.process.stdout, self._printed)),
+        ]
+        for reader in self._readers:
+            reader.start()
 
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self._lines.put(line)
-        self._lines.put(None)
+    def _read(self, stream: IO[str], lines: "queue.SimpleQueue[str | None]") -> None:
+        for line in stream:
+            lines.put(line)
+        lines.put(None)
 
     def wait_for(self, event: str) -> dict[str, Any]:
         """The first log line of that event that nobody waited for yet; waits until it comes."""
@@ -160,11 +173,29 @@ class Running:
             for place, told in enumerate(self._told):
                 if told.get("event") == event:
                     return self._told.pop(place)
-            line = self._lines.get(timeout=DEADLINE_SECONDS)
-            assert line is not None, f"it ended without {event}:\n{''.join(self.log)}"
-            self.log.append(line)
+            line = self._next_line(event)
             if line.startswith("{"):
                 self._told.append(json.loads(line))
+
+    def line_with(self, text: str) -> str:
+        """The next line of the log that holds the text; waits until it comes."""
+        while text not in (line := self._next_line(text)):
+            pass
+        return line
+
+    def _next_line(self, wanted: str) -> str:
+        line = self._lines.get(timeout=DEADLINE_SECONDS)
+        assert line is not None, f"it ended without {wanted}:\n{''.join(self.log)}"
+        self.log.append(line)
+        return line
+
+    def printed(self) -> str | None:
+        """The next line on stdout, or None at its end; waits until it comes."""
+        return self._printed.get(timeout=DEADLINE_SECONDS)
+
+    def document(self) -> dict[str, Any]:
+        """The next line on stdout, which has to be a JSON document."""
+        return dict(json.loads(self.printed() or "null"))
 
     def signal(self, number: int) -> None:
         """Send a signal."""
@@ -178,7 +209,8 @@ class Running:
     def end(self) -> int:
         """Wait for the end; returns the exit code, and the log is complete."""
         code = self.process.wait(DEADLINE_SECONDS)
-        self._reader.join(DEADLINE_SECONDS)
+        for reader in self._readers:
+            reader.join(DEADLINE_SECONDS)
         while (line := self._lines.get(timeout=DEADLINE_SECONDS)) is not None:
             self.log.append(line)
         return code
@@ -208,6 +240,8 @@ class Running:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self._reader.join()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        for reader in self._readers:
+            reader.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()

@@ -8,6 +8,7 @@ DulyError
 │   └── StoreIsOwned    another server runs on this file     (exit 1)
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4 or 1)
 │   └── SchemaMismatch  the store was made by another version (exit 1)
+├── SignatureRefused    a message is not what was signed     (exit 1; see signatures)
 ├── UnreadableRule      a stored rule is not for this version (left alone)
 ├── SettlementRefused   the store's own rules forbid it      (never leaves the engine)
 └── LeaseLost           this worker no longer holds the lane (never leaves the engine)

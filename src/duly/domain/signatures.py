@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from duly.domain.errors import DulyError, InvalidInput
@@ -21,10 +21,19 @@ class SignatureRefused(DulyError):
     """The message was not signed with this secret, or not lately; the message says which."""
 
 
+def secret_keys(secrets: str | Iterable[str]) -> list[bytes]:
+    """The keys of one secret or several, as a sequence or with spaces between; at least one."""
+    given = secrets.split() if isinstance(secrets, str) else list(secrets or ())
+    if not given:
+        raise InvalidInput("secret", f"there is none; give what the sender gave you, {PREFIX}...")
+    return [secret_key(each) for each in given]
+
+
 def secret_key(secret: str) -> bytes:
-    """The key in a secret as people hand it around: `whsec_` and base64."""
+    """The key in a secret as people hand it around: `whsec_` and base64, padded or not."""
     try:
-        key = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+        text = secret.removeprefix(PREFIX)
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError, AttributeError):
         raise InvalidInput("secret", f"it is not {PREFIX} followed by base64") from None
     if not LEAST_BYTES <= len(key) <= MOST_BYTES:
@@ -60,10 +69,7 @@ def check(
 
     Compared in constant time. A timestamp too far from now is refused: it may be a replay.
     """
-    given = {name.lower(): value for name, value in headers.items()}
-    missing = [name for name in (ID, TIMESTAMP, SIGNATURE) if not given.get(name)]
-    if missing:
-        raise SignatureRefused(f"the header {missing[0]} is missing")
+    given = _given(headers)
     timestamp = _timestamp(given[TIMESTAMP])
     if abs(now.timestamp() - timestamp) > tolerance.total_seconds():
         raise SignatureRefused("the timestamp is too old or in the future; check the clocks")
@@ -73,6 +79,21 @@ def check(
     if not any(matches):
         raise SignatureRefused("no signature matches; is it the endpoint's present secret?")
     return given[ID]
+
+
+def _given(headers: Mapping[str, str]) -> dict[str, str]:
+    given = {name.lower(): value for name, value in headers.items()}
+    for name in (ID, TIMESTAMP, SIGNATURE):
+        if not given.get(name):
+            raise SignatureRefused(f"the header {name} is missing")
+        if not given[name].isprintable():
+            # Some servers hand on bytes that are no text as lone surrogates.
+            raise SignatureRefused(f"the header {name} is no text that can be printed")
+    if "." in given[ID]:
+        # What is signed is id.timestamp.body: with a full stop, an id could reach into the body
+        # of another message, which the rules therefore forbid.
+        raise SignatureRefused(f"the header {ID} holds a full stop, which no id may")
+    return given
 
 
 def _timestamp(text: str) -> int:

@@ -14,10 +14,10 @@ from duly.domain.errors import InvalidInput
 from duly.domain.rules import At, Rule
 from duly.domain.schedule import CatchUp, Overlap
 from duly.schedules import Declared
-from duly.surfaces.cli.deliver import Payload, Tags, content_of
 from duly.surfaces.cli.moments import Moment, local, moments
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, facts, talk
+from duly.surfaces.cli.terms import Payload, Tags, content_of
 from duly.surfaces.cli.times import moment
 
 DAY_OF_YEAR = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
@@ -127,10 +127,11 @@ async def add(
     target
         The handler that it delivers to.
     payload
-        JSON, passed on as it is; - reads it from stdin. Without it: schedule and moment.
+        JSON, passed on as it is; @file reads it from there, - from stdin. Without it: schedule
+        and moment.
     """
     rule, options = when.rule(), choices.options()
-    content = None if payload is None else content_of(payload)
+    content = content_of(payload)
     async with client(common, create=True) as app:
         declared = await app.schedules.declare(name, rule, target, content, **options)
     found = moments(rule, [declared.next_at] if declared.next_at else [])

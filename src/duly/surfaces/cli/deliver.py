@@ -2,65 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any
 
-from cyclopts import Parameter
-
-from duly.domain.delivery import DEFAULT_PRIORITY
-from duly.domain.durations import duration
+from duly.app import App
+from duly.domain.delivery import Delivery
+from duly.domain.webhooks import Webhook
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, talk
-from duly.surfaces.cli.times import moment
-
-STDIN = "-"
-Payload = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
-At = Annotated[str | None, Parameter(help="When it is due, as in 2026-11-16T09:00+01:00.")]
-After = Annotated[str | None, Parameter(help="How long from now it is due, as in 90s or 1h30m.")]
-Key = Annotated[str | None, Parameter(help="The same key gives the same delivery again.")]
-Priority = Annotated[int, Parameter(help="9 goes first, 1 last.")]
-ExpiresAt = Annotated[str | None, Parameter(help="When it is no longer worth delivering.")]
-Tags = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name="--tag",
-        negative=(),
-        show_default=False,
-        help="A word to find it by; may be given several times.",
-    ),
-]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Terms:
-    """When and how it is to be delivered."""
-
-    at: At = None
-    after: After = None
-    key: Key = None
-    priority: Priority = DEFAULT_PRIORITY
-    expires_at: ExpiresAt = None
-    tags: Tags = ()
-
-    def arguments(self) -> dict[str, Any]:
-        """The terms as `App.deliver` takes them."""
-        return {
-            "at": None if self.at is None else moment("at", self.at),
-            "after": None if self.after is None else duration("after", self.after),
-            "key": self.key,
-            "priority": self.priority,
-            "expires_at": None
-            if self.expires_at is None
-            else moment("expires_at", self.expires_at),
-            "tags": self.tags,
-        }
-
-
-TERMS = Terms()
+from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 
 
 async def deliver(
@@ -78,18 +29,19 @@ async def deliver(
     target
         The handler that it is for.
     payload
-        JSON, passed on as it is; - reads it from stdin.
+        JSON, passed on as it is; @file reads it from there, - from stdin.
     """
-    arguments = terms.arguments()
-    content = None if payload is None else content_of(payload)
+    arguments, content = terms.arguments(), content_of(payload)
     async with client(common, create=True) as app:
-        accepted = await app.deliver(target, content, **arguments)
-        document = record(await app.get(accepted.id)) if common.json else None
+        delivery = await hand_over(app, target, content, arguments)
+    answer(common.json, record(delivery), lambda: delivery.id)
+
+
+async def hand_over(
+    app: App, target: str | Webhook, content: bytes | None, arguments: Mapping[str, Any]
+) -> Delivery:
+    """Have it accepted, say so if its key was known, and return it as it is on the books."""
+    accepted = await app.deliver(target, content, **arguments)
     if accepted.known:
-        talk(f"key {terms.key!r} was known; nothing new was stored")
-    answer(common.json, document, lambda: accepted.id)
-
-
-def content_of(payload: str) -> bytes:
-    """The bytes of a payload that was given as an argument, or comes from stdin."""
-    return sys.stdin.buffer.read() if payload == STDIN else os.fsencode(payload)
+        talk(f"key {arguments['key']!r} was known; nothing new was stored")
+    return await app.get(accepted.id)

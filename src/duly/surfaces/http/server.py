@@ -11,21 +11,11 @@ from typing import Any
 import uvicorn
 from litestar import Litestar
 
-from duly.domain.errors import BadSetting, DulyError
-from duly.system import bound_socket
+from duly.domain.errors import BadSetting
+from duly.surfaces.addresses import CannotListen, bound, url_of
 
 GOODBYE_SECONDS = 5
 """How long a stop waits for answers that are under way."""
-
-
-class CannotListen(DulyError):
-    """The address is taken, or not ours to take."""
-
-    def __init__(self, host: str, port: int, problem: OSError) -> None:
-        super().__init__(
-            f"cannot listen on {host} port {port}: {problem.strerror or problem}; "
-            "stop whoever has it, or choose another with --port"
-        )
 
 
 def _check_loopback(host: str) -> None:
@@ -47,18 +37,14 @@ class HttpServer:
     def __init__(self, application: Litestar, host: str, port: int) -> None:
         _check_loopback(host)
         self._host, self._port = host, port
-        try:
-            self._socket = bound_socket(host, port)
-        except OSError as error:
-            raise CannotListen(host, port, error) from error
+        self._socket = bound(host, port)
         self._server = _Server(_config(application))
         self._task: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
         """The address, for people."""
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        return f"http://{host}:{self._socket.getsockname()[1]}"
+        return url_of(self._host, self._socket)
 
     async def start(self, on_end: Callable[[], None]) -> None:
         """Open the port; `on_end` is called when it closes, for whatever reason."""

@@ -1,0 +1,65 @@
+"""For those who receive webhooks: whether a message is what its sender signed, and lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from duly.domain.errors import InvalidInput
+from duly.domain.payloads import checked_moment, checked_wait
+from duly.domain.signatures import TOLERANCE, SignatureRefused, check, secret_keys
+from duly.system import SystemClock
+
+Text = str | bytes
+
+
+class Headers(Protocol):
+    """Headers as frameworks hold them: a dict, a multidict, an email.message.Message."""
+
+    def items(self) -> Iterable[tuple[Text, Text]]:
+        """Names, in whatever case, and values."""
+
+
+def verify(
+    body: str | bytes | bytearray | memoryview,
+    headers: Headers,
+    secret: str | Iterable[str],
+    *,
+    tolerance: float | timedelta = TOLERANCE,
+    now: datetime | None = None,
+) -> str:
+    """Check a received webhook and return its id, the same on every attempt; or SignatureRefused.
+
+    `body` is what came, byte for byte: JSON that was parsed and written again is another text.
+    `secret` may be several, as a sequence or with spaces between, while it is being changed.
+    A message that was signed longer than `tolerance` before `now`, or after it, may be a replay.
+    """
+    return check(
+        secret_keys(secret),
+        _headers(headers),
+        _body(body),
+        SystemClock().now() if now is None else checked_moment("now", now),
+        timedelta(seconds=checked_wait("tolerance", tolerance)),
+    )
+
+
+def _headers(headers: Headers) -> dict[str, str]:
+    if not hasattr(headers, "items"):
+        raise InvalidInput("headers", "give a mapping of names to values")
+    return {_text(name): _text(value) for name, value in headers.items()}
+
+
+def _text(value: Text) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _body(body: str | bytes | bytearray | memoryview) -> bytes:
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    if not isinstance(body, str):
+        raise InvalidInput("body", "give the bytes as they came, not what was made of them")
+    try:
+        return body.encode()
+    except UnicodeEncodeError:
+        raise SignatureRefused("the body holds a lone surrogate; pass on its bytes") from None

@@ -1,0 +1,109 @@
+"""`duly send`: hand over one delivery to a URL, and see what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.app import App
+from duly.domain.delivery import Delivery
+from duly.domain.durations import duration
+from duly.domain.retry import attempts_allowed
+from duly.domain.states import FINISHED, State
+from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
+from duly.surfaces.cli.deliver import hand_over
+from duly.surfaces.cli.deliveries import record
+from duly.surfaces.cli.exits import FAILED
+from duly.surfaces.cli.headers import Headers, each_once, pairs
+from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.render import answer, cell, talk
+from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
+from duly.surfaces.cli.times import spelled
+from duly.surfaces.cli.watch import follow
+
+Watch = Annotated[
+    bool,
+    Parameter(negative=(), help="Show each attempt until it has ended; exit 1 if not completed."),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Manner:
+    """How the request is made."""
+
+    method: Annotated[str, Parameter(help="POST, PUT, PATCH, DELETE or GET.")] = "POST"
+    headers: Headers = ()
+    timeout: Annotated[
+        str, Parameter(help="How long one attempt may take in all, from 1s to 60s.")
+    ] = f"{DEFAULT_TIMEOUT:g}s"
+
+    def target(self, to: str) -> Webhook:
+        """Where it goes: the webhook at a URL."""
+        return webhook(
+            to,
+            method=self.method.upper(),
+            headers=each_once(pairs(self.headers)),
+            timeout=duration("timeout", self.timeout).total_seconds(),
+        )
+
+
+MANNER = Manner()
+
+
+async def send(
+    to: Annotated[str, Parameter(name="URL")],
+    /,
+    *,
+    data: Payload = None,
+    watch: Watch = False,
+    manner: Manner = MANNER,
+    terms: Terms = TERMS,
+    common: Common = COMMON,
+) -> int:
+    """Hand over one delivery to a URL and print its id; `duly serve` sends it.
+
+    Parameters
+    ----------
+    to
+        Where it goes, as https://example.org/hook.
+    data
+        JSON, sent as it is; @file reads it from there, - from stdin. Without it: null.
+    """
+    target, content, arguments = manner.target(to), content_of(data), terms.arguments()
+    async with client(common, create=True) as app:
+        delivery = await hand_over(app, target, content, arguments)
+        await _say_what_follows(app, delivery, target)
+        if watch:
+            return await _watched(app, delivery, common.json)
+    answer(common.json, record(delivery), lambda: delivery.id)
+    return 0
+
+
+async def _say_what_follows(app: App, delivery: Delivery, target: Webhook) -> None:
+    if delivery.state in FINISHED:
+        return
+    wait = (delivery.due_at - app.clock.now()).total_seconds()
+    when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
+    most = attempts_allowed(app.transports.plan(delivery.target))
+    talk(f"{target.method} {delivery.url} goes out {when}; at most {most} attempts")
+    if not any(each.alive for each in await app.store.workers.roster(1)):
+        talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
+
+
+async def _watched(app: App, delivery: Delivery, as_json: bool) -> int:
+    """Follow it to its end; where one document is wanted, the attempts are talk until then."""
+    if as_json:
+        ended, attempts = await follow(app, delivery.id, talk)
+        answer(True, record(ended) | {"attempts": attempts}, str)
+    else:
+        _print(delivery.id)
+        ended, _ = await follow(app, delivery.id, _print)
+        _print(f"{ended.id} {ended.state}")
+    return 0 if ended.state is State.COMPLETED else FAILED
+
+
+def _print(text: str) -> None:
+    answer(False, None, lambda: text)

@@ -1,0 +1,160 @@
+"""`duly send`: what is handed over, what is said of it, and how it is followed to its end."""
+
+import asyncio
+import json
+import signal
+
+import pytest
+
+from tests.surfaces.processes import Home, Running
+from tests.transports.receiver import receiver
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+LOCAL = {"DULY_EGRESS_ALLOW": "127.0.0.1", "DULY_WEBHOOK_SECRET": SECRET}
+NOWHERE = "http://127.0.0.1:9/"
+
+
+@pytest.mark.requirement("C5", "C6")
+def test_what_is_sent_arrives_signed_and_is_followed_to_its_end(home: Home) -> None:
+    with (
+        home.listening("--json", "--fail", "1", environ=LOCAL) as there,
+        home.serving(environ=LOCAL),
+    ):
+        url = f"{there.url}/hook?a=1"
+        done = home.duly("send", url, "--data", '{"n": 1}', "--watch", environ=LOCAL)
+        first, second = there.document(), there.document()
+    assert done.returncode == 0, done.stderr
+    id, failed, completed, end = done.stdout.splitlines()
+    assert "attempt 1: status 503 (" in failed
+    assert "dependency_failure: it answered 503; retry at 20" in failed
+    assert "attempt 2: status 200 (" in completed
+    assert end == f"{id} completed"
+    assert [first[each] for each in ("id", "attempt", "repeat", "answer")] == [id, 1, False, 503]
+    assert [second[each] for each in ("id", "attempt", "repeat", "answer")] == [id, 2, True, 200]
+    assert (first["verified"], first["path"], first["body"]) == (True, "/hook?a=1", {"n": 1})
+    assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.requirement("C5")
+def test_a_dead_letter_is_code_1(home: Home) -> None:
+    with home.listening("--answer", "404") as there, home.serving(environ=LOCAL):
+        done = home.duly("send", there.url, "--watch", environ=LOCAL)
+    assert done.returncode == 1
+    id, attempt, end = done.stdout.splitlines()
+    assert "validation_failure: it answered 404; dead" in attempt
+    assert end == f"{id} dead"
+
+
+def test_without_a_worker_it_says_that_nothing_goes_out_yet(home: Home) -> None:
+    with home.listening() as there:
+        done = home.duly("send", there.url, "--data", "1", environ=LOCAL)
+        assert done.returncode == 0
+        assert f"POST {there.url} goes out at once" in done.stderr
+        assert "nothing goes out until `duly serve` runs" in done.stderr
+        with home.running("send", there.url, "--watch", environ=LOCAL) as watching:
+            id = said(watching)
+            watching.line_with("nothing goes out until `duly serve` runs")
+            with home.serving(environ=LOCAL):
+                assert "attempt 1: status 200" in said(watching)
+                assert said(watching) == f"{id} completed"
+                assert watching.end() == 0
+
+
+def said(process: Running) -> str:
+    return (process.printed() or "").strip()
+
+
+def test_with_a_worker_it_does_not(sqlite_home: Home) -> None:
+    with sqlite_home.serving(environ=LOCAL):
+        done = sqlite_home.duly("send", NOWHERE, "--in", "1h", environ=LOCAL)
+    assert f"POST {NOWHERE} goes out in " in done.stderr
+    assert "duly serve" not in done.stderr
+
+
+def test_one_that_is_cancelled_meanwhile_is_code_1(home: Home) -> None:
+    with home.running("send", NOWHERE, "--in", "1h", "--watch", environ=LOCAL) as watching:
+        id = said(watching)
+        home.ok("deliveries", "cancel", id)
+        assert said(watching).endswith("  cancelled")
+        assert said(watching) == f"{id} cancelled"
+        assert watching.end() == 1
+
+
+def test_whoever_stops_watching_is_told_that_it_goes_on(sqlite_home: Home) -> None:
+    with sqlite_home.running("send", NOWHERE, "--in", "1h", "--watch", environ=LOCAL) as watching:
+        id = said(watching)
+        watching.signal(signal.SIGINT)
+        assert watching.end() == 130
+    assert watching.log[-1] == f"it goes on without you: duly deliveries show {id}\n"
+
+
+def test_for_programs_it_is_one_document_with_every_attempt(home: Home) -> None:
+    with home.listening("--fail", "500") as there, home.serving(environ=LOCAL):
+        done = home.duly("send", there.url, "--watch", "--json", environ=LOCAL)
+        shown = home.json("deliveries", "show", json.loads(done.stdout)["id"])
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == shown
+    assert [each["answer"]["status"] for each in shown["attempts"]] == [500, 200]
+    assert "attempt 1: status 500" in done.stderr
+
+
+async def test_the_request_is_made_in_the_manner_that_was_given(sqlite_home: Home) -> None:
+    sqlite_home.write("body.json", '{ "spaced" : 1.50 }\n')
+    manner = ("--method", "put", "--header", "X-Team: 7", "-H", "Authorization:Bearer a:b")
+    async with receiver() as there:
+        with sqlite_home.serving(environ=LOCAL):
+            arguments = ("send", there.url("/x"), "--data", "@body.json", *manner, "--watch")
+            await asyncio.to_thread(sqlite_home.ok, *arguments, environ=LOCAL)
+    (taken,) = there.taken
+    assert taken.line == "PUT /x HTTP/1.1"
+    assert taken.body == b'{ "spaced" : 1.50 }\n'
+    assert (taken.headers["x-team"], taken.headers["authorization"]) == ("7", "Bearer a:b")
+
+
+def test_the_data_may_come_from_anywhere(sqlite_home: Home) -> None:
+    sqlite_home.write("body.json", "[1]")
+    given = [("--data", "[1]"), ("--data", "-"), ("--data", "@body.json"), ("--data", "@-"), ()]
+    found = [
+        sqlite_home.json("send", NOWHERE, *each, stdin="[1]", environ=LOCAL)["payload"]
+        for each in given
+    ]
+    assert found == [[1], [1], [1], [1], None]
+
+
+def test_terms_are_those_of_every_delivery(sqlite_home: Home) -> None:
+    terms = ("--at", "2040-01-02T03:04:05+01:00", "--key", "k", "--tag", "red", "--priority", "8")
+    first = sqlite_home.json("send", NOWHERE, *terms, environ=LOCAL)
+    assert first["due_at"] == "2040-01-02T02:04:05Z"
+    assert (first["key"], first["tags"], first["priority"]) == ("k", ["red"], 8)
+    assert (first["target"], first["url"]) == ("http://127.0.0.1:9", NOWHERE)
+    again = sqlite_home.duly("send", NOWHERE, *terms, environ=LOCAL)
+    assert again.stdout.strip() == first["id"]
+    assert "was known" in again.stderr
+    assert sqlite_home.duly("send", NOWHERE, "--data", "2", *terms, environ=LOCAL).returncode == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("example.org",), "url: 'example.org' cannot be read: give http:// or https://"),
+        (("http://127.0.0.1/",), "url: 127.0.0.1 is not for the public; allow it with DULY_EGRESS"),
+        (("http://a.example", "--data", "{"), "payload: it is not valid JSON"),
+        (("http://a.example", "--data", "@none"), "payload: 'none' cannot be read: No such file"),
+        (("http://a.example", "--data", "@"), "payload: '' cannot be read"),
+        (("http://a.example", "--method", "LIST"), "method: 'LIST' is none of POST"),
+        (("http://a.example", "--timeout", "90s"), "timeout: 90.0 is not from 1 to 60 seconds"),
+        (("http://a.example", "--timeout", "5"), "timeout: '5' is no duration"),
+        (("http://a.example", "-H", "hunter2"), "header: there is one without a colon"),
+        (("http://a.example", "-H", "A: 1", "-H", "a: 2"), "header: 'a' is given twice"),
+        (("http://a.example", "-H", "webhook-id: 1"), "headers: 'webhook-id' is set by duly"),
+        (("http://a.example", "--in", "1h", "--at", "2040-01-01T00:00Z"), "at: give either"),
+        ((), "URL"),
+    ],
+)
+def test_bad_input_is_refused_with_code_2(
+    sqlite_home: Home, arguments: tuple[str, ...], said: str
+) -> None:
+    done = sqlite_home.duly("send", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "hunter2" not in done.stderr
