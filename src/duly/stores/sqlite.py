@@ -17,6 +17,7 @@ from typing import Any
 import apsw
 
 from duly.domain.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavailable
+from duly.stores.checkpoints import Checkpoints
 from duly.stores.database import Channel, Session
 from duly.stores.sqlite_session import SqliteSession
 from duly.stores.writer import Hold, Work, Writer
@@ -36,6 +37,7 @@ class Sqlite(SqliteSession):
         self._own = threading.local()
         self._lock_file: int | None = None
         self._writer: Writer | None = None
+        self._checkpoints: Checkpoints | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._opened: list[apsw.Connection] = []
 
@@ -45,7 +47,10 @@ class Sqlite(SqliteSession):
             _check_path(self.path)
             try:
                 with clear_errors(self.path):
-                    self._writer = Writer(self._connect)
+                    connection = self._connect()
+                    self._checkpoints = Checkpoints(self._connect)
+                    self._checkpoints.watch(connection)
+                    self._writer = Writer(connection)
             except StoreUnavailable as error:
                 if isinstance(error.__cause__, apsw.CantOpenError | apsw.ReadOnlyError):
                     raise _unwritable(self.path) from error
@@ -59,11 +64,18 @@ class Sqlite(SqliteSession):
             for connection in self._opened:
                 connection.close()
             self._opened.clear()
-            await asyncio.get_running_loop().run_in_executor(None, self._writer.close)
+            await asyncio.get_running_loop().run_in_executor(None, self._let_go)
             self._writer = self._readers = None
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
+
+    def _let_go(self) -> None:
+        # The writer is the last to leave: it then moves what is left of the log into the file.
+        if self._checkpoints is not None:
+            self._checkpoints.close()
+        if self._writer is not None:
+            self._writer.close()
 
     def own(self) -> None:
         """Take the lock that says one server runs on this file; it dies with the process."""

@@ -50,9 +50,9 @@ class Hold:
 class Writer:
     """Runs work in order, in shared transactions, on its own thread."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
+    def __init__(self, connection: apsw.Connection) -> None:
         self._jobs: queue.SimpleQueue[Job | Hold | None] = queue.SimpleQueue()
-        self._connection = connect()
+        self._connection = connection
         self.commits = 0
         self._serving: Hold | None = None
         self._closing = False
