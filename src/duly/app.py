@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import os
 from collections.abc import (
-    AsyncIterator,
     Callable,
-    Collection,
     Coroutine,
     Iterable,
     Mapping,
@@ -18,16 +15,17 @@ from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar, overload
 
 from duly.domain import payloads
-from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery, Request
+from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.errors import BadSetting, InvalidInput
-from duly.domain.retry import RetryPlan, encode_checked
+from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.signatures import secret_key
 from duly.domain.states import State
-from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
+from duly.endpoints import Endpoints
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
 from duly.failpoints import arm_from
+from duly.intake import Intake, Item, Target
 from duly.ports import Chance, Clock, Filter, Store, Transport
 from duly.schedules import Declared, Schedules
 from duly.settings import Settings, load
@@ -38,19 +36,21 @@ from duly.system import (
     SystemClock,
     Threads,
     hand_over_quickly,
+    is_resolver_trouble,
     listen_for_signals,
     open_socket,
     process_name,
 )
 from duly.telemetry import Telemetry
 from duly.transports.egress import Guard
+from duly.transports.endpoints import Book
 from duly.transports.handlers import Handlers
+from duly.transports.resolver import Resolver
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
+from duly.vault import Vault, sealing_keys
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-BULK_CHUNK = 2000
-Item = tuple[str | Webhook, Any] | Mapping[str, Any]
 
 
 class App:
@@ -77,24 +77,39 @@ class App:
         self.chance = chance or SystemChance()
         self.telemetry = Telemetry()
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
+        self.store: Store = _store(self.settings, self.clock, pool, connect)
+        vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
+        self.book = Book(self.store.endpoints, self.clock, vault.open, self.telemetry.emit)
         self.webhooks = Webhooks(
             self.clock,
             Guard(self.settings.egress_allow.replace(",", " ").split()),
+            Resolver(self.clock.monotonic, is_resolver_trouble),
             open_socket,
+            self.book,
             _keys(self.settings.webhook_secret),
         )
         self.transports = Routes(self.handlers, self.webhooks)
-        self.store: Store = _store(self.settings, self.clock, pool, connect)
         self._acceptor = Acceptor(self.store, self.clock)
+        limit = self.settings.payload_limit
+        self._intake = Intake(
+            self.store, self.clock, self.chance, self.handlers.serves, self.webhooks.check, limit
+        )
         self.schedules = Schedules(
             self.store,
             self.clock,
             self.chance,
-            self._know,
-            self.settings.payload_limit,
-            addressed=self._addressed,
+            self._intake.know,
+            limit,
+            addressed=self._intake.addressed,
         )
-        self._elsewhere: set[str] = set()
+        self.endpoints = Endpoints(
+            self.store,
+            self.clock,
+            self.chance,
+            vault,
+            self.webhooks.check,
+            self.webhooks.try_out,
+        )
         self._open = False
         self._stop: asyncio.Event | None = None
 
@@ -119,7 +134,7 @@ class App:
 
     def expect(self, *names: str) -> None:
         """Say that these handlers live in another process, which may not have started yet."""
-        self._elsewhere.update(payloads.checked_name("handler", name) for name in names)
+        self._intake.expect(names)
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect to the store and bring its schema up to date."""
@@ -134,7 +149,7 @@ class App:
         name: str,
         /,
         rule: Rule,
-        target: str | Webhook,
+        target: Target,
         payload: Any = None,
         **options: Any,
     ) -> Coroutine[Any, Any, Declared]: ...
@@ -171,7 +186,7 @@ class App:
 
     async def deliver(
         self,
-        target: str | Webhook,
+        target: Target,
         payload: Any = None,
         *,
         at: datetime | None = None,
@@ -187,8 +202,10 @@ class App:
         It is due at once, `at` a moment, or `after` some seconds. The same `key` gives the same
         delivery again, or a Conflict if target or payload differ.
         """
-        request = self._request(target, payload, at, after, key, priority, expires_at, tags, retry)
-        await self._know([request.target])
+        request = self._intake.request(
+            target, payload, at, after, key, priority, expires_at, tags, retry
+        )
+        await self._intake.know([request.target])
         return await self._acceptor.accept(request)
 
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
@@ -197,91 +214,8 @@ class App:
         An item is `(target, payload)`, or a mapping of deliver's arguments.
         """
         # Made known first: on SQLite nothing else can be written while the transaction is open.
-        await self._know(self._elsewhere.union(self.handlers.serves()))
-        return await self._acceptor.accept_all(self._chunks(items))
-
-    async def _chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[Request]]:
-        chunk: builtins.list[Request] = []
-        for item in items:
-            chunk.append(self._item(item))
-            if len(chunk) >= BULK_CHUNK:
-                await self._know({each.target for each in chunk})
-                yield chunk
-                chunk = []
-        if chunk:
-            await self._know({each.target for each in chunk})
-            yield chunk
-
-    def _item(self, item: Item) -> Request:
-        if isinstance(item, tuple) and len(item) == 2:
-            target, payload = item
-            name, address = self._addressed(target)
-            return Request(
-                self.chance.delivery_id(),
-                name,
-                payloads.payload_bytes(payload, self.settings.payload_limit),
-                address=address,
-            )
-        try:
-            return self._request(**item)
-        except TypeError as error:
-            raise InvalidInput(
-                "items", f"{error}; give (target, payload), or deliver's arguments as a mapping"
-            ) from error
-
-    def _addressed(self, target: str | Webhook) -> tuple[str, str | None]:
-        """A target's name, and for a webhook where exactly it goes."""
-        if isinstance(target, Webhook):
-            self.webhooks.check(target)
-            return target.origin, encode_webhook(target)
-        return payloads.checked_name("target", target), None
-
-    def _request(
-        self,
-        target: str | Webhook,
-        payload: Any = None,
-        at: datetime | None = None,
-        after: float | timedelta | None = None,
-        key: str | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        expires_at: datetime | None = None,
-        tags: Iterable[str] = (),
-        retry: RetryPlan | None = None,
-    ) -> Request:
-        if at is not None and after is not None:
-            raise InvalidInput("at", "give either at or after, not both")
-        name, address = self._addressed(target)
-        return Request(
-            self.chance.delivery_id(),
-            name,
-            payloads.payload_bytes(payload, self.settings.payload_limit),
-            None if at is None else payloads.checked_moment("at", at),
-            None if after is None else payloads.checked_wait("after", after),
-            None if key is None else payloads.checked_text("key", key),
-            payloads.checked_priority(priority),
-            None if expires_at is None else payloads.checked_moment("expires_at", expires_at),
-            payloads.checked_tags(tags) if tags else (),
-            None if retry is None else encode_checked(retry),
-            address,
-        )
-
-    async def _know(self, targets: Collection[str]) -> None:
-        """See that the store has a number for each target, and refuse those nobody has."""
-        numbers = await self.store.targets.numbers(targets, create=False)
-        missing = set(targets) - numbers.keys()
-        if not missing:
-            return
-        here = self._elsewhere.union(self.handlers.serves())
-        here.update(filter(is_webhook, missing))
-        if unknown := sorted(missing - here):
-            known = sorted(here | set((await self.store.targets.refresh()).values()))
-            raise InvalidInput(
-                "target",
-                f"no handler {unknown[0]!r} is known; known are: {', '.join(known) or 'none'}. "
-                f"Register it with @app.handler({unknown[0]!r}), start the worker that has it, "
-                f"or declare it with app.expect({unknown[0]!r})",
-            )
-        await self.store.targets.numbers(missing, create=True)
+        await self._intake.know_handlers()
+        return await self._acceptor.accept_all(self._intake.chunks(items))
 
     async def get(self, id: str) -> Delivery:
         """One delivery with all its facts, or NotFound."""

@@ -30,6 +30,7 @@ PLACES = (
         for place in ("plan", "schedule", "complete")
         for when in ("before", "middle", "after")
     )
+    | {f"webhook.{when}" for when in ("before", "sent", "answered")}
     | {"handler.enter", "handler.exit", "migrate.middle"}
 )
 

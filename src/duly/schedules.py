@@ -12,6 +12,7 @@ import msgspec
 
 from duly.domain import declarations, payloads, revisions
 from duly.domain.declarations import checked_options
+from duly.domain.endpoints import EndpointTarget
 from duly.domain.errors import InvalidInput
 from duly.domain.occurrences import Occurrence
 from duly.domain.planning import INSTANT, Planned
@@ -24,7 +25,8 @@ from duly.ports import AuditEntry, Chance, Clock, Store, UnreadableSchedule
 BACKFILL_SLICE = 500
 MOST_BACKFILLED = 100_000
 Know = Callable[[Collection[str]], Awaitable[None]]
-Addressed = Callable[[str | Webhook], tuple[str, str | None]]
+Target = str | Webhook | EndpointTarget
+Addressed = Callable[[Target], tuple[str, str | None]]
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -87,7 +89,7 @@ class Schedules:
             await self.declare(name, rule, name_of(function), payload, **options)
 
     async def declare(
-        self, name: str, rule: Rule, target: str | Webhook, payload: Any = None, **given: Any
+        self, name: str, rule: Rule, target: Target, payload: Any = None, **given: Any
     ) -> Declared:
         """Create or change a schedule by its name; the same again changes nothing.
 
@@ -223,7 +225,7 @@ class Schedules:
         return schedule, revision
 
 
-def _by_name(target: str | Webhook) -> tuple[str, str | None]:
+def _by_name(target: Target) -> tuple[str, str | None]:
     return payloads.checked_name("target", target), None
 
 

@@ -11,9 +11,11 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.errors import BadSetting
+from duly.domain.webhooks import HIDDEN
 
 DAY = 86400.0
 CENTURY = 36500 * DAY
+SECRETS = frozenset({"webhook_secret", "secret_key"})
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +77,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_secret: Annotated[
         str, Meta(description="what webhooks are signed with; several while it is being changed")
     ] = ""
+    secret_key: Annotated[
+        str, Meta(description="what endpoints' secrets are sealed with; several to change it")
+    ] = ""
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False
     origins: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        # It may end in a log; an address of a database carries a password too.
+        shown = ", ".join(f"{name} from {origin}" for name, origin in self.origins.items())
+        return f"Settings({shown})"
 
 
 def load(
@@ -132,4 +142,5 @@ def _converted(field: msgspec.structs.FieldInfo, value: Any, origin: str) -> Any
     try:
         return msgspec.convert(value, field.type, strict=False)
     except msgspec.ValidationError as error:
-        raise BadSetting(field.name, f"{value!r} from {origin} will not do: {error}") from error
+        shown = HIDDEN if field.name in SECRETS else repr(value)
+        raise BadSetting(field.name, f"{shown} from {origin} will not do: {error}") from error

@@ -60,6 +60,10 @@ class SystemChance:
         """A number from 0 to 1."""
         return self._random.random()
 
+    def bytes(self, many: int) -> bytes:
+        """Bytes that nobody can guess."""
+        return os.urandom(many)
+
     def delivery_id(self) -> str:
         """A new delivery id, never sorted before the ones that this process made earlier."""
         milliseconds = self._milliseconds()
@@ -173,3 +177,10 @@ def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
 def open_socket(family: int, kind: int, protocol: int) -> socket.socket:
     """A socket for a connection to the outside."""
     return socket.socket(family, kind, protocol)
+
+
+def is_resolver_trouble(error: OSError) -> bool:
+    """Whether a lookup failed for now, as opposed to an answer that there is no such name."""
+    # Trouble of the system itself (EAI_SYSTEM) comes as the error that it is.
+    passing = (socket.EAI_AGAIN, socket.EAI_SYSTEM, socket.EAI_MEMORY)
+    return not isinstance(error, socket.gaierror) or error.errno in passing

@@ -93,6 +93,20 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         "the clock is {seconds:.0f} s behind what was planned already "
         "(planning stops: {planning_stops}); set the clock",
     ),
+    events.CircuitOpened: (
+        logging.WARNING,
+        "{target} failed {failures} times in a row: its deliveries wait, one of them tries it at "
+        "{probe_at}",
+    ),
+    events.CircuitClosed: (logging.INFO, "{target} answers again: its deliveries go on"),
+    events.EndpointDisabled: (
+        logging.ERROR,
+        "{endpoint} is disabled: {reason}; its deliveries wait until it is resumed",
+    ),
+    events.SecretUnreadable: (
+        logging.ERROR,
+        "the secret of endpoint {endpoint} cannot be read, its deliveries wait: {problem}",
+    ),
     events.Pruned: (logging.INFO, "{deliveries} finished deliveries removed"),
     events.Draining: (logging.INFO, "stopping: {running} deliveries get {seconds:g} s to end"),
 }

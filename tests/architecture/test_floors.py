@@ -14,9 +14,9 @@ FLOORS = (
     {"duly.ports", "duly.settings", "duly.failpoints"},
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
-        *("duly.telemetry", "duly.system"),
+        *("duly.endpoints", "duly.intake", "duly.vault", "duly.telemetry", "duly.system"),
     },
-    {"duly.app"},
+    {"duly.app", "duly.receiving"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},
     {"duly.__main__"},

@@ -1,10 +1,12 @@
 """How a worker shares its free slots among what waits."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from duly.domain.delivery import ALONE, Claimed
+from duly.engine.gates import Gates
 from duly.engine.openings import FIRST_LOOK_EVERY, Openings
 from duly.ports import Ask, Opening
 
@@ -12,8 +14,19 @@ NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 EARLIER, LATER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
 
 
+class NoStore:
+    """Gates that nobody may ask the store about."""
+
+    async def revise(self, *_: Any) -> dict[int, Any]:
+        raise AssertionError("the store was asked")
+
+
+def gates() -> Gates:
+    return Gates(NoStore(), lambda _: None, lambda: 1, concurrency=10)
+
+
 def learned(*openings: tuple[int, int, datetime]) -> Openings:
-    found = Openings()
+    found = Openings(gates())
     found.learn([Opening(*each) for each in openings], {1, 2, 3})
     return found
 
@@ -63,22 +76,23 @@ def test_what_must_run_alone_is_asked_for_alone() -> None:
 
 def test_a_claim_that_filled_all_slots_leaves_more_to_come() -> None:
     openings = learned((5, 1, EARLIER))
-    openings.asks(2, NOW)
-    assert openings.note([claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 2)
+    asked = openings.asks(2, NOW)
+    assert openings.note(asked, [claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 2)
     assert openings.asks(2, NOW) == [Ask(5, 1, NOW, 2)]
 
 
 def test_an_opening_that_came_short_is_empty() -> None:
     openings = learned((5, 1, EARLIER), (5, 2, EARLIER))
-    openings.asks(4, NOW)
-    assert openings.note([claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 4)
-    assert openings.asks(4, NOW) == [Ask(5, 1, NOW, 4)]
-    assert not openings.note([claimed(5, 1, NOW)], 4)
+    asked = openings.asks(4, NOW)
+    assert openings.note(asked, [claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 4)
+    asked = openings.asks(4, NOW)
+    assert asked == [Ask(5, 1, NOW, 4)]
+    assert not openings.note(asked, [claimed(5, 1, NOW)], 4)
     assert openings.next_due() is None
 
 
 @pytest.mark.parametrize("brought", [0, 1])
 def test_a_claim_for_nothing_more_says_so(brought: int) -> None:
     openings = learned((5, 1, EARLIER))
-    openings.asks(4, NOW)
-    assert not openings.note([claimed(5, 1, EARLIER)] * brought, 4)
+    asked = openings.asks(4, NOW)
+    assert not openings.note(asked, [claimed(5, 1, EARLIER)] * brought, 4)

@@ -138,6 +138,9 @@ def scans(nodes: list[dict[str, Any]]) -> set[tuple[str, str]]:
     }
 
 
+SMALL = {"targets", "endpoints", "gates"}
+"""Few rows, read by key or all at once, whichever the planner likes."""
+
 EXPECTED = {
     "agenda.survey": {("agenda", "agenda_open")},
     "agenda.claim": {
@@ -169,11 +172,11 @@ async def test_a_plan_made_while_empty_is_right_when_full(connection: Any, name:
     await plan(connection, name)
     await connection.execute(FILL)
     kept = scans(await plan(connection, name))
-    assert {each for each in kept if each[0] != "targets"} == EXPECTED[name]
+    assert {each for each in kept if each[0] not in SMALL} == EXPECTED[name]
     for table in ("agenda", "deliveries", "schedules", "progress"):
         await connection.execute(f"analyze duly.{table}")
     fresh = scans(await plan(connection, name))
-    assert {each for each in fresh if each[0] != "targets"} == EXPECTED[name]
+    assert {each for each in fresh if each[0] not in SMALL} == EXPECTED[name]
 
 
 @pytest.mark.requirement("D5")

@@ -29,6 +29,7 @@ class Receiver:
         self.connections = 0
         self.port = 0
         self.tasks: set[asyncio.Task[None]] = set()
+        self.secure: ssl.SSLContext | None = None
         self._talk = talk
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,11 +69,10 @@ async def receiver(
 ) -> AsyncIterator[Receiver]:
     """A receiver on a port of its own."""
     made = Receiver(talk)
-    secure = None
     if certificate is not None:
-        secure = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        secure.load_cert_chain(certificate)
-    server = await asyncio.start_server(made.take, "127.0.0.1", 0, ssl=secure)
+        made.secure = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        made.secure.load_cert_chain(certificate)
+    server = await asyncio.start_server(made.take, "127.0.0.1", 0, ssl=made.secure)
     made.port = server.sockets[0].getsockname()[1]
     try:
         yield made

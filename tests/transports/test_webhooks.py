@@ -208,3 +208,12 @@ async def test_a_secret_that_is_none_is_a_bad_setting_and_is_not_told(database_u
 async def test_a_handler_cannot_be_named_like_a_url(app: App) -> None:
     with pytest.raises(duly.InvalidInput, match=r"duly\.webhook"):
         app.handler("https://example.org")(print)
+
+
+@pytest.mark.requirement("C5", "D9")
+async def test_a_key_that_is_known_for_another_address_is_a_conflict(app: App) -> None:
+    first = await app.deliver(duly.webhook("https://example.org/a"), {"n": 1}, key="once")
+    again = await app.deliver(duly.webhook("https://example.org/a"), {"n": 1}, key="once")
+    assert (again.id, again.known) == (first.id, True)
+    with pytest.raises(duly.Conflict, match="'once' already belongs to"):
+        await app.deliver(duly.webhook("https://example.org/b"), {"n": 1}, key="once")

@@ -91,7 +91,7 @@ def contents(
     if options.stream is not None:
         raise InvalidInput("stream", "there are no streams yet, so nothing would keep the order")
     return Contents(
-        target=target if address is not None else payloads.checked_name("target", target),
+        target=target,
         address=address,
         payload=None if payload is None else payloads.payload_bytes(payload, limit),
         priority=payloads.checked_priority(options.priority),

@@ -160,3 +160,23 @@ class Pruned(Event, frozen=True):
 class Draining(Event, frozen=True):
     running: int
     seconds: float
+
+
+class CircuitOpened(Event, frozen=True):
+    target: str
+    failures: int
+    probe_at: datetime | None
+
+
+class CircuitClosed(Event, frozen=True):
+    target: str
+
+
+class EndpointDisabled(Event, frozen=True):
+    endpoint: str
+    reason: str
+
+
+class SecretUnreadable(Event, frozen=True):
+    endpoint: str
+    problem: str

@@ -35,6 +35,8 @@ class Failed(msgspec.Struct, frozen=True):
     again: bool | None = None
     at_least: float | None = None
     answer: str | None = None
+    gone: bool = False
+    """The target says that it wants nothing any more."""
 
 
 class Released(msgspec.Struct, frozen=True):
@@ -91,6 +93,7 @@ class Settlement(msgspec.Struct):
     reason: str | None = None
     error: str | None = None
     answer: str | None = None
+    gone: bool = False
 
 
 def complete(claimed: Claimed, started_at: datetime | None, finished_at: datetime) -> Settlement:
@@ -154,6 +157,7 @@ def _fail(
 ) -> None:
     settlement.reason = failed.reason
     settlement.answer = failed.answer
+    settlement.gone = failed.gone
     settlement.error = _storable(failed.error)
     wait = _wait(failed, plan, settlement.attempt, chance)
     if wait is None:

@@ -136,6 +136,9 @@ def checked_name(field: str, value: object) -> str:
         )
     if value.startswith(("http:", "https:")):
         raise InvalidInput(field, f"{value!r} is a URL; deliver to duly.webhook({value!r})")
+    if value.startswith("endpoint:"):
+        name = value.removeprefix("endpoint:")
+        raise InvalidInput(field, f"{value!r} is an endpoint; deliver to duly.endpoint({name!r})")
     return value
 
 

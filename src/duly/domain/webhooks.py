@@ -27,7 +27,11 @@ RESERVED = frozenset(
     }
 )
 """Headers that are ours or the protocol's; those that begin with webhook- are ours too."""
+CREDENTIAL = re.compile("auth|cookie|token|secret|key|pass|credential|signature", re.IGNORECASE)
+"""What the name of a header that nobody should read looks like."""
+HIDDEN = "***"
 AGAIN = frozenset({408, 425, 429})
+GONE = 410
 
 
 class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,6 +47,10 @@ class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
         """Scheme, host and port: what is slow or dead together."""
         return origin_of(self.url)
 
+    def __repr__(self) -> str:
+        # It may end in a log, and headers carry credentials.
+        return f"Webhook({self.method} {self.url}, headers={shown_headers(self.headers)})"
+
 
 def webhook(
     url: str,
@@ -53,7 +61,10 @@ def webhook(
 ) -> Webhook:
     """A URL as the target of a delivery; each part is checked here, the address when it is used."""
     return Webhook(
-        checked_url(url), checked_method(method), checked_headers(headers or {}), _timeout(timeout)
+        checked_url(url),
+        checked_method(method),
+        checked_headers(headers or {}),
+        checked_timeout(timeout),
     )
 
 
@@ -131,7 +142,13 @@ def _value(name: str, value: object) -> str:
     return str(value)
 
 
-def _timeout(timeout: object) -> float:
+def shown_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers as people may see them: what looks like a credential is hidden."""
+    return {name: HIDDEN if CREDENTIAL.search(name) else value for name, value in headers.items()}
+
+
+def checked_timeout(timeout: object) -> float:
+    """Seconds that an attempt may take in all."""
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if not is_number or not SHORTEST_TIMEOUT <= timeout <= LONGEST_TIMEOUT:  # type: ignore[operator]
         raise InvalidInput(
@@ -162,7 +179,7 @@ def outcome_of(status: int, retry_after: str | None, now: datetime, answer: str)
     if status in AGAIN or status >= 500:
         wait = retry_after_seconds(retry_after, now)
         return Failed(Reason.DEPENDENCY_FAILURE, error, at_least=wait, answer=answer)
-    return Failed(Reason.VALIDATION_FAILURE, error, again=False, answer=answer)
+    return Failed(Reason.VALIDATION_FAILURE, error, again=False, answer=answer, gone=status == GONE)
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:

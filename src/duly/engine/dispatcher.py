@@ -22,6 +22,7 @@ from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict
 from duly.domain.schedule import decode_occasion
 from duly.engine.carriers import Carriers
 from duly.engine.execution import Execution, Executor
+from duly.engine.gates import Gates
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Emit, Pause
 from duly.engine.openings import Openings
@@ -49,6 +50,7 @@ class Dispatcher:
         executor: Executor,
         settler: Settler,
         lease: Lease,
+        gates: Gates,
         emit: Emit,
         *,
         concurrency: int,
@@ -64,7 +66,8 @@ class Dispatcher:
         self._concurrency = concurrency
         self._poll = poll
         self._grace = grace
-        self._openings = Openings()
+        self._gates = gates
+        self._openings = Openings(gates)
         self._names: dict[int, str] = {}
         self._elsewhere: set[int] = set()
         self.on_return: Callable[[], Awaitable[None]] | None = None
@@ -100,7 +103,12 @@ class Dispatcher:
     async def learn_targets(self) -> None:
         """Make the handlers of this process known, and learn their numbers."""
         numbers = await self._by.store.targets.numbers(self._by.transport.serves(), create=True)
-        self._names = {number: name for name, number in numbers.items()}
+        for name, number in numbers.items():
+            self._know(number, name)
+
+    def _know(self, number: int, name: str) -> None:
+        self._names[number] = name
+        self._gates.know(number, name)
 
     def hinted(self) -> None:
         """Something may be due: look at once."""
@@ -137,12 +145,13 @@ class Dispatcher:
         if not asks:
             self._came_short = True
             return NOW if self._openings.has_suspects(now) else self._until_due()
-        claimed = await self._claim(free, asks)
-        more = self._openings.note(claimed, free)
+        asks, claimed, _ = await self._claim_and_start(free, asks)
+        more = self._openings.note(asks, claimed, free)
         self._came_short = not more
-        self._start(claimed)
         if more:
             return NOW
+        if not asks:
+            return self._until_due()
         # Due by our clock and yet not to be had: another has it, or the store's clock is behind.
         return self._until_due() if claimed else Pause(min(AGAIN_SECONDS, self._poll))
 
@@ -165,6 +174,7 @@ class Dispatcher:
         if surveyed and surveyed[0].seen_at is not None:
             self._by.skew = surveyed[0].seen_at - self._by.clock.now()
         await self._learn_of(surveyed)
+        self._gates.learn(surveyed)
         self._openings.learn(surveyed, self._names.keys())
 
     async def _learn_of(self, surveyed: Sequence[Opening]) -> None:
@@ -175,7 +185,7 @@ class Dispatcher:
         names = await self._by.store.targets.refresh()
         for number in unknown & names.keys():
             if self._by.transport.reaches(names[number]):
-                self._names[number] = names[number]
+                self._know(number, names[number])
             else:
                 self._elsewhere.add(number)
 
@@ -185,6 +195,18 @@ class Dispatcher:
             return Pause(self._poll)
         seconds = (next_due - self._by.now()).total_seconds()
         return Pause(min(max(seconds, 0.0), self._poll))
+
+    async def _claim_and_start(
+        self, slots: int, asks: list[Ask]
+    ) -> tuple[list[Ask], list[Claimed], int]:
+        """Claim what the gates let through; returns what was asked for, what came, and how many
+        were started."""
+        try:
+            asks = await self._gates.passing(asks)
+            claimed = await self._claim(slots, asks) if asks else []
+            return asks, claimed, self._start(claimed)
+        finally:
+            self._gates.claimed()
 
     async def _claim(self, slots: int, asks: list[Ask]) -> list[Claimed]:
         lease = self.lease
@@ -235,10 +257,10 @@ class Dispatcher:
         if self._running:
             return Pause(self._poll)
         self._suspects_turn = False
-        claimed = await self._claim(1, self._openings.suspect(now))
-        self._openings.note(claimed, 1)
+        asks, claimed, started = await self._claim_and_start(1, self._openings.suspect(now))
+        self._openings.note(asks, claimed, 1)
         self._came_short = True
-        self._alone = bool(self._start(claimed))
+        self._alone = bool(started)
         for each in claimed:
             self._emit(SuspectRuns(delivery=str(each.id), crashes=each.crashes))
         return NOW if claimed else Pause(min(AGAIN_SECONDS, self._poll))
@@ -248,6 +270,8 @@ class Dispatcher:
         if len(whole) < len(claimed):
             self._pass_over(claimed)
         self._running.update((each.lane, each.token) for each in whole)
+        for each in whole:
+            self._gates.begin(each.target)
         self._carriers.start(whole)
         return len(whole)
 
@@ -264,9 +288,13 @@ class Dispatcher:
         except BaseException as error:
             self._settle_for(claimed, Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}"))
         finally:
-            self._running.discard((claimed.lane, claimed.token))
+            self._over(claimed)
             self._alone = False
             self.on_progress()
+
+    def _over(self, claimed: Claimed) -> None:
+        self._running.discard((claimed.lane, claimed.token))
+        self._gates.end(claimed.target)
 
     async def _attempt(self, execution: Execution) -> None:
         self._measure_lateness(execution)
@@ -275,8 +303,12 @@ class Dispatcher:
             self._settler.count_own(execution.is_written)
         else:
             self._settler.put(settlement)
+            target = execution.claimed.target
             if settlement.verdict is not Verdict.COMPLETED:
                 self._tell(execution.target, settlement)
+                self._gates.note(target, settlement)
+            elif self._gates.cares(target):
+                self._gates.note(target, settlement)
 
     def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
         target = self._names[claimed.target]
@@ -332,7 +364,7 @@ class Dispatcher:
         if left:
             await asyncio.wait(left, timeout=CANCEL_SECONDS)
         for claimed in self._carriers.take_back():
-            self._running.discard((claimed.lane, claimed.token))
+            self._over(claimed)
             self._settle_for(claimed, Released())
         return len(left)
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from duly.domain.delivery import ALONE, Claimed
+from duly.engine.gates import Gates
 from duly.ports import Ask, Opening
 
 FIRST_LOOK_EVERY = 5
@@ -18,9 +19,9 @@ FIRST_LOOK_EVERY = 5
 class Openings:
     """The openings of the last survey, less what has been found empty since."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
         self._openings: dict[tuple[int, int], datetime] = {}
-        self._asked: list[Ask] = []
         self._turn = 0
 
     def learn(self, surveyed: Sequence[Opening], served: Collection[int]) -> None:
@@ -30,35 +31,39 @@ class Openings:
         }
 
     def next_due(self) -> datetime | None:
-        """When the first of them is due."""
-        return min(self._openings.values(), default=None)
+        """When the first of them can be claimed."""
+        return min(filter(None, map(self._ready_at, self._openings)), default=None)
+
+    def _ready_at(self, pair: tuple[int, int]) -> datetime | None:
+        return self._gates.ready_at(pair[1], self._openings[pair])
+
+    def _is_ready(self, pair: tuple[int, int], now: datetime) -> bool:
+        ready_at = self._ready_at(pair)
+        return ready_at is not None and ready_at <= now
 
     def has_suspects(self, now: datetime) -> bool:
         """Whether a lane that must run alone is due."""
-        return any(
-            level == ALONE and due_at <= now for (level, _), due_at in self._openings.items()
-        )
+        return any(pair[0] == ALONE and self._is_ready(pair, now) for pair in self._openings)
 
     def suspect(self, now: datetime) -> list[Ask]:
         """What to ask for to get one lane that must run alone."""
         for (level, target), due_at in self._openings.items():
-            if level == ALONE and due_at <= now:
-                self._asked = [Ask(level, target, due_at, 1)]
-                return self._asked
+            if level == ALONE and self._is_ready((level, target), now):
+                return [Ask(level, target, due_at, 1)]
         return []
 
     def asks(self, slots: int, now: datetime) -> list[Ask]:
         """What to ask for with that many free slots."""
+        room = self._gates.room
         levels: dict[int, list[tuple[int, datetime]]] = {}
         for (level, target), due_at in self._openings.items():
-            if level != ALONE and due_at <= now:
+            if level != ALONE and self._is_ready((level, target), now):
                 levels.setdefault(level, []).append((target, due_at))
-        self._asked = [
-            Ask(level, target, due_at, -(-slots // len(levels[level])))
+        return [
+            Ask(level, target, due_at, min(-(-slots // len(levels[level])), room(target)))
             for level in self._order(sorted(levels, reverse=True))
             for target, due_at in levels[level]
         ]
-        return self._asked
 
     def _order(self, levels: list[int]) -> list[int]:
         self._turn += 1
@@ -68,7 +73,7 @@ class Openings:
         first = levels[turn % len(levels)]
         return [first, *(level for level in levels if level != first)]
 
-    def note(self, claimed: Sequence[Claimed], slots: int) -> bool:
+    def note(self, asked: Sequence[Ask], claimed: Sequence[Claimed], slots: int) -> bool:
         """Learn from what a claim brought; whether there may be more.
 
         The last moment seen is where the next claim begins to look: what was claimed before it
@@ -78,11 +83,11 @@ class Openings:
         for each in claimed:
             brought.setdefault((each.priority, each.target), []).append(each.ready_at)
         full = len(claimed) >= slots
-        for ask in self._asked:
+        for ask in asked:
             pair = (ask.priority, ask.target)
             moments = brought.get(pair, [])
             if moments and (full or len(moments) >= ask.quota):
                 self._openings[pair] = max(moments)
             elif not full:
                 self._openings.pop(pair, None)
-        return full or any((ask.priority, ask.target) in self._openings for ask in self._asked)
+        return full or any((ask.priority, ask.target) in self._openings for ask in asked)

@@ -12,6 +12,7 @@ from duly.domain.events import Draining, LeaseWasLost, WorkerStarted, WorkerStop
 from duly.engine.backlog import Backlog
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.execution import Executor
+from duly.engine.gates import Gates
 from duly.engine.lease import Heart, Lease
 from duly.engine.loops import Emit, Loop, Pause, Runner
 from duly.engine.maintenance import Listener, Mender, Pruner, Sweeper
@@ -52,10 +53,14 @@ class Engine:
         self._heart: Heart | None = None
         self._beating = True
         self.settler = Settler(store.agenda, emit, self._on_progress)
+        self.gates = Gates(
+            store.gates, emit, lambda: self.dispatcher.lease.worker, settings.concurrency
+        )
         self.dispatcher = Dispatcher(
             self._executor,
             self.settler,
             Lease(0, settings.lease, clock),
+            self.gates,
             emit,
             concurrency=settings.concurrency,
             poll=settings.poll,
@@ -67,6 +72,7 @@ class Engine:
         self.planner = Planner(
             store, clock, chance, emit, poll=settings.poll, is_busy=lambda: self.dispatcher.is_busy
         )
+        self.gates.on_change = self.dispatcher.hinted
         self.dispatcher.on_return = self.planner.catch_up
         self.backlog = Backlog(
             store.agenda,
@@ -81,6 +87,7 @@ class Engine:
             self.recovery,
             self.planner,
             self.backlog,
+            self.gates,
             self.life,
             *self._slow_loops(),
         ]
@@ -146,6 +153,7 @@ class Engine:
         claimed = self.dispatcher.running
         await self.dispatcher.drain(None)
         await self.settler.flush()
+        await self.gates.tick()
         return claimed
 
     async def register(self) -> None:

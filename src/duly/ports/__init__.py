@@ -1,5 +1,6 @@
 """What the engine asks of the world: Protocols and the values that cross them, no logic."""
 
+from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
 from duly.ports.schedules import (
     Audit,
     AuditEntry,
@@ -43,13 +44,17 @@ __all__ = [
     "Clock",
     "Deliveries",
     "DueSchedule",
+    "Endpoints",
     "Execution",
     "Filter",
+    "GateChange",
+    "Gates",
     "LateWork",
     "OpenTransaction",
     "Opening",
     "Plans",
     "Schedules",
+    "SeenGate",
     "Sitting",
     "Store",
     "Swept",
@@ -58,6 +63,7 @@ __all__ = [
     "Transport",
     "UnreadableSchedule",
     "Upkeep",
+    "Waiting",
     "Wakeups",
     "WorkerRow",
     "Workers",

@@ -13,6 +13,7 @@ from duly.domain.delivery import Accepted, Attempt, Claimed, Delivery, Lane, Req
 from duly.domain.errors import Conflict
 from duly.domain.outcomes import Settlement
 from duly.domain.states import State
+from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.schedules import Audit, Plans, Schedules
 
 
@@ -24,6 +25,13 @@ class Opening(msgspec.Struct, frozen=True):
     due_at: datetime
     seen_at: datetime | None = None
     """When the store looked, by its own clock."""
+    shut: bool = False
+    """Its endpoint is paused or disabled, or there is none."""
+    probe_at: datetime | None = None
+    """Its circuit is open, and this is when one may try it."""
+    failing: bool = False
+    limited: bool = False
+    """Its endpoint takes only so many a second, or at once."""
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -267,6 +275,10 @@ class Store(Protocol):
     def schedules(self) -> Schedules: ...
     @property
     def plans(self) -> Plans: ...
+    @property
+    def endpoints(self) -> Endpoints: ...
+    @property
+    def gates(self) -> Gates: ...
     @property
     def audit(self) -> Audit: ...
     @property

@@ -34,6 +34,9 @@ class Chance(Protocol):
     def fraction(self) -> float:
         """A number from 0 to 1."""
 
+    def bytes(self, many: int) -> bytes:
+        """Bytes that nobody can guess."""
+
     def delivery_id(self) -> str:
         """A new delivery id, later than the ones before."""
 

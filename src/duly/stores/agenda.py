@@ -34,7 +34,8 @@ class Agenda:
         """How much, of these targets or all, is due for longer than `grace` and held by nobody."""
         found = []
         for opening in await self.survey():
-            if targets is None or opening.target in targets:
+            waits_for_others = opening.shut or opening.probe_at is not None
+            if not waits_for_others and (targets is None or opening.target in targets):
                 rows = await self._database.fetch(
                     "agenda.late_work",
                     "any",

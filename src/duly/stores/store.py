@@ -14,7 +14,9 @@ from duly.stores import migrations, postgres, transactions
 from duly.stores.agenda import Agenda
 from duly.stores.audit import Audit
 from duly.stores.deliveries import Deliveries
+from duly.stores.endpoints import Endpoints
 from duly.stores.facts import postgres_facts, sqlite_facts
+from duly.stores.gates import Gates
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
 from duly.stores.schedules import Schedules
@@ -36,9 +38,13 @@ class SqlStore:
         self.agenda = Agenda(database, namespace)
         self.workers = Workers(database, namespace)
         self.targets = Targets(database, namespace)
-        self.deliveries = Deliveries(database, namespace, self.targets, self.agenda, self.workers)
+        self.endpoints = Endpoints(database, namespace, self.targets)
+        self.deliveries = Deliveries(
+            database, namespace, self.targets, self.agenda, self.workers, self.endpoints
+        )
         self.schedules = Schedules(database, namespace, self.targets)
         self.plans = Plans(database, namespace)
+        self.gates = Gates(database, namespace)
         self.audit = Audit(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion

@@ -28,6 +28,7 @@ class Upkeep:
             await self._database.fetch(
                 "upkeep.prune_workers", "any", completed_for=completed_for.total_seconds()
             )
+            await self._database.fetch("gates.forget")
         if until is None:
             return 0, None
         rows = await self._finished("prune", completed_for, dead_for, after, until)

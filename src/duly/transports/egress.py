@@ -76,6 +76,28 @@ class Guard:
         return not self._is_allowed(address) and any(address in each for each in GUARDED)
 
 
+class Passage:
+    """The way of one exchange through the guard; it is refused if none of its addresses passed."""
+
+    def __init__(self, host: str | None = None) -> None:
+        self._host = host
+        self._is_open = False
+        self._refused: AddressRefused | None = None
+
+    def check(self, guard: Guard, address: str) -> None:
+        """Let the address pass, or AddressRefused."""
+        try:
+            guard.check(address, self._host)
+        except AddressRefused as error:
+            self._refused = error
+            raise
+        self._is_open = True
+
+    def refusal(self) -> AddressRefused | None:
+        """Why it was refused; the client's own error for several addresses does not tell."""
+        return None if self._is_open else self._refused
+
+
 def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:
     """The IPv4 addresses that an IPv6 address leads to: mapped, 6to4, Teredo, NAT64 and such."""
     if isinstance(address, ipaddress.IPv4Address):

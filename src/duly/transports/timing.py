@@ -1,4 +1,4 @@
-"""How long the parts of an exchange took, as the client tells them."""
+"""How long the parts of an exchange took; a part that did not happen is not there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Timing:
     def mark(self, part: str) -> None:
         """The part has just ended; it began where the one before it did end."""
         now = self._monotonic()
-        self._parts[part] = now - self._last
+        # Added up, since a host with several addresses may be connected to more than once.
+        self._parts[part] = self._parts.get(part, 0.0) + now - self._last
         self._last = now
 
     def milliseconds(self) -> dict[str, float]:
@@ -36,21 +37,18 @@ class Timing:
 
 
 def tracing() -> TraceConfig:
-    """Hooks that mark the parts of whatever exchange the present task makes."""
+    """A hook that marks when a name was looked up for the exchange the present task makes."""
     config = TraceConfig()
 
     async def resolved(*_: Any) -> None:
-        _mark("dns")
-
-    async def connected(*_: Any) -> None:
-        _mark("connect")
+        mark("dns")
 
     config.on_dns_resolvehost_end.append(resolved)
-    config.on_connection_create_end.append(connected)
     return config
 
 
-def _mark(part: str) -> None:
+def mark(part: str) -> None:
+    """The part of the exchange that the present task makes has just ended."""
     timing = TIMED.get()
     if timing is not None:
         timing.mark(part)

@@ -11,29 +11,37 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import ClientSession, ClientTimeout, DummyCookieJar
 from yarl import URL
 
 import duly.failpoints as failpoints
 from duly.domain import retry
-from duly.domain.errors import InvalidInput
+from duly.domain.delivery import Claimed
+from duly.domain.endpoints import Endpoint, endpoint_name, is_outside
+from duly.domain.errors import Conflict, InvalidInput, StoreUnavailable
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Deferred, Failed, Outcome
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import decode_occasion
 from duly.domain.signatures import ID, SIGNATURE, TIMESTAMP, signatures
-from duly.domain.webhooks import Webhook, decode_webhook, is_webhook, outcome_of
+from duly.domain.webhooks import Webhook, decode_webhook, outcome_of
 from duly.ports import Clock, Execution
-from duly.transports.egress import AddressRefused, Guard, literal_address
+from duly.transports.connector import Connector
+from duly.transports.egress import AddressRefused, Guard, Passage, literal_address
+from duly.transports.endpoints import Book, Reach
+from duly.transports.resolver import Resolver, ResolverAway
 from duly.transports.timing import TIMED, Timing, tracing
 from duly.version import __version__
 
 EXCERPT_BYTES = 16 * 1024
 OUR_FAULT_SECONDS = 10.0
+STORE_AWAY_SECONDS = 1.0
+NOT_ACTIVE_SECONDS = 1.0
+"""Paused after it was claimed; from now on the claim itself leaves it alone."""
 OUR_FAULTS = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EMFILE})
 """Nothing left the machine: the endpoint is not to blame."""
 OpenSocket = Callable[[int, int, int], Any]
-HOST: ContextVar[str | None] = ContextVar("host", default=None)
+PASSAGE: ContextVar[Passage] = ContextVar("passage")
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,25 +57,34 @@ class Webhooks:
     """The one HTTP client of a process."""
 
     def __init__(
-        self, clock: Clock, guard: Guard, open_socket: OpenSocket, keys: Sequence[bytes] = ()
+        self,
+        clock: Clock,
+        guard: Guard,
+        resolver: Resolver,
+        open_socket: OpenSocket,
+        book: Book,
+        keys: Sequence[bytes] = (),
     ) -> None:
         self._clock = clock
         self._guard = guard
+        self._resolver = resolver
         self._open_socket = open_socket
+        self._book = book
         self._keys = list(keys)
         self._session: ClientSession | None = None
 
     def serves(self) -> Sequence[str]:
-        """None by name: whatever origin there is, it is reached."""
+        """None by name: whatever URL or endpoint there is, it is reached."""
         return ()
 
     def reaches(self, target: str) -> bool:
-        """Whether the target is an origin."""
-        return is_webhook(target)
+        """Whether the target is an origin or an endpoint."""
+        return is_outside(target)
 
-    def plan(self, target: str) -> RetryPlan:  # noqa: ARG002 - one plan for all origins
-        """The `webhook` preset: at once, then after 30 s, 2 min and 10 min."""
-        return retry.WEBHOOK
+    def plan(self, target: str) -> RetryPlan:
+        """The endpoint's own, or the `webhook` preset: at once, after 30 s, 2 min and 10 min."""
+        name = endpoint_name(target)
+        return retry.WEBHOOK if name is None else self._book.plan(name)
 
     def check(self, webhook: Webhook) -> None:
         """Refuse early what the guard would refuse later, as far as a URL shows it."""
@@ -81,29 +98,53 @@ class Webhooks:
 
     async def attempt(self, execution: Execution) -> Outcome:
         """Send the delivery's bytes and read what came of it."""
+        try:
+            reach = await self._reach(execution)
+        except StoreUnavailable:
+            return Deferred(STORE_AWAY_SECONDS)
+        if reach is None:
+            return Deferred(NOT_ACTIVE_SECONDS)
+        return await self._send(execution.claimed, reach)
+
+    async def _reach(self, execution: Execution) -> Reach | None:
+        name = endpoint_name(execution.target)
+        if name is not None:
+            return await self._book.reach(name)
         assert execution.claimed.address is not None
-        webhook = decode_webhook(execution.claimed.address)
-        HOST.set(URL(webhook.url, encoded=True).host)
+        return Reach(decode_webhook(execution.claimed.address), self._keys)
+
+    async def try_out(self, endpoint: Endpoint, id: str, body: bytes) -> Outcome:
+        """Send something to an endpoint as it stands, past its state and its gate."""
+        now, keys = self._clock.now(), self._book.keys(endpoint)
+        if keys is None:
+            raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
+        trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now, now, None, None, None)
+        return await self._send(trial, Reach(endpoint.details.webhook, keys))
+
+    async def _send(self, claimed: Claimed, reach: Reach) -> Outcome:
+        """Make one exchange within its deadline."""
+        webhook = reach.webhook
+        PASSAGE.set(Passage(URL(webhook.url, encoded=True).host))
         timing = Timing(self._clock.monotonic)
         TIMED.set(timing)
         try:
             async with asyncio.timeout(webhook.timeout):
-                return await self._exchange(execution, webhook, timing)
+                return await self._exchange(claimed, reach, timing)
         except TimeoutError:
             problem = f"no whole answer within {webhook.timeout:g} seconds"
             return self._failed(Reason.TIMEOUT_EXCEEDED, problem, timing)
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
             return self._outcome_of(error, timing)
 
-    async def _exchange(self, execution: Execution, webhook: Webhook, timing: Timing) -> Outcome:
+    async def _exchange(self, claimed: Claimed, reach: Reach, timing: Timing) -> Outcome:
         if failpoints.armed:
             await failpoints.hit("webhook.before")
-        body = execution.claimed.payload
+        webhook, body = reach.webhook, claimed.payload
         sending = self._opened().request(
             webhook.method,
             URL(webhook.url, encoded=True),
             data=body,
-            headers=self._headers(execution, webhook, body),
+            headers=self._headers(claimed, reach, body),
             allow_redirects=False,
         )
         async with sending as response:
@@ -120,21 +161,21 @@ class Webhooks:
         retry_after = response.headers.get("Retry-After")
         return outcome_of(response.status, retry_after, self._clock.now(), answer)
 
-    def _headers(self, execution: Execution, webhook: Webhook, body: bytes) -> dict[str, str]:
-        claimed, timestamp = execution.claimed, int(self._clock.now().timestamp())
+    def _headers(self, claimed: Claimed, reach: Reach, body: bytes) -> dict[str, str]:
+        timestamp = int(self._clock.now().timestamp())
         ours = {
             "content-type": "application/json",
             "user-agent": f"duly/{__version__}",
             "accept-encoding": "identity",
-            **webhook.headers,
+            **reach.webhook.headers,
             ID: claimed.id,
             TIMESTAMP: str(timestamp),
             "Idempotency-Key": claimed.id,
             "X-Idempotency-Key": claimed.id,
             "webhook-attempt": str(claimed.attempt + 1),
         }
-        if self._keys:
-            ours[SIGNATURE] = signatures(self._keys, claimed.id, timestamp, body)
+        if reach.keys:
+            ours[SIGNATURE] = signatures(reach.keys, claimed.id, timestamp, body)
         if claimed.occasion is not None:
             occasion = decode_occasion(claimed.occasion)
             ours["webhook-scheduled-for"] = occasion.scheduled_for.isoformat()
@@ -143,7 +184,9 @@ class Webhooks:
 
     def _opened(self) -> ClientSession:
         if self._session is None:
-            connector = TCPConnector(limit=0, socket_factory=self._guarded_socket)
+            connector = Connector(
+                limit=0, resolver=self._resolver, socket_factory=self._guarded_socket
+            )
             self._session = ClientSession(
                 connector=connector,
                 cookie_jar=DummyCookieJar(),
@@ -157,16 +200,16 @@ class Webhooks:
     def _guarded_socket(self, address_info: Any) -> Any:
         # Here the address is the one that is connected to: no name can lead elsewhere afterwards.
         family, kind, protocol, _, address = address_info
-        self._guard.check(address[0], HOST.get())
+        PASSAGE.get().check(self._guard, address[0])
         return self._open_socket(family, kind, protocol)
 
     def _outcome_of(self, error: Exception, timing: Timing) -> Outcome:
-        if (refused := _cause(error, AddressRefused)) is not None:
+        if (refused := PASSAGE.get().refusal()) is not None:
             return Failed(Reason.VALIDATION_FAILURE, str(refused), again=False)
-        system = _cause(error, OSError)
-        if isinstance(system, OSError) and system.errno in OUR_FAULTS:
+        system = _system_error(error)
+        if isinstance(system, ResolverAway) or (system and system.errno in OUR_FAULTS):
             return Deferred(OUR_FAULT_SECONDS)
-        problem = f"{type(error).__name__}: {error}"
+        problem = f"{type(error).__name__}: {system or error}"
         return self._failed(Reason.TRANSPORT_UNAVAILABLE, problem, timing)
 
     def _failed(self, reason: Reason, problem: str, timing: Timing) -> Failed:
@@ -194,10 +237,10 @@ def _told(answer: Answer) -> str:
     return msgspec.json.encode(answer).decode()
 
 
-def _cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
-    """The first of that kind among an error and what led to it."""
+def _system_error(error: BaseException | None) -> OSError | None:
+    """The first error of the system's own among an error and what led to it."""
     while error is not None:
-        if isinstance(error, kind) and not isinstance(error, aiohttp.ClientError):
+        if isinstance(error, OSError) and not isinstance(error, aiohttp.ClientError):
             return error
         error = getattr(error, "os_error", None) or error.__cause__ or error.__context__
     return None

@@ -10,9 +10,15 @@ with recursive opening as (
         order by priority, target, due_at limit 1
     ) a
 )
-select o.priority, o.target, o.due_at, coalesce(:now::timestamptz, now()) as seen_at
+select o.priority, o.target, o.due_at, coalesce(:now::timestamptz, now()) as seen_at,
+       t.name like 'endpoint:%' and e.state is distinct from 'active' as shut,
+       case when g.opened_at is not null then g.probe_at end as probe_at,
+       coalesce(g.failures > 0, false) as failing,
+       coalesce(e.rate, e.in_flight) is not null as limited
 from opening o
-where o.target in (select id from duly.targets where namespace = :namespace);
+join duly.targets t on t.id = o.target and t.namespace = :namespace
+left join duly.gates g on g.target = o.target
+left join duly.endpoints e on e.target = o.target;
 
 -- name: late_work
 select count(*) as count, min(a.due_at) as oldest_at from (
@@ -30,6 +36,8 @@ with ask as (
     select * from unnest(
         :priority::smallint[], :target::integer[], :floor_at::timestamptz[], :quota::integer[]
     ) as t(priority, target, floor_at, quota)
+    where not exists (
+        select from duly.endpoints e where e.target = t.target and e.state <> 'active')
 ), picked as materialized (
     select l.place from ask cross join lateral (
         select a.ctid as place from duly.agenda a

@@ -47,7 +47,7 @@ with given as materialized (
 select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from given;
 
 -- name: known
-select id::text as id, target, payload, key, due_at from duly.deliveries
+select id::text as id, target, payload, address, key, due_at from duly.deliveries
 where id = any(:id::uuid[]) or (namespace = :namespace and key = any(:key::text[]));
 
 -- name: get

@@ -95,5 +95,10 @@ select id::text as id from gone;
 -- name: forget_names
 with workers as (
     delete from duly.workers where namespace = :namespace
+), gates as (
+    delete from duly.gates
+    where target in (select id from duly.targets where namespace = :namespace)
+), endpoints as (
+    delete from duly.endpoints where namespace = :namespace
 )
 delete from duly.targets where namespace = :namespace;

@@ -15,8 +15,15 @@ with recursive opening(priority, target, due_at) as (
         order by priority, target, due_at limit 1
     ))
 )
-select o.priority, o.target, o.due_at, :now as seen_at from opening o
-where o.target in (select id from duly.targets where namespace = :namespace);
+select o.priority, o.target, o.due_at, :now as seen_at,
+       t.name like 'endpoint:%' and e.state is not 'active' as shut,
+       case when g.opened_at is not null then g.probe_at end as probe_at,
+       coalesce(g.failures > 0, 0) as failing,
+       coalesce(e.rate, e.in_flight) is not null as limited
+from opening o
+join duly.targets t on t.id = o.target and t.namespace = :namespace
+left join duly.gates g on g.target = o.target
+left join duly.endpoints e on e.target = o.target;
 
 -- name: late_work
 select count(*) as count, min(a.due_at) as oldest_at from (
@@ -34,6 +41,8 @@ where lane in (
     where a.token is null and a.priority = :priority and a.target = :target
       and a.due_at >= :floor_at and a.due_at <= :now
       and exists (select 1 from duly.workers w where w.id = :worker and w.ended_at is null)
+      and not exists (
+          select 1 from duly.endpoints e where e.target = :target and e.state <> 'active')
     order by a.due_at
     limit min(:quota, :slots - (select count(*) from duly.agenda where token = :token))
 );

@@ -25,7 +25,7 @@ select changes() as stored, :now as accepted_at;
 
 -- name: known
 -- Runs once for each request.
-select id, target, payload, key, due_at from duly.deliveries
+select id, target, payload, address, key, due_at from duly.deliveries
 where id = :id or (namespace = :namespace and key = :key);
 
 -- name: get

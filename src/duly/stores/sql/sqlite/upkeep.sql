@@ -82,4 +82,6 @@ returning id;
 
 -- name: forget_names
 delete from duly.workers where namespace = :namespace;
+delete from duly.gates where target in (select id from duly.targets where namespace = :namespace);
+delete from duly.endpoints where namespace = :namespace;
 delete from duly.targets where namespace = :namespace;

@@ -1,0 +1,244 @@
+"""Endpoints as people handle them: added, edited, paused, resumed, rotated, recovered, removed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from duly.domain import endpoints, gates, payloads
+from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Endpoint, EndpointState, Sealed
+from duly.domain.errors import Conflict, DulyError, InvalidInput
+from duly.domain.outcomes import Outcome
+from duly.domain.signatures import new_secret, secret_key
+from duly.domain.webhooks import Webhook
+from duly.ports import Chance, Clock, Store, Waiting
+
+SECRET_BYTES = 32
+BATCH = 1000
+LONGEST_TEST = 262_144
+Decide = Callable[[Endpoint, datetime], Endpoint]
+
+
+class Vault(Protocol):
+    """What seals secrets before they are stored."""
+
+    @property
+    def seals(self) -> str | None: ...
+    def seal(self, secret: str, context: str, until: datetime | None = None) -> Sealed: ...
+    def open(self, sealed: Sealed, context: str) -> str: ...
+
+
+class Added(msgspec.Struct, frozen=True):
+    """An endpoint with its new secret, which is told once and never again."""
+
+    endpoint: Endpoint
+    secret: str
+
+    def __repr__(self) -> str:
+        # Whoever prints it, as in a log, does not mean to tell the secret.
+        return f"Added({self.endpoint.name!r})"
+
+
+class Endpoints:
+    """The endpoints of one app; `actor` is who the audit trail says it was."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        vault: Vault,
+        check: Callable[[Webhook], None],
+        try_out: Callable[[Endpoint, str, bytes], Awaitable[Outcome]],
+        actor: str = "python",
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._vault = vault
+        self._chance = chance
+        self._check = check
+        self._try_out = try_out
+        self.actor = actor
+
+    async def add(self, name: str, url: str, *, secret: str | None = None, **details: Any) -> Added:
+        """Create one; without a secret it gets one. Conflict when the name is taken.
+
+        Details: description, method, headers, timeout, rate, in_flight, retry.
+        """
+        name = payloads.checked_name("name", name)
+        checked = endpoints.details({"url": url, **details})
+        self._check(checked.webhook)
+        secret = self._checked_secret(secret)
+
+        def decide(before: Endpoint | None, now: datetime) -> Endpoint:
+            if before is not None:
+                raise Conflict(f"endpoint {name!r} exists already; edit it, or take another name")
+            return Endpoint(
+                name=name,
+                target=0,
+                details=checked,
+                state_at=now,
+                created_at=now,
+                version=1,
+                secrets=(self._vault.seal(secret, name),),
+            )
+
+        endpoint = await self._store.endpoints.revise(name, decide, self.actor, "added")
+        return Added(endpoint, secret)
+
+    def _checked_secret(self, secret: str | None) -> str:
+        if secret is None:
+            return new_secret(self._chance.bytes(SECRET_BYTES))
+        return new_secret(secret_key(secret))
+
+    async def get(self, name: str) -> Endpoint:
+        """One endpoint, or NotFound."""
+        return await self._store.endpoints.get(name)
+
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
+        """Endpoints by name; `after` is the last name of the page before."""
+        return await self._store.endpoints.page(after, payloads.checked_limit(limit))
+
+    async def waiting(self, name: str) -> Waiting:
+        """What is on the books for it."""
+        return await self._store.endpoints.waiting((await self.get(name)).target)
+
+    async def edit(self, name: str, **details: Any) -> Endpoint:
+        """Change what is given; deliveries that wait go by it from their next attempt on."""
+
+        def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
+            changed = endpoints.details(details, before.details)
+            self._check(changed.webhook)
+            return msgspec.structs.replace(before, details=changed)
+
+        return await self._revised(name, decide, "edited", changed=sorted(details))
+
+    async def pause(self, name: str, reason: str | None = None) -> Endpoint:
+        """Let its deliveries wait until it is resumed; what is under way goes on."""
+        reason = None if reason is None else payloads.checked_text("reason", reason, 1000)
+
+        def decide(before: Endpoint, now: datetime) -> Endpoint:
+            return msgspec.structs.replace(
+                before, state=EndpointState.PAUSED, state_reason=reason, state_at=now
+            )
+
+        return await self._revised(name, decide, "paused", reason=reason)
+
+    async def resume(self, name: str) -> Endpoint:
+        """Let its deliveries go, whether it was paused, disabled or only failed too often."""
+
+        def decide(before: Endpoint, now: datetime) -> Endpoint:
+            gate = gates.succeeded(before.gate)
+            if before.state is EndpointState.ACTIVE:
+                return msgspec.structs.replace(before, gate=gate)
+            return msgspec.structs.replace(
+                before, state=EndpointState.ACTIVE, state_reason=None, state_at=now, gate=gate
+            )
+
+        endpoint = await self._revised(name, decide, "resumed")
+        self._store.wakeups.hint()
+        return endpoint
+
+    async def rotate(
+        self, name: str, *, secret: str | None = None, overlap: timedelta = OVERLAP
+    ) -> Added:
+        """Give it a new secret; it signs with the old one too for `overlap` more."""
+        if not timedelta() <= overlap <= LONGEST_OVERLAP:
+            raise InvalidInput("overlap", f"give a time up to {LONGEST_OVERLAP.days} days")
+        secret = self._checked_secret(secret)
+
+        def decide(before: Endpoint, now: datetime) -> Endpoint:
+            new = self._vault.seal(secret, name)
+            return msgspec.structs.replace(
+                before, secrets=endpoints.rotated(before.secrets, new, now, overlap)
+            )
+
+        return Added(await self._revised(name, decide, "rotated"), secret)
+
+    async def reseal(self, name: str) -> bool:
+        """Seal its secrets with the first key of DULY_SECRET_KEY; whether that was needed."""
+        if all(each.key == self._vault.seals for each in (await self.get(name)).secrets):
+            return False
+
+        def decide(before: Endpoint, now: datetime) -> Endpoint:
+            # One that is no longer used may have outlived its key.
+            used = endpoints.still_used(before.secrets, now)
+            opened = [(self._vault.open(each, name), each.until) for each in used]
+            sealed = tuple(self._vault.seal(secret, name, until) for secret, until in opened)
+            return msgspec.structs.replace(before, secrets=sealed)
+
+        await self._revised(name, decide, "resealed")
+        return True
+
+    def problem(self, endpoint: Endpoint) -> str | None:
+        """Why its secrets cannot be read with the keys that are configured here, if so."""
+        try:
+            for each in endpoints.still_used(endpoint.secrets, self._clock.now()):
+                self._vault.open(each, endpoint.name)
+        except DulyError as error:
+            return str(error)
+        return None
+
+    async def test(self, name: str, payload: Any = None) -> Outcome:
+        """Send something there at once, whatever its state; it leaves no trace on the books."""
+        endpoint = await self.get(name)
+        given = {"type": "duly.test", "endpoint": name} if payload is None else payload
+        body = payloads.payload_bytes(given, LONGEST_TEST)
+        return await self._try_out(endpoint, self._chance.delivery_id(), body)
+
+    async def remove(self, name: str, *, cancel_waiting: bool = False) -> Endpoint:
+        """Remove it; Conflict while deliveries wait for it, unless they are to be cancelled too.
+
+        What is under way then ends first: while a worker holds any, it is a Conflict still.
+        """
+        if cancel_waiting:
+            endpoint = await self.get(name)
+            # Asked first: what is cancelled for nothing does not come back.
+            await self._store.endpoints.refuse_if_scheduled(endpoint)
+            await self.pause(name, "it is being removed")
+            while await self._store.endpoints.cancel_waiting(endpoint.target, BATCH):
+                pass
+        return await self._store.endpoints.remove(name, self.actor)
+
+    async def count_dead(self, name: str, since: datetime) -> int:
+        """How many deliveries `recover` would try again."""
+        target = (await self.get(name)).target
+        return await self._store.endpoints.count_dead(
+            target, payloads.checked_moment("since", since)
+        )
+
+    async def recover(
+        self, name: str, since: datetime, *, rate: float | None = None
+    ) -> AsyncIterator[int]:
+        """Try its dead letters since then again, at most `rate` a second; yields how many so far.
+
+        Interrupted, the rest stay dead letters, and the next call goes on with them.
+        """
+        since = payloads.checked_moment("since", since)
+        if rate is not None and not 0.001 <= rate <= 100_000:
+            raise InvalidInput("rate", f"{rate!r} is not from 0.001 to 100000 a second")
+        target = (await self.get(name)).target
+        # Those that die anew meanwhile are not tried for ever.
+        until, _ = await self._store.plans.clock()
+        batch = BATCH if rate is None else max(1, min(BATCH, int(rate)))
+        spread = 0.0 if rate is None else 1 / rate
+        done = 0
+        while found := await self._store.endpoints.recover(target, since, until, batch, spread):
+            done += len(found)
+            self._store.wakeups.hint()
+            yield done
+            if len(found) < batch:
+                return
+            await self._clock.sleep(batch * spread)
+
+    async def _revised(self, name: str, decide: Decide, action: str, **detail: Any) -> Endpoint:
+        def known(before: Endpoint | None, now: datetime) -> Endpoint:
+            if before is None:
+                raise endpoints.no_endpoint(name)
+            return decide(before, now)
+
+        await self.get(name)
+        return await self._store.endpoints.revise(name, known, self.actor, action, detail or None)

@@ -1,0 +1,226 @@
+"""Keeping the gates: which targets may be asked for now, and telling the store how they fare."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from duly.domain import gates
+from duly.domain.endpoints import EndpointState, endpoint_name, is_outside
+from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
+from duly.domain.gates import COUNTED, Circuit
+from duly.domain.outcomes import Settlement, Verdict
+from duly.engine.loops import Emit, Pause
+from duly.ports import Ask, GateChange, Opening, SeenGate
+from duly.ports import Gates as Store
+
+UNTIL_WOKEN = Pause(3600.0)
+LAND_SECONDS = 0.2
+
+
+class Fared(msgspec.Struct):
+    """How a target fared since the store was told last: failures since its last success."""
+
+    failures: int = 0
+    succeeded: bool = False
+    gone: bool = False
+
+
+class Gates:
+    """What this worker knows of the gates, asked before each claim and told after each attempt."""
+
+    name = "gates"
+
+    def __init__(
+        self, store: Store, emit: Emit, worker: Callable[[], int], concurrency: int
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._store = store
+        self._emit = emit
+        self._worker = worker
+        self._concurrency = concurrency
+        self._outside: set[int] = set()
+        self._shut: set[int] = set()
+        self._guarded: set[int] = set()
+        self._failing: set[int] = set()
+        self._not_before: dict[int, datetime] = {}
+        self._here: Counter[int] = Counter()
+        self._reserved: Counter[int] = Counter()
+        self._told: dict[int, int] = {}
+        self.on_change: Callable[[], None] = self.wake.set
+        self._fared: dict[int, Fared] = {}
+
+    def know(self, target: int, name: str) -> None:
+        """Learn what kind of target a number stands for."""
+        if is_outside(name):
+            self._outside.add(target)
+
+    def learn(self, surveyed: Sequence[Opening]) -> None:
+        """Take over what a survey saw of the gates."""
+        self._shut = {each.target for each in surveyed if each.shut}
+        self._failing = {each.target for each in surveyed if each.failing}
+        opened = {each.target: each.probe_at for each in surveyed if each.probe_at is not None}
+        self._guarded = {each.target for each in surveyed if each.limited} | opened.keys()
+        self._not_before = {
+            target: at for target, at in self._not_before.items() if target in self._guarded
+        } | opened
+
+    def ready_at(self, target: int, due_at: datetime) -> datetime | None:
+        """When its lanes can be asked for, if they are due then; None until something changes."""
+        if target in self._shut or self.room(target) <= 0:
+            return None
+        not_before = self._not_before.get(target)
+        return due_at if not_before is None else max(due_at, not_before)
+
+    def room(self, target: int) -> int:
+        """How many more may be under way from here.
+
+        One outside may take half of the slots that the others leave: so there is always room for
+        one more, however many of them hang.
+        """
+        if target not in self._outside:
+            return self._concurrency
+        here = self._here[target]
+        others = self._here.total() - here
+        return max(1, (self._concurrency - others) // 2) - here
+
+    def begin(self, target: int) -> None:
+        """An attempt starts; those of handlers are nobody's business here."""
+        if target in self._outside:
+            self._here[target] += 1
+
+    def end(self, target: int) -> None:
+        """An attempt is over."""
+        if target not in self._outside:
+            return
+        self._here[target] -= 1
+        if not self._here[target]:
+            del self._here[target]
+
+    def claimed(self) -> None:
+        """The claim that was let through is over: what it brought has begun."""
+        self._reserved.clear()
+
+    def _under_way(self, target: int) -> int:
+        return self._here[target] + self._reserved[target]
+
+    async def passing(self, asks: list[Ask]) -> list[Ask]:
+        """Those asks, or as much of them, as the gates let through."""
+        wanted: Counter[int] = Counter()
+        for ask in asks:
+            if ask.target in self._guarded:
+                wanted[ask.target] += ask.quota
+        if not wanted:
+            return asks
+        left = await self._admitted(wanted)
+        passing = []
+        for ask in asks:
+            if ask.target in wanted:
+                quota = min(ask.quota, left[ask.target])
+                left[ask.target] -= quota
+                ask = msgspec.structs.replace(ask, quota=quota)
+            if ask.quota:
+                passing.append(ask)
+        return passing
+
+    async def _admitted(self, wanted: Counter[int]) -> dict[int, int]:
+        passes: dict[int, gates.Pass] = {}
+
+        def decide(seen: SeenGate, now: datetime) -> GateChange:
+            target, limits = seen.target, seen.limits
+            here = self._under_way(target)
+            gate, passes[target] = gates.admit(
+                seen.gate, limits, wanted[target], here, seen.elsewhere, now
+            )
+            counted = None if limits.in_flight is None else here + passes[target].many
+            return GateChange(gate, counted)
+
+        changes = await self._store.revise(self._worker(), wanted.keys(), decide)
+        for target, granted in passes.items():
+            if granted.again_at is not None:
+                self._not_before[target] = granted.again_at
+            if (counted := changes[target][1].in_flight) is not None:
+                self._told[target] = counted
+                self._reserved[target] = granted.many
+                self.wake.set()
+        return {target: granted.many for target, granted in passes.items()}
+
+    def cares(self, target: int) -> bool:
+        """Whether a success is worth telling."""
+        return target in self._failing or target in self._fared
+
+    def note(self, target: int, settlement: Settlement) -> None:
+        """Remember how an attempt fared, if anyone needs to know."""
+        failed = settlement.verdict in (Verdict.RETRY, Verdict.DEAD)
+        if failed and settlement.reason in COUNTED[target in self._outside]:
+            self._fared.setdefault(target, Fared()).failures += 1
+        elif settlement.gone:
+            self._fared[target] = Fared(succeeded=True, gone=True)
+        elif self.cares(target) and (
+            settlement.verdict is Verdict.COMPLETED or (failed and settlement.answer is not None)
+        ):
+            # It answered, if not as hoped.
+            self._fared[target] = Fared(succeeded=True)
+        else:
+            return
+        self.wake.set()
+
+    async def tick(self) -> Pause:
+        """Tell the store how targets fared, and what is no longer under way."""
+        fared, self._fared = self._fared, {}
+        landed = {
+            target: self._under_way(target)
+            for target, told in self._told.items()
+            if told > self._under_way(target)
+        }
+        if fared or landed:
+            try:
+                await self._tell(fared, landed)
+            except BaseException:
+                self._fared = fared | self._fared
+                raise
+        self._told = {target: told for target, told in self._told.items() if told}
+        return Pause(LAND_SECONDS) if self._told else UNTIL_WOKEN
+
+    async def _tell(self, fared: Mapping[int, Fared], landed: Mapping[int, int]) -> None:
+        def decide(seen: SeenGate, now: datetime) -> GateChange:
+            report = fared.get(seen.target, Fared())
+            gate = gates.succeeded(seen.gate) if report.succeeded else seen.gate
+            if report.failures:
+                gate = gates.failed(gate, report.failures, now)
+            return GateChange(gate, landed.get(seen.target), _verdict(seen, report, gate, now))
+
+        changes = await self._store.revise(self._worker(), fared.keys() | landed.keys(), decide)
+        self._told.update(landed)
+        for seen, change in changes.values():
+            self._tell_people(seen, change)
+        if fared:
+            self.on_change()
+
+    def _tell_people(self, seen: SeenGate, change: GateChange) -> None:
+        before, after = seen.gate.circuit, change.gate.circuit
+        if after is Circuit.CLOSED and before is not Circuit.CLOSED:
+            self._emit(CircuitClosed(target=seen.name))
+        elif before is Circuit.CLOSED and after is not Circuit.CLOSED:
+            self._emit(
+                CircuitOpened(
+                    target=seen.name, failures=change.gate.failures, probe_at=change.gate.probe_at
+                )
+            )
+        if change.disable is not None:
+            self._emit(EndpointDisabled(endpoint=seen.name, reason=change.disable))
+
+
+def _verdict(seen: SeenGate, fared: Fared, gate: gates.Gate, now: datetime) -> str | None:
+    """Why the endpoint has to be disabled, if it has to."""
+    if endpoint_name(seen.name) is None or seen.state == EndpointState.DISABLED:
+        return None
+    if fared.gone:
+        return "it answered 410 Gone"
+    if gates.is_given_up(gate, now):
+        return f"nothing but failures since {gate.first_failed_at}"
+    return None

@@ -1,0 +1,156 @@
+"""What people ask for, checked and made ready to be stored; and whether its target is known."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from duly.domain import payloads
+from duly.domain.delivery import DEFAULT_PRIORITY, Request
+from duly.domain.endpoints import EndpointTarget, endpoint_name, no_endpoint
+from duly.domain.errors import InvalidInput
+from duly.domain.retry import RetryPlan, encode_checked
+from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
+from duly.ports import Chance, Clock, Store
+
+BULK_CHUNK = 2000
+SURE_SECONDS = 1.0
+Target = str | Webhook | EndpointTarget
+Item = tuple[Target, Any] | Mapping[str, Any]
+
+
+class Intake:
+    """The door: nothing unchecked gets past it."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        handlers: Callable[[], Sequence[str]],
+        check: Callable[[Webhook], None],
+        payload_limit: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._chance = chance
+        self._handlers = handlers
+        self._check = check
+        self._payload_limit = payload_limit
+        self._elsewhere: set[str] = set()
+        self._seen: dict[str, float] = {}
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Take these handlers as known, though they live in another process."""
+        self._elsewhere.update(payloads.checked_name("handler", name) for name in names)
+
+    def addressed(self, target: Target) -> tuple[str, str | None]:
+        """A target's name, and for a webhook where exactly it goes."""
+        if isinstance(target, Webhook):
+            self._check(target)
+            return target.origin, encode_webhook(target)
+        if isinstance(target, EndpointTarget):
+            return target.target, None
+        return payloads.checked_name("target", target), None
+
+    def request(
+        self,
+        target: Target,
+        payload: Any = None,
+        at: datetime | None = None,
+        after: float | timedelta | None = None,
+        key: str | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        expires_at: datetime | None = None,
+        tags: Iterable[str] = (),
+        retry: RetryPlan | None = None,
+    ) -> Request:
+        """One delivery, checked field by field."""
+        if at is not None and after is not None:
+            raise InvalidInput("at", "give either at or after, not both")
+        name, address = self.addressed(target)
+        return Request(
+            self._chance.delivery_id(),
+            name,
+            payloads.payload_bytes(payload, self._payload_limit),
+            None if at is None else payloads.checked_moment("at", at),
+            None if after is None else payloads.checked_wait("after", after),
+            None if key is None else payloads.checked_text("key", key),
+            payloads.checked_priority(priority),
+            None if expires_at is None else payloads.checked_moment("expires_at", expires_at),
+            payloads.checked_tags(tags) if tags else (),
+            None if retry is None else encode_checked(retry),
+            address,
+        )
+
+    async def chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[Request]]:
+        """Many deliveries in pieces that are stored one after the other."""
+        chunk: list[Request] = []
+        for item in items:
+            chunk.append(self._item(item))
+            if len(chunk) >= BULK_CHUNK:
+                await self.know({each.target for each in chunk})
+                yield chunk
+                chunk = []
+        if chunk:
+            await self.know({each.target for each in chunk})
+            yield chunk
+
+    def _item(self, item: Item) -> Request:
+        if isinstance(item, tuple) and len(item) == 2:
+            target, payload = item
+            name, address = self.addressed(target)
+            return Request(
+                self._chance.delivery_id(),
+                name,
+                payloads.payload_bytes(payload, self._payload_limit),
+                address=address,
+            )
+        try:
+            return self.request(**item)
+        except TypeError as error:
+            raise InvalidInput(
+                "items", f"{error}; give (target, payload), or deliver's arguments as a mapping"
+            ) from error
+
+    async def know_handlers(self) -> None:
+        """See that the store has a number for every handler that is known here."""
+        await self.know(self._elsewhere.union(self._handlers()))
+
+    async def know(self, targets: Collection[str]) -> None:
+        """See that the store has a number for each target, and refuse those nobody has."""
+        numbers = await self._store.targets.numbers(targets, create=False)
+        missing = set(targets) - numbers.keys()
+        await self._know_endpoints(targets)
+        if not missing:
+            return
+        here = self._elsewhere.union(self._handlers())
+        here.update(filter(is_webhook, missing))
+        if unknown := sorted(missing - here):
+            await self._refuse(unknown[0], here)
+        await self._store.targets.numbers(missing, create=True)
+
+    async def _know_endpoints(self, targets: Collection[str]) -> None:
+        """Refuse endpoints that do not exist; one that was just seen still does."""
+        now = self._clock.monotonic()
+        names = [name for each in targets if (name := endpoint_name(each)) is not None]
+        unsure = [
+            name for name in names if now - self._seen.get(name, -SURE_SECONDS) >= SURE_SECONDS
+        ]
+        if not unsure:
+            return
+        found = {each.name for each in await self._store.endpoints.some(unsure)}
+        for name in unsure:
+            if name not in found:
+                raise no_endpoint(name)
+            self._seen[name] = now
+
+    async def _refuse(self, unknown: str, here: set[str]) -> None:
+        known = sorted(here | set((await self._store.targets.refresh()).values()))
+        raise InvalidInput(
+            "target",
+            f"no handler {unknown!r} is known; known are: {', '.join(known) or 'none'}. "
+            f"Register it with @app.handler({unknown!r}), start the worker that has it, "
+            f"or declare it with app.expect({unknown!r})",
+        )

@@ -1,0 +1,95 @@
+"""What is asked of the store about endpoints, and about the gates before targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from duly.domain.endpoints import Endpoint
+from duly.domain.gates import Gate, Limits
+
+
+class SeenGate(msgspec.Struct, frozen=True):
+    """A gate under its lock, with what it is decided by."""
+
+    target: int
+    name: str
+    state: str | None
+    limits: Limits
+    gate: Gate
+    elsewhere: int
+    """Under way from other workers."""
+
+
+class GateChange(msgspec.Struct, frozen=True):
+    """What becomes of a gate; `in_flight` is what the worker that asks has under way from now."""
+
+    gate: Gate
+    in_flight: int | None = None
+    disable: str | None = None
+    """Why the endpoint behind it takes nothing any more."""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """What an endpoint has on the books; `waiting` includes what is under way."""
+
+    waiting: int
+    under_way: int
+
+
+class Gates(Protocol):
+    """What all workers know of targets: circuits, rates, and what is under way."""
+
+    async def revise(
+        self,
+        worker: int,
+        targets: Collection[int],
+        decide: Callable[[SeenGate, datetime], GateChange],
+    ) -> dict[int, tuple[SeenGate, GateChange]]:
+        """Change the gates by what `decide` makes of each; one at a time over all workers."""
+
+
+class Endpoints(Protocol):
+    """Named endpoints."""
+
+    async def get(self, name: str) -> Endpoint:
+        """One endpoint, or NotFound."""
+
+    async def some(self, names: Collection[str]) -> list[Endpoint]:
+        """Those of the names that exist."""
+
+    async def page(self, after: str, limit: int) -> list[Endpoint]:
+        """Endpoints by name."""
+
+    async def revise(
+        self,
+        name: str,
+        decide: Callable[[Endpoint | None, datetime], Endpoint],
+        actor: str,
+        action: str,
+        detail: Mapping[str, Any] | None = None,
+    ) -> Endpoint:
+        """Create or change one by what `decide` makes of it, with its row locked."""
+
+    async def refuse_if_scheduled(self, endpoint: Endpoint) -> None:
+        """Conflict when a schedule names it."""
+
+    async def remove(self, name: str, actor: str) -> Endpoint:
+        """Remove one that nothing waits for and no schedule names; else Conflict."""
+
+    async def waiting(self, target: int) -> Waiting:
+        """How much is on the books for it; counted up to a million."""
+
+    async def cancel_waiting(self, target: int, limit: int) -> int:
+        """Cancel one batch of what waits and nobody holds; returns how many."""
+
+    async def recover(
+        self, target: int, since: datetime, until: datetime, limit: int, spread: float
+    ) -> Sequence[str]:
+        """Try one batch of its dead letters again, oldest first, `spread` seconds apart."""
+
+    async def count_dead(self, target: int, since: datetime) -> int:
+        """How many dead letters it has since then."""

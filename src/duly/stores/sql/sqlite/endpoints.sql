@@ -1,0 +1,88 @@
+-- name: get
+select * from duly.endpoint_list where namespace = :namespace and name = :name;
+
+-- name: some
+select * from duly.endpoint_list where namespace = :namespace and name in (select value from json_each(:names));
+
+-- name: page
+select * from duly.endpoint_list where namespace = :namespace and name > :after order by name limit :limit;
+
+-- name: lock
+-- One endpoint, for somebody who changes it.
+select target from duly.endpoints where namespace = :namespace and name = :name;
+
+-- name: create
+insert into duly.endpoints
+    (target, namespace, name, url, description, method, headers, timeout, rate, in_flight, retry,
+     secrets, state, state_reason, state_at, created_at)
+values (:target, :namespace, :name, :url, :description, :method, :headers,
+        :timeout, :rate, :in_flight, :retry,
+        :secrets, :state, :state_reason, :state_at, :now)
+returning target;
+
+-- name: change
+update duly.endpoints
+set version = version + 1, url = :url, description = :description, method = :method,
+    headers = :headers, timeout = :timeout, rate = :rate,
+    in_flight = :in_flight, retry = :retry, secrets = :secrets, state = :state,
+    state_reason = :state_reason, state_at = :state_at
+where namespace = :namespace and target = :target and name = :name
+returning target;
+
+-- name: remove
+delete from duly.endpoints where namespace = :namespace and name = :name
+returning target;
+
+-- name: schedule_of
+-- A schedule that still sends there, if there is one.
+select name from duly.schedules where target = :target order by name limit 1;
+
+-- name: waiting
+-- How many wait, and how many of them are held by a worker; counted up to the limit.
+select count(*) as waiting, count(a.token) as held from (
+    select token from duly.agenda
+    where target = :target and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) limit :limit
+) a;
+
+-- name: cancel_waiting
+-- One batch of what nobody holds.
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select id, attempt, 'cancelled', :now from duly.deliveries where number in (
+    select delivery from duly.agenda
+    where target = :target and token is null and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+    order by priority, due_at limit :limit);
+update duly.deliveries set state = 'cancelled', finished_at = :now where number in (
+    select delivery from duly.agenda
+    where target = :target and token is null and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+    order by priority, due_at limit :limit)
+returning id;
+delete from duly.agenda where delivery in (
+    select delivery from duly.agenda
+    where target = :target and token is null and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+    order by priority, due_at limit :limit) and token is null;
+
+-- name: count_dead
+select count(*) as dead from duly.deliveries
+where dead_at >= :since and namespace = :namespace and target = :target;
+
+-- name: recover
+-- A batch of dead letters, the oldest first, each with all its attempts again. They are due one
+-- after the other.
+insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+select number, number, target, priority,
+       :now + cast((row_number() over (order by number) - 1) * :spread * 1000000 as integer),
+       iif(occasion ->> 'overlap' <> 'allow', schedule, null)
+from (
+    select * from duly.deliveries
+    where dead_at >= :since and dead_at <= :until and namespace = :namespace and target = :target
+    order by dead_at, number limit :limit);
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select id, 0, 'retried', :now from duly.deliveries
+where dead_at >= :since and dead_at <= :until and namespace = :namespace and target = :target
+order by dead_at, number limit :limit;
+update duly.deliveries set state = 'pending', attempt = 0, dead_at = null, finished_at = null
+where number in (
+    select number from duly.deliveries
+    where dead_at >= :since and dead_at <= :until and namespace = :namespace and target = :target
+    order by dead_at, number limit :limit)
+returning id;

@@ -1,0 +1,98 @@
+"""Named endpoints as the transport sees them: how each is reached, read anew every second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+import msgspec
+
+from duly.domain import retry
+from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
+from duly.domain.errors import DulyError
+from duly.domain.events import Event, SecretUnreadable
+from duly.domain.retry import RetryPlan
+from duly.domain.signatures import secret_key
+from duly.domain.webhooks import Webhook
+from duly.ports import Clock
+
+FRESH_SECONDS = 1.0
+Open = Callable[[Sealed, str], str]
+
+
+class Source(Protocol):
+    """Where endpoints are read."""
+
+    async def some(self, names: Collection[str]) -> list[Endpoint]:
+        """Those of the names that exist."""
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """How an endpoint is reached."""
+
+    webhook: Webhook
+    keys: list[bytes]
+
+
+class Book:
+    """The endpoints that this process sends to.
+
+    All of them are read together, at most once a second, so that an edit counts from the next
+    attempt and two hundred busy endpoints cost one small query.
+    """
+
+    def __init__(
+        self, source: Source, clock: Clock, open_secret: Open, emit: Callable[[Event], None]
+    ) -> None:
+        self._source = source
+        self._clock = clock
+        self._open = open_secret
+        self._emit = emit
+        self._known: dict[str, Endpoint] = {}
+        self._keys: dict[str, list[bytes]] = {}
+        self._complained: set[str] = set()
+        self._wanted: set[str] = set()
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    def plan(self, name: str) -> RetryPlan:
+        """The endpoint's own plan, if it is known and has one."""
+        known = self._known.get(name)
+        if known is None or known.details.retry is None:
+            return retry.WEBHOOK
+        return retry.decode(known.details.retry)
+
+    async def reach(self, name: str) -> Reach | None:
+        """How it is reached now; None when it is paused, disabled, removed or unreadable."""
+        self._wanted.add(name)
+        if not self._is_fresh(name):
+            async with self._reading:
+                if not self._is_fresh(name):
+                    await self._read()
+        endpoint, keys = self._known.get(name), self._keys.get(name)
+        if endpoint is None or keys is None or endpoint.state is not EndpointState.ACTIVE:
+            return None
+        return Reach(endpoint.details.webhook, keys)
+
+    def _is_fresh(self, name: str) -> bool:
+        age = self._clock.monotonic() - self._read_at
+        return age < FRESH_SECONDS and name in self._known
+
+    async def _read(self) -> None:
+        wanted, self._wanted = self._wanted, set()
+        found = await self._source.some(wanted)
+        self._known = {each.name: each for each in found}
+        self._keys = {each.name: keys for each in found if (keys := self.keys(each)) is not None}
+        self._read_at = self._clock.monotonic()
+
+    def keys(self, endpoint: Endpoint) -> list[bytes] | None:
+        """What it signs with now; None, and a word to the operator, if that cannot be read."""
+        secrets = still_used(endpoint.secrets, self._clock.now())
+        try:
+            return [secret_key(self._open(each, endpoint.name)) for each in secrets]
+        except DulyError as error:
+            if endpoint.name not in self._complained:
+                self._complained.add(endpoint.name)
+                self._emit(SecretUnreadable(endpoint=endpoint.name, problem=str(error)))
+            return None

@@ -1,0 +1,90 @@
+"""Keeping secrets: sealed with a key from the settings before they are stored, opened to sign.
+
+Without a key they are stored as they are. With several, the first seals and all of them open, so
+that a new key can be put in front and everything be sealed anew (`duly endpoints reseal`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from duly.domain.endpoints import Sealed
+from duly.domain.errors import BadSetting, DulyError
+
+KEY_BYTES, NONCE_BYTES, ID_LETTERS = 32, 12, 8
+
+
+class CannotOpen(DulyError):
+    """The secret was sealed with a key that is not here, or for another endpoint."""
+
+
+class Vault:
+    """Seals and opens; what is sealed for one endpoint opens for no other."""
+
+    def __init__(self, keys: Sequence[bytes], random: Callable[[int], bytes]) -> None:
+        self._keys = {_id(key): key for key in keys}
+        self._first = next(iter(self._keys), None)
+        self._random = random
+
+    @property
+    def seals(self) -> str | None:
+        """The id of the key that it seals with; None when secrets stay plain."""
+        return self._first
+
+    def seal(self, secret: str, context: str, until: datetime | None = None) -> Sealed:
+        """The secret as it is stored."""
+        if self._first is None:
+            return Sealed(secret, None, until)
+        nonce = self._random(NONCE_BYTES)
+        hidden = _cipher(self._keys[self._first]).encrypt(nonce, secret.encode(), context.encode())
+        return Sealed(base64.b64encode(nonce + hidden).decode(), self._first, until)
+
+    def open(self, sealed: Sealed, context: str) -> str:
+        """The secret itself, or CannotOpen."""
+        if sealed.key is None:
+            return sealed.text
+        if sealed.key not in self._keys:
+            raise CannotOpen(
+                f"it was sealed with key {sealed.key}, which is not in DULY_SECRET_KEY; add it"
+            )
+        try:
+            whole = base64.b64decode(sealed.text)
+            nonce, hidden = whole[:NONCE_BYTES], whole[NONCE_BYTES:]
+            cipher = _cipher(self._keys[sealed.key])
+            return str(cipher.decrypt(nonce, hidden, context.encode()), "utf-8")
+        except Exception as error:
+            raise CannotOpen("it was changed, or sealed for another endpoint") from error
+
+
+def sealing_keys(setting: str) -> list[bytes]:
+    """The keys in DULY_SECRET_KEY: base64 of 32 bytes each, the one that seals first."""
+    return [_key(text) for text in setting.split()]
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise BadSetting(
+            "secret_key",
+            f"give base64 of {KEY_BYTES} bytes, as `openssl rand -base64 {KEY_BYTES}` prints them",
+        )
+    return key
+
+
+def _id(key: bytes) -> str:
+    return hashlib.sha256(b"duly secret key id" + key).hexdigest()[:ID_LETTERS]
+
+
+def _cipher(key: bytes) -> Any:
+    # Imported where it is needed: most apps have no key.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(key)

@@ -1,0 +1,147 @@
+"""The gate before a target: its circuit, its rate, and how many at once."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.domain.gates import (
+    FIRST_REST,
+    GIVES_UP_AFTER,
+    LONGEST_REST,
+    OPENS_AFTER,
+    PROBE_TAKES,
+    Circuit,
+    Gate,
+    Limits,
+    Pass,
+    admit,
+    failed,
+    is_given_up,
+    succeeded,
+)
+
+NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
+ANY = Limits()
+
+
+def seconds(many: float) -> timedelta:
+    return timedelta(seconds=many)
+
+
+def opened() -> Gate:
+    return failed(Gate(), OPENS_AFTER, NOW)
+
+
+def test_a_target_without_trouble_or_limits_takes_all() -> None:
+    assert admit(Gate(), ANY, 70, 10, 20, NOW) == (Gate(), Pass(70))
+
+
+@pytest.mark.requirement("F9")
+def test_a_circuit_opens_after_five_failures_in_a_row() -> None:
+    gate = Gate()
+    for _ in range(OPENS_AFTER - 1):
+        gate = failed(gate, 1, NOW)
+    assert gate.circuit is Circuit.CLOSED
+    gate = failed(gate, 1, NOW)
+    assert gate.circuit is Circuit.OPEN
+    assert gate.probe_at == NOW + FIRST_REST
+
+
+@pytest.mark.requirement("F9")
+def test_a_success_between_failures_keeps_it_closed() -> None:
+    gate = succeeded(failed(Gate(), OPENS_AFTER - 1, NOW))
+    assert failed(gate, OPENS_AFTER - 1, NOW).circuit is Circuit.CLOSED
+
+
+@pytest.mark.requirement("F9")
+def test_an_open_circuit_lets_nothing_through_before_its_probe() -> None:
+    gate = opened()
+    assert admit(gate, ANY, 50, 0, 0, NOW) == (gate, Pass(0, NOW + FIRST_REST))
+
+
+@pytest.mark.requirement("F9")
+def test_one_probe_goes_at_a_time_and_another_only_if_it_never_returns() -> None:
+    later = NOW + FIRST_REST
+    probing, passed = admit(opened(), ANY, 50, 0, 0, later)
+    assert (probing.circuit, passed.many) == (Circuit.PROBING, 1)
+    assert admit(probing, ANY, 50, 0, 0, later)[1].many == 0
+    assert admit(probing, ANY, 50, 0, 0, later + PROBE_TAKES)[1].many == 1
+
+
+@pytest.mark.requirement("F9")
+def test_a_failed_probe_waits_twice_as_long_up_to_five_minutes() -> None:
+    gate, now, rests = opened(), NOW, []
+    for _ in range(8):
+        assert gate.probe_at is not None
+        now = gate.probe_at
+        gate = failed(admit(gate, ANY, 1, 0, 0, now)[0], 1, now)
+        assert gate.probe_at is not None
+        rests.append((gate.probe_at - now).total_seconds())
+    assert rests == [20, 40, 80, 160, 300, 300, 300, 300]
+    assert rests[-1] == LONGEST_REST.total_seconds()
+
+
+@pytest.mark.requirement("F9")
+def test_late_failures_of_before_do_not_put_the_probe_off() -> None:
+    gate = failed(opened(), 40, NOW + seconds(8))
+    assert gate.probe_at == NOW + FIRST_REST
+
+
+@pytest.mark.requirement("F9")
+def test_a_success_closes_the_circuit_and_forgets_everything() -> None:
+    probing, _ = admit(opened(), ANY, 1, 0, 0, NOW + FIRST_REST)
+    assert succeeded(probing) == Gate()
+
+
+@pytest.mark.requirement("F9")
+def test_five_days_of_nothing_but_failures_are_enough() -> None:
+    gate = opened()
+    assert not is_given_up(gate, NOW + GIVES_UP_AFTER - seconds(1))
+    assert is_given_up(gate, NOW + GIVES_UP_AFTER)
+    few = failed(Gate(), OPENS_AFTER - 1, NOW)
+    assert not is_given_up(few, NOW + GIVES_UP_AFTER), "two mishaps a week apart are no proof"
+
+
+@pytest.mark.requirement("C8")
+def test_no_more_are_let_through_than_may_be_under_way_here_and_elsewhere() -> None:
+    limits = Limits(in_flight=10)
+    assert admit(Gate(), limits, 50, 2, 3, NOW)[1].many == 5
+    assert admit(Gate(), limits, 50, 4, 6, NOW)[1].many == 0
+    assert admit(Gate(), limits, 50, 4, 9, NOW)[1].many == 0, "the limit was lowered meanwhile"
+
+
+@pytest.mark.requirement("C8")
+@pytest.mark.parametrize("rate", [0.5, 3.0, 50.0, 777.0])
+@pytest.mark.parametrize("step", [0.004, 0.05, 0.37])
+def test_a_rate_holds_in_the_long_run_however_often_it_is_asked(rate: float, step: float) -> None:
+    gate, now, sent, length = Gate(), NOW, 0, 60.0
+    while now < NOW + seconds(length):
+        gate, passed = admit(gate, Limits(rate), 10_000, 0, 0, now)
+        sent += passed.many
+        now += seconds(step)
+    burst = 1.0 + rate * 0.1
+    assert sent <= rate * length + burst + 1
+    if step <= 0.1:
+        assert sent >= rate * (length - step) - 2
+
+
+@pytest.mark.requirement("C8")
+def test_after_a_rest_only_a_short_burst_goes_at_once() -> None:
+    limits = Limits(rate=50.0)
+    gate, _ = admit(Gate(), limits, 1, 0, 0, NOW)
+    assert admit(gate, limits, 1000, 0, 0, NOW + seconds(3600))[1].many == 6
+
+
+@pytest.mark.requirement("C8")
+def test_it_says_when_asking_again_is_worth_it() -> None:
+    limits = Limits(rate=50.0)
+    gate, passed = admit(Gate(), limits, 1000, 0, 0, NOW)
+    assert passed.again_at is not None
+    assert NOW < passed.again_at <= NOW + seconds(0.1)
+    assert admit(gate, limits, 1000, 0, 0, passed.again_at)[1].many >= 1
+
+
+@pytest.mark.requirement("C8")
+def test_the_rate_goes_on_where_it_was_after_a_circuit_closed() -> None:
+    gate, _ = admit(Gate(), Limits(rate=1.0), 1, 0, 0, NOW)
+    assert succeeded(gate).paced_at == gate.paced_at
