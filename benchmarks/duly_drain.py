@@ -6,14 +6,27 @@ import json
 import logging
 import resource
 import time
+from collections.abc import Iterator
 
 import uvloop
 
 import duly
 from benchmarks.places import commits
+from duly.intake import Item
 
 
-async def main(database: str, count: int, concurrency: int, filled: bool) -> dict[str, object]:
+def items(count: int, streams: int) -> Iterator[Item]:
+    """What to deliver: by itself, or in so many streams."""
+    if not streams:
+        return (("noop", {"n": n}) for n in range(count))
+    return (
+        {"target": "noop", "payload": {"n": n}, "stream": f"s{n % streams}"} for n in range(count)
+    )
+
+
+async def main(
+    database: str, count: int, concurrency: int, filled: bool, streams: int
+) -> dict[str, object]:
     """Accept the deliveries, unless they wait already, then time only their draining."""
     app = duly.App(database, concurrency=concurrency)
 
@@ -23,7 +36,7 @@ async def main(database: str, count: int, concurrency: int, filled: bool) -> dic
 
     async with app:
         if not filled:
-            await app.deliver_many(("noop", {"n": n}) for n in range(count))
+            await app.deliver_many(items(count, streams))
         idle_kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         commits_before = await commits(app)
         cpu, started = time.process_time(), time.perf_counter()
@@ -53,6 +66,7 @@ if __name__ == "__main__":
     arguments.add_argument("--database", required=True)
     arguments.add_argument("--count", type=int, required=True)
     arguments.add_argument("--concurrency", type=int, default=2000)
+    arguments.add_argument("--streams", type=int, default=0)
     arguments.add_argument("--filled", action="store_true", help="they wait already")
     given = arguments.parse_args()
     logging.getLogger("duly").setLevel(logging.ERROR)

@@ -16,11 +16,14 @@ from typing import Any, Self, TypeVar, overload
 
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
+from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.errors import BadSetting, InvalidInput
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.signatures import secret_key
 from duly.domain.states import State
+from duly.domain.streams import OnFailure
+from duly.domain.webhooks import checked_url, is_webhook, origin_of
 from duly.endpoints import Endpoints
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
@@ -196,14 +199,28 @@ class App:
         expires_at: datetime | None = None,
         tags: Iterable[str] = (),
         retry: RetryPlan | None = None,
+        stream: str | None = None,
+        on_failure: OnFailure | str | None = None,
     ) -> Accepted:
         """Accept one delivery; when this returns it is on disk.
 
         It is due at once, `at` a moment, or `after` some seconds. The same `key` gives the same
-        delivery again, or a Conflict if target or payload differ.
+        delivery again, or a Conflict if target or payload differ. Those of one `stream` run in
+        the order in which they were accepted, one at a time over all workers; `on_failure` says
+        whether a failed one blocks those behind it (`block`) or lets them go on (`release`).
         """
         request = self._intake.request(
-            target, payload, at, after, key, priority, expires_at, tags, retry
+            target,
+            payload,
+            at,
+            after,
+            key,
+            priority,
+            expires_at,
+            tags,
+            retry,
+            stream,
+            on_failure,
         )
         await self._intake.know([request.target])
         return await self._acceptor.accept(request)
@@ -231,10 +248,13 @@ class App:
         before: str | None = None,
         limit: int = 50,
     ) -> Sequence[Delivery]:
-        """Deliveries, newest first; `before` is the last id of the page before."""
+        """Deliveries, newest first; `before` is the last id of the page before.
+
+        A target is a handler's name, `endpoint:` and a name, or a URL, which stands for its host.
+        """
         wanted = Filter(
             state=None if state is None else payloads.checked_state(state),
-            target=None if target is None else payloads.checked_name("target", target),
+            target=None if target is None else _wanted_target(target),
             tag=None if tag is None else payloads.checked_text("tag", tag),
             key=None if key is None else payloads.checked_text("key", key),
             before=None if before is None else payloads.checked_id(before),
@@ -290,6 +310,15 @@ class App:
         """End `run` gracefully."""
         if self._stop is not None:
             self._stop.set()
+
+
+def _wanted_target(target: str) -> str:
+    if not isinstance(target, str):
+        raise InvalidInput("target", f"{target!r} is not text")
+    if is_webhook(target):
+        return origin_of(checked_url(target))
+    name = endpoint_name(target)
+    return payloads.checked_name("target", target) if name is None else endpoint(name).target
 
 
 def _keys(secrets: str) -> list[bytes]:

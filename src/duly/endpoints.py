@@ -111,7 +111,8 @@ class Endpoints:
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
             changed = endpoints.details(details, before.details)
-            self._check(changed.webhook)
+            if "url" in details:
+                self._check(changed.webhook)
             return msgspec.structs.replace(before, details=changed)
 
         return await self._revised(name, decide, "edited", changed=sorted(details))

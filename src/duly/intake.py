@@ -11,6 +11,7 @@ from duly.domain.delivery import DEFAULT_PRIORITY, Request
 from duly.domain.endpoints import EndpointTarget, endpoint_name, no_endpoint
 from duly.domain.errors import InvalidInput
 from duly.domain.retry import RetryPlan, encode_checked
+from duly.domain.streams import OnFailure, checked_policy
 from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
 from duly.ports import Chance, Clock, Store
 
@@ -65,6 +66,8 @@ class Intake:
         expires_at: datetime | None = None,
         tags: Iterable[str] = (),
         retry: RetryPlan | None = None,
+        stream: str | None = None,
+        on_failure: OnFailure | str | None = None,
     ) -> Request:
         """One delivery, checked field by field."""
         if at is not None and after is not None:
@@ -82,6 +85,8 @@ class Intake:
             payloads.checked_tags(tags) if tags else (),
             None if retry is None else encode_checked(retry),
             address,
+            None if stream is None else payloads.checked_text("stream", stream),
+            None if on_failure is None else _policy(stream, on_failure),
         )
 
     async def chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[Request]]:
@@ -154,3 +159,9 @@ class Intake:
             f"Register it with @app.handler({unknown!r}), start the worker that has it, "
             f"or declare it with app.expect({unknown!r})",
         )
+
+
+def _policy(stream: str | None, on_failure: object) -> OnFailure:
+    if stream is None:
+        raise InvalidInput("on_failure", "only a delivery in a stream has one; give a stream too")
+    return checked_policy(on_failure)

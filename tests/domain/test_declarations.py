@@ -120,7 +120,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("retry", "webhook", ""),
     ("priority", 0, "not a whole number from 1 to 9"),
     ("priority", 10, "not a whole number from 1 to 9"),
-    ("stream", "team 7", "there are no streams yet"),
+    ("stream", "", "give 1 to"),
     ("tags", "red", "give a list"),
     ("tags", ["\n"], "cannot be printed"),
 ]

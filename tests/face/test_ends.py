@@ -137,8 +137,8 @@ async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
         engine = app.engine()
         await engine.prepare(beating=False)
         lost = token(engine.dispatcher.lease.worker, 999)
-        engine.dispatcher._doubt(lost)
-        await engine.dispatcher._hand_back_doubtful()
+        engine.dispatcher._claims._doubt(lost)
+        await engine.dispatcher._claims.hand_back()
         await sql(app, f"update duly.agenda set token = {lost}")
         await Books(app.store, app.clock).note_claim(lost)  # type: ignore[arg-type]
         clock.advance(1)

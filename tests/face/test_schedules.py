@@ -316,7 +316,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("jitter", {"jitter": "30d"}, "more than 7 days"),
     ("expires_after", {"expires_after": -1}, "from 0 seconds"),
     ("priority", {"priority": 99}, "from 1 to 9"),
-    ("stream", {"stream": "team 7"}, "there are no streams yet"),
+    ("overlap", {"stream": "team 7", "overlap": "skip"}, "one at a time by itself"),
     ("tags", {"tags": "red"}, "give a list"),
     ("catchup", {"catchup": "all"}, "no such option; there are catch_up"),
 ]

@@ -26,6 +26,7 @@ ARGUMENTS = {
         "slots": "100",
         "token": "4294967297",
         "finished": "'{}'",
+        "run": "32",
     },
     "agenda.complete": {
         "lane": NOBODY,
@@ -149,6 +150,7 @@ EXPECTED = {
         ("agenda", "agenda_open"),
         ("agenda", "Tid Scan"),
         ("deliveries", "deliveries_pkey"),
+        ("deliveries", "deliveries_line"),
     },
     "agenda.complete": {
         ("agenda", "agenda_pkey"),

@@ -21,6 +21,8 @@ from duly.testing import VirtualClock
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 Row = dict[str, Any]
+LINE = ("position", "replay_from", "halted", "halted_at")
+"""What only the lane of a stream has."""
 
 
 def number_id(number: int) -> str:
@@ -116,7 +118,10 @@ class Books:
         if not rows:
             return None
         assert rows[0]["lane"] == rows[0]["delivery"]
-        return _plain({name: rows[0][name] for name in rows[0] if name not in ("lane", "delivery")})
+        assert {rows[0][name] for name in LINE} == {None}, "a lane of one has no line"
+        return _plain(
+            {name: rows[0][name] for name in rows[0] if name not in ("lane", "delivery", *LINE)}
+        )
 
     async def note_claim(self, token: int) -> None:
         """Note which lanes are held under the token, as a claim does."""

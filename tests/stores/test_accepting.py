@@ -43,6 +43,7 @@ async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
         "state": "pending",
         "namespace": "default",
         "stream": None,
+        "on_failure": None,
         "position": None,
         "key": "the key",
         "address": None,

@@ -1,12 +1,13 @@
 """Reading the ledger: one, a page, what is late, what is stuck."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
 from duly.domain.delivery import Delivery
+from duly.domain.endpoints import Details, Endpoint, EndpointState
 from duly.domain.outcomes import Verdict
 from duly.domain.states import State
 from duly.ports import Filter
@@ -151,3 +152,48 @@ async def test_a_backlog_does_not_hide_what_is_stuck(books: Books) -> None:
     unserved = await books.deliver(target="gone", due_at=START - SECOND)
     (found,) = await books.store.deliveries.stuck(timedelta(minutes=5), 3)
     assert found[0].id == unserved
+
+
+@pytest.mark.requirement("C8")
+async def test_what_a_shut_endpoint_keeps_waiting_is_stuck_and_says_why(books: Books) -> None:
+    await books.worker()
+    names = ("open", "paused", "disabled", "removed")
+    ids = {name: await books.deliver(target=f"endpoint:{name}") for name in names}
+    for name in names[:3]:
+        await add_endpoint(books, name, EndpointState.ACTIVE if name == "open" else name)
+    books.clock.advance(1)
+    found = await books.store.deliveries.stuck(timedelta(minutes=5), 99)
+    stuck = {each.id: why for each, why in found}
+    assert stuck == {
+        ids["paused"]: "endpoint paused is paused since 2026-03-01 12:00:00Z (so it is); "
+        "duly endpoints resume paused",
+        ids["disabled"]: "endpoint disabled is disabled since 2026-03-01 12:00:00Z (so it is); "
+        "duly endpoints resume disabled",
+        ids["removed"]: "endpoint removed no longer exists; add it again: "
+        "duly endpoints add removed URL",
+    }
+
+
+async def test_without_a_worker_everything_that_goes_outside_is_stuck(books: Books) -> None:
+    await add_endpoint(books, "open", EndpointState.ACTIVE)
+    for target in ("endpoint:open", "https://example.org"):
+        await books.deliver(target=target)
+    books.clock.advance(1)
+    found = await books.store.deliveries.stuck(timedelta(minutes=5), 99)
+    assert [why for _, why in found] == ["no worker is alive; start one: duly serve"] * 2
+
+
+async def add_endpoint(books: Books, name: str, state: str) -> None:
+    def decide(before: Endpoint | None, now: datetime) -> Endpoint:
+        return Endpoint(
+            name=name,
+            target=0,
+            details=Details(url="https://example.org/hook"),
+            state=EndpointState(state),
+            state_reason="so it is",
+            state_at=START,
+            created_at=START,
+            version=1,
+        )
+
+    await books.store.endpoints.revise(name, decide, "test", "added")

@@ -101,6 +101,7 @@ async def test_the_next_occurrence_is_an_ordinary_pending_delivery(rota: Rota) -
         "namespace": "default",
         "stream": None,
         "position": None,
+        "on_failure": None,
         "key": None,
         "address": None,
         "schedule": (await rota.get()).id,

@@ -30,6 +30,13 @@ PARAMETERS = {
         {"batch"},
     ),
     "schedules.make": ({"schedule", "id", "occurrence", "due_at", "occasion"}, {"batch"}),
+    "streams.accept": (
+        {
+            *("id", "target", "priority", "key", "address", "due_at", "after", "expires_at"),
+            *("tags", "retry", "payload", "stream", "on_failure"),
+        },
+        {"batch"},
+    ),
     "deliveries.accept_new": (
         {
             *("id", "target", "priority", "address", "due_at", "after", "expires_at", "tags"),

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import duly
 from tests.surfaces.processes import Home
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
@@ -40,6 +41,17 @@ async def test_a_list_is_narrowed_by_state_target_tag_and_key(home: Home) -> Non
     narrow = ("--state", "pending", "--tag", "red", "--key", "k1", "--target")
     assert ids(home.json("deliveries", "list", *narrow, "log")) == [kept.id]
     assert ids(home.json("deliveries", "list", *narrow, "other")) == []
+
+
+async def test_what_goes_outside_is_listed_by_endpoint_or_host(sqlite_home: Home) -> None:
+    async with sqlite_home.app() as app:
+        await app.endpoints.add("billing", "https://example.org/billing")
+        named = await app.deliver(duly.endpoint("billing"), after=3600)
+        plain = await app.deliver(duly.webhook("https://example.org/hook"), after=3600)
+    by_target = ("deliveries", "list", "--target")
+    assert ids(sqlite_home.json(*by_target, "endpoint:billing")) == [named.id]
+    assert ids(sqlite_home.json(*by_target, "https://example.org/other")) == [plain.id]
+    assert sqlite_home.duly(*by_target, "endpoint:a b").returncode == 2
 
 
 async def test_a_list_that_cannot_be_is_code_2(sqlite_home: Home) -> None:

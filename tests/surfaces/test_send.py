@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+import duly
 from tests.surfaces.processes import Home, Running
 from tests.transports.receiver import receiver
 
@@ -69,6 +70,25 @@ def test_with_a_worker_it_does_not(sqlite_home: Home) -> None:
         done = sqlite_home.duly("send", NOWHERE, "--in", "1h", environ=LOCAL)
     assert f"POST {NOWHERE} goes out in " in done.stderr
     assert "duly serve" not in done.stderr
+
+
+@pytest.mark.requirement("C6")
+async def test_what_is_no_url_is_the_name_of_an_endpoint(home: Home) -> None:
+    with home.listening("--json", "--secret", SECRET) as there, home.serving(environ=LOCAL):
+        home.ok("endpoints", "add", "billing", there.url, "--secret", SECRET, environ=LOCAL)
+        async with home.app() as app:
+            await app.endpoints.edit("billing", retry=duly.delays(1, 2))
+        done = home.duly("send", "billing", "--data", "[1]", "--watch", "--json")
+        taken = there.document()
+        shown = home.json("deliveries", "show", taken["id"])
+    assert done.returncode == 0
+    assert f"POST {there.url} goes out at once; at most 3 attempts" in done.stderr
+    assert json.loads(done.stdout) == shown
+    assert (shown["target"], shown["endpoint"]["name"]) == ("endpoint:billing", "billing")
+    assert (taken["verified"], taken["body"]) == (True, [1])
+    unknown = home.duly("send", "nobody")
+    assert (unknown.returncode, unknown.stdout) == (3, "")
+    assert "no endpoint 'nobody'" in unknown.stderr
 
 
 def test_one_that_is_cancelled_meanwhile_is_code_1(home: Home) -> None:
@@ -136,7 +156,11 @@ def test_terms_are_those_of_every_delivery(sqlite_home: Home) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("example.org",), "url: 'example.org' cannot be read: give http:// or https://"),
+        (("ftp://a.example",), "url: 'ftp://a.example' cannot be read: give http:// or https://"),
+        (("an endpoint",), "endpoint: 'an endpoint' is not a name"),
+        (("billing", "--method", "PUT"), "method: an endpoint has its own"),
+        (("billing", "--header", "A: hunter2"), "headers: an endpoint has its own"),
+        (("billing", "--timeout", "5s"), "timeout: an endpoint has its own"),
         (("http://127.0.0.1/",), "url: 127.0.0.1 is not for the public; allow it with DULY_EGRESS"),
         (("http://a.example", "--data", "{"), "payload: it is not valid JSON"),
         (("http://a.example", "--data", "@none"), "payload: 'none' cannot be read: No such file"),

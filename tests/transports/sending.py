@@ -60,7 +60,7 @@ class Sender:
 class NoEndpoints:
     """A book with nothing in it."""
 
-    async def some(self, names: Collection[str]) -> list[Endpoint]:  # noqa: ARG002
+    async def some(self, names: Collection[str]) -> list[Endpoint]:
         return []
 
 

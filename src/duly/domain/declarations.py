@@ -88,13 +88,14 @@ def contents(
 
     No payload means the occasion itself.
     """
-    if options.stream is not None:
-        raise InvalidInput("stream", "there are no streams yet, so nothing would keep the order")
+    if options.stream is not None and options.overlap != Overlap.ALLOW:
+        raise InvalidInput("overlap", "a stream runs one at a time by itself; leave overlap out")
     return Contents(
         target=target,
         address=address,
         payload=None if payload is None else payloads.payload_bytes(payload, limit),
         priority=payloads.checked_priority(options.priority),
+        stream=None if options.stream is None else payloads.checked_text("stream", options.stream),
         expires_after=None
         if options.expires_after is None
         else _seconds("expires_after", options.expires_after),

@@ -33,6 +33,8 @@ class Request(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     retry: str | None = None
     address: str | None = None
+    stream: str | None = None
+    on_failure: str | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -61,6 +63,13 @@ class Claimed(msgspec.Struct):
     key: str | None
     occasion: str | None = None
     address: str | None = None
+    stream: str | None = None
+    position: int | None = None
+    on_failure: str | None = None
+    joins: bool = False
+    """It belongs to its stream, but was planned before it was due: now it joins the line."""
+    followers: list[Claimed] | None = None
+    """Those behind it in its stream that were claimed with it, to be attempted in turn."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +90,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
     key: str | None = None
     url: str | None = None
+    stream: str | None = None
+    position: int | None = None
     schedule: str | None = None
     scheduled_for: datetime | None = None
     merged: int = 0

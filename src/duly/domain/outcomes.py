@@ -75,6 +75,7 @@ class Verdict(StrEnum):
     EXPIRED = "expired"
     SKIPPED = "skipped"
     DEFERRED = "deferred"
+    EMPTIED = "emptied"
 
 
 class Settlement(msgspec.Struct):
@@ -94,6 +95,10 @@ class Settlement(msgspec.Struct):
     error: str | None = None
     answer: str | None = None
     gone: bool = False
+    position: int | None = None
+    on_failure: str | None = None
+    follower: tuple[str, int] | None = None
+    """The next of the same run, which is attempted now under the same token: id and position."""
 
 
 def complete(claimed: Claimed, started_at: datetime | None, finished_at: datetime) -> Settlement:
@@ -107,6 +112,8 @@ def complete(claimed: Claimed, started_at: datetime | None, finished_at: datetim
         started_at,
         finished_at,
         claimed.priority,
+        position=claimed.position,
+        on_failure=claimed.on_failure,
     )
 
 

@@ -17,10 +17,10 @@ from duly.domain.events import (
     SuspectRuns,
 )
 from duly.domain.failures import Reason
-from duly.domain.identity import token
-from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict
+from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, complete
 from duly.domain.schedule import decode_occasion
 from duly.engine.carriers import Carriers
+from duly.engine.claims import Claims
 from duly.engine.execution import Execution, Executor
 from duly.engine.gates import Gates
 from duly.engine.lease import Lease
@@ -32,12 +32,9 @@ from duly.ports import Ask, Opening
 UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
 AGAIN_SECONDS = 0.05
-HAND_BACK_SECONDS = 0.5
 BUSY_SECONDS = 0.25
 CANCEL_SECONDS = 5.0
 AWAY = timedelta(seconds=30)
-DOUBT_SECONDS = 90.0
-"""Longer than the store lets any statement take."""
 
 
 class Dispatcher:
@@ -76,12 +73,8 @@ class Dispatcher:
         self._running: set[tuple[Lane, int]] = set()
         self._surveyed_at = float("-inf")
         self._came_short = True
-        self._claims = 0
-        self._claimed_at = float("-inf")
-        self._doubtful: dict[int, float] = {}
-        self._given: set[int] = set()
-        self._handed_back_at = float("-inf")
-        self._alone = False
+        self._claims = Claims(executor.store.agenda, executor.clock)
+        self._alone = self._draining = False
         self._suspects_turn = True
         self.on_time = self.recovered = 0
 
@@ -94,7 +87,7 @@ class Dispatcher:
     def is_busy(self) -> bool:
         """Whether anything is being attempted, or was a moment ago."""
         now = self._by.clock.monotonic()
-        return bool(self._running) or now - self._claimed_at < BUSY_SECONDS
+        return bool(self._running) or now - self._claims.last_at < BUSY_SECONDS
 
     def served(self) -> Collection[int]:
         """The targets that this worker serves, by their numbers."""
@@ -119,7 +112,8 @@ class Dispatcher:
         """Survey if need be, claim once, start what came."""
         if not self.lease.holds():
             return Pause(self._poll)
-        await self._hand_back_doubtful()
+        if await self._claims.hand_back():
+            self.hinted()
         await self._notice_absence()
         free = self._free()
         if free <= 0 or self._alone:
@@ -203,55 +197,16 @@ class Dispatcher:
         were started."""
         try:
             asks = await self._gates.passing(asks)
-            claimed = await self._claim(slots, asks) if asks else []
+            claimed = []
+            if asks:
+                open_tokens = self._open_tokens()
+                claimed = await self._claims.make(slots, asks, lambda: self.lease, open_tokens)
             return asks, claimed, self._start(claimed)
         finally:
             self._gates.claimed()
 
-    async def _claim(self, slots: int, asks: list[Ask]) -> list[Claimed]:
-        lease = self.lease
-        self._claims += 1
-        given = token(lease.worker, self._claims)
-        finished = self._finished()
-        try:
-            claimed = await self._by.store.agenda.claim(given, slots, asks, finished)
-        except BaseException:
-            # The lanes may be ours without our knowing which.
-            self._doubt(given)
-            raise
-        self._given.difference_update(finished)
-        if claimed:
-            self._given.add(given)
-            self._claimed_at = self._by.clock.monotonic()
-        if self.lease is not lease or not lease.holds():
-            self._doubt(given)
-            return []
-        return claimed
-
-    def _finished(self) -> list[int]:
-        """The tokens of earlier claims under which nothing is held any more."""
-        open_tokens = {given for _, given in self._running}
-        return list(self._given - open_tokens - self._settler.tokens() - self._doubtful.keys())
-
-    def _doubt(self, given: int) -> None:
-        self._given.add(given)
-        self._doubtful[given] = self._by.clock.monotonic() + DOUBT_SECONDS
-
-    async def _hand_back_doubtful(self) -> None:
-        """Hand back claims whose answer was lost, again and again for a while.
-
-        The server may still be at work on a claim whose connection is gone, so that it lands
-        after it was first handed back.
-        """
-        now = self._by.clock.monotonic()
-        if not self._doubtful or now < self._handed_back_at + HAND_BACK_SECONDS:
-            return
-        self._handed_back_at = now
-        for given, until in list(self._doubtful.items()):
-            if await self._by.store.agenda.release(given):
-                self.hinted()
-            if now >= until:
-                del self._doubtful[given]
+    def _open_tokens(self) -> set[int]:
+        return {given for _, given in self._running} | self._settler.tokens()
 
     async def _claim_suspect(self, now: datetime) -> Pause:
         if self._running:
@@ -269,6 +224,10 @@ class Dispatcher:
         whole = [each for each in claimed if each.id is not None]
         if len(whole) < len(claimed):
             self._pass_over(claimed)
+        for each in whole:
+            if each.followers and self._gates.is_guarded(each.target):
+                # The gate let one through, not all that stand behind it.
+                each.followers = None
         self._running.update((each.lane, each.token) for each in whole)
         for each in whole:
             self._gates.begin(each.target)
@@ -277,38 +236,67 @@ class Dispatcher:
 
     def _pass_over(self, claimed: list[Claimed]) -> None:
         for each in claimed:
-            if each.id is None:
+            if each.id is None and each.position is not None:
+                # A stream whose last one was done while somebody added to it, in vain.
+                emptied = complete(each, None, self._by.now())
+                emptied.verdict = Verdict.EMPTIED
+                self._settler.put(emptied)
+            elif each.id is None:
                 self._emit(
                     RowPassedOver(lane=str(each.lane), problem="its delivery is not on the books")
                 )
 
     async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
-        try:
-            await self._attempt(Execution(self._by, claimed, self._names[claimed.target], task))
-        except BaseException as error:
-            self._settle_for(claimed, Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}"))
-        finally:
-            self._over(claimed)
-            self._alone = False
-            self.on_progress()
+        """Attempt it, and if it heads a run of its stream those behind it, each when it is done."""
+        current: Claimed | None = claimed
+        behind = list(claimed.followers or ())
+        while current is not None:
+            following = behind.pop(0) if behind else None
+            try:
+                execution = Execution(self._by, current, self._names[current.target], task)
+                goes_on = await self._attempt(execution, following)
+            except BaseException as error:
+                problem = f"{type(error).__name__}: {error}"
+                self._settle_for(current, Failed(Reason.UNKNOWN, problem))
+                goes_on = False
+            current = following if goes_on else None
+        self._over(claimed)
 
     def _over(self, claimed: Claimed) -> None:
         self._running.discard((claimed.lane, claimed.token))
         self._gates.end(claimed.target)
+        self._alone = False
+        self.on_progress()
 
-    async def _attempt(self, execution: Execution) -> None:
+    async def _attempt(self, execution: Execution, following: Claimed | None) -> bool:
+        """Make the attempt; whether whoever follows in its run is attempted next."""
         self._measure_lateness(execution)
         settlement = await execution.run()
         if settlement is None:
-            self._settler.count_own(execution.is_written)
-        else:
-            self._settler.put(settlement)
-            target = execution.claimed.target
-            if settlement.verdict is not Verdict.COMPLETED:
-                self._tell(execution.target, settlement)
-                self._gates.note(target, settlement)
-            elif self._gates.cares(target):
-                self._gates.note(target, settlement)
+            if execution.is_enlisted:
+                self.hinted()
+            else:
+                self._settler.count_own(execution.is_written)
+            return False
+        goes_on = self._goes_on(settlement, following)
+        self._settler.put(settlement)
+        target = execution.claimed.target
+        if settlement.verdict is not Verdict.COMPLETED:
+            self._tell(execution.target, settlement)
+            self._gates.note(target, settlement)
+        elif self._gates.cares(target):
+            self._gates.note(target, settlement)
+        return goes_on
+
+    def _goes_on(self, settlement: Settlement, following: Claimed | None) -> bool:
+        if following is None or following.position is None:
+            return False
+        if settlement.verdict is not Verdict.COMPLETED or self._draining:
+            return False
+        if not self.lease.holds():
+            return False
+        settlement.follower = (following.id, following.position)
+        return True
 
     def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
         target = self._names[claimed.target]
@@ -355,6 +343,7 @@ class Dispatcher:
 
         None waits for as long as it takes.
         """
+        self._draining = seconds is not None
         self._carriers.spread()
         if self._carriers.tasks:
             await asyncio.wait(set(self._carriers.tasks), timeout=seconds)
@@ -370,9 +359,8 @@ class Dispatcher:
 
     async def let_go(self) -> None:
         """Hand back what was claimed without our knowing, a last time."""
-        self._handed_back_at = float("-inf")
         with contextlib.suppress(StoreUnavailable):
-            await self._hand_back_doubtful()
+            await self._claims.hand_back(at_once=True)
 
 
 def _schedule_of(claimed: Claimed) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 
 from duly.domain import retry
 from duly.domain.crashes import CrashRule
-from duly.domain.delivery import Claimed
+from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.domain.events import PlanUnreadable
 from duly.domain.failures import Reason
@@ -51,6 +52,7 @@ class Executor:
         self.chance = chance
         self.crash_rule = crash_rule
         self.skew = timedelta()
+        self.written: Callable[[Lane, int], Awaitable[None]] = _at_once
         self._emit = emit
 
     def now(self) -> datetime:
@@ -81,6 +83,10 @@ class Executor:
         )
 
 
+async def _at_once(lane: Lane, token: int) -> None:
+    """Nothing waits to be written."""
+
+
 RUNNING: ContextVar[Execution | None] = ContextVar("running", default=None)
 """The attempt of the present task, and of whatever tasks its handler starts."""
 
@@ -94,6 +100,7 @@ class Execution:
         "_transaction",
         "_turn",
         "claimed",
+        "is_enlisted",
         "is_written",
         "started_at",
         "target",
@@ -105,7 +112,7 @@ class Execution:
     ) -> None:
         self._by = by
         self._is_over = False
-        self.is_written = False
+        self.is_written = self.is_enlisted = False
         self._transaction: OpenTransaction | None = None
         self._turn: asyncio.Lock | None = None
         self.claimed = claimed
@@ -126,6 +133,9 @@ class Execution:
         return self._transaction
 
     async def _begin(self) -> None:
+        if self.claimed.position is not None:
+            # Those before it in its stream must be on the books before it is.
+            await self._by.written(self.claimed.lane, self.claimed.token)
         transaction = await self._by.store.begin()
         if self._is_over:
             # The handler returned without waiting for this; nobody would ever end it.
@@ -144,6 +154,8 @@ class Execution:
 
     async def run(self) -> Settlement | None:
         """Make the attempt; None when its transaction settled it, or its lease was lost."""
+        if self.claimed.joins:
+            return await self._join()
         before = RUNNING.set(self)
         try:
             outcome = await self._outcome()
@@ -155,6 +167,15 @@ class Execution:
         if isinstance(outcome, Completed) and outcome.answer is None:
             return complete(self.claimed, self.started_at, self._by.now())
         return self._decide(outcome)
+
+    async def _join(self) -> Settlement | None:
+        """Join the line of its stream now that it is due, and wait for its turn there."""
+        try:
+            self.is_enlisted = await self._by.store.streams.enlist(self.claimed)
+        except StoreUnavailable:
+            # Whether it joined is unknown: if it did, handing back finds nothing to do.
+            return self._decide(Released())
+        return None
 
     async def _outcome(self) -> Outcome:
         expires_at = self.claimed.expires_at

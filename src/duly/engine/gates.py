@@ -88,6 +88,10 @@ class Gates:
         others = self._here.total() - here
         return max(1, (self._concurrency - others) // 2) - here
 
+    def is_guarded(self, target: int) -> bool:
+        """Whether each single one has to be let through."""
+        return target in self._guarded
+
     def begin(self, target: int) -> None:
         """An attempt starts; those of handlers are nobody's business here."""
         if target in self._outside:

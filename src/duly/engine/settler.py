@@ -33,6 +33,7 @@ class Settler:
         self._waiting: list[Settlement] = []
         self._doubtful: set[tuple[Lane, int]] = set()
         self._writing: list[Settlement] = []
+        self._written = asyncio.Event()
 
     def put(self, settlement: Settlement) -> None:
         """Have the outcome written."""
@@ -61,6 +62,14 @@ class Settler:
         """The tokens under which there is still something to write."""
         return {each.token for each in self._waiting} | {each.token for each in self._writing}
 
+    async def written(self, lane: Lane, token: int) -> None:
+        """Wait until nothing of that lane waits to be written."""
+        while any(
+            (each.lane, each.token) == (lane, token) for each in (*self._waiting, *self._writing)
+        ):
+            self._written.clear()
+            await self._written.wait()
+
     async def tick(self) -> Pause:
         """Write one batch."""
         batch = self._waiting[:MOST_IN_ONE_CALL]
@@ -77,6 +86,7 @@ class Settler:
             raise
         finally:
             self._writing = []
+            self._written.set()
         self._report(batch, applied)
         self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
         return NOW if self._waiting else UNTIL_WOKEN

@@ -53,6 +53,7 @@ class Engine:
         self._heart: Heart | None = None
         self._beating = True
         self.settler = Settler(store.agenda, emit, self._on_progress)
+        self._executor.written = self.settler.written
         self.gates = Gates(
             store.gates, emit, lambda: self.dispatcher.lease.worker, settings.concurrency
         )

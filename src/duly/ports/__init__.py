@@ -28,6 +28,7 @@ from duly.ports.store import (
     WorkerRow,
     Workers,
 )
+from duly.ports.streams import Streams
 from duly.ports.world import (
     Chance,
     Clock,
@@ -57,6 +58,7 @@ __all__ = [
     "SeenGate",
     "Sitting",
     "Store",
+    "Streams",
     "Swept",
     "Targets",
     "Transaction",

@@ -15,6 +15,7 @@ from duly.domain.outcomes import Settlement
 from duly.domain.states import State
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.schedules import Audit, Plans, Schedules
+from duly.ports.streams import Streams
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -279,6 +280,8 @@ class Store(Protocol):
     def endpoints(self) -> Endpoints: ...
     @property
     def gates(self) -> Gates: ...
+    @property
+    def streams(self) -> Streams: ...
     @property
     def audit(self) -> Audit: ...
     @property

@@ -8,10 +8,12 @@ from datetime import timedelta
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import SettlementRefused
 from duly.domain.identity import worker_of
-from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
 from duly.ports import Ask, LateWork, Opening
+from duly.stores import lines
 from duly.stores.database import Database, Row, Session
+from duly.stores.lines import is_usual
 
 COUNTED_UP_TO = 1_000_000
 
@@ -69,19 +71,25 @@ class Agenda:
             token=token,
             slots=slots,
             finished=list(finished),
+            run=lines.LONGEST_RUN,
         )
         await hit("claim.after")
-        return _claimed(rows)
+        return lines.in_runs(_claimed(rows))
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
         """Write what became of held lanes; returns the lanes to which it applied.
 
         Completions and the rest are a statement each, so a crash between them loses the rest:
-        those lanes stay held and are taken back.
+        those lanes stay held and are taken back. Whoever leaves a stream's line does so in one
+        transaction.
         """
         await hit("settle.before")
         try:
-            applied = await settle(self._database, settlements)
+            if any(each.position is not None and not is_usual(each) for each in settlements):
+                async with self._database.together("settle") as session:
+                    applied = await settle(session, settlements)
+            else:
+                applied = await settle(self._database, settlements)
         except self._database.refusals as error:
             raise SettlementRefused(str(error)) from error
         await hit("settle.after")
@@ -98,16 +106,23 @@ class Agenda:
 
 async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
     """Settle in the given session: the engine's own, or a handler's transaction."""
-    completed = [each for each in settlements if _is_usual(each)]
+    in_line = [each for each in settlements if each.position is not None]
+    if not in_line:
+        return await _settle_plain(session, settlements)
+    applied, rest = await lines.advance(session, in_line)
+    unordered = [each for each in settlements if each.position is None]
+    if unordered or rest:
+        applied |= await _settle_plain(session, [*unordered, *rest])
+    return applied
+
+
+async def _settle_plain(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
+    completed = [each for each in settlements if is_usual(each)]
     if len(completed) == len(settlements):
         return await _complete(session, completed)
-    others = [each for each in settlements if not _is_usual(each)]
+    others = [each for each in settlements if not is_usual(each)]
     applied = await _settle(session, others)
     return applied | await _complete(session, completed) if completed else applied
-
-
-def _is_usual(settlement: Settlement) -> bool:
-    return settlement.verdict is Verdict.COMPLETED and settlement.answer is None
 
 
 async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
@@ -155,7 +170,7 @@ def _claimed(rows: Sequence[Row]) -> list[Claimed]:
         # A lane of one is named after its delivery, and mostly due when the delivery was.
         if each.lane is None:
             each.lane = each.id
-        if each.ready_at is None:
+        if each.ready_at is None and each.position is None:
             each.ready_at = each.due_at
         claimed.append(each)
     return claimed

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from duly.domain.delivery import Accepted, Attempt, Delivery, Request
+from duly.domain.endpoints import endpoint_name
 from duly.domain.errors import Conflict, NotFound
-from duly.domain.identity import worker_of
-from duly.domain.schedule import decode_occasion
-from duly.domain.states import State
-from duly.domain.webhooks import decode_webhook, is_webhook
 from duly.ports import Filter
 from duly.stores.agenda import Agenda
 from duly.stores.database import Database, Row, Session
+from duly.stores.endpoints import Endpoints
+from duly.stores.records import attempt_of, delivery_of
+from duly.stores.stuck import Service, service, why_held, why_left
 from duly.stores.targets import Targets
 from duly.stores.workers import Workers
 
@@ -26,13 +26,20 @@ class Deliveries:
     """The ledger of one namespace."""
 
     def __init__(
-        self, database: Database, namespace: str, targets: Targets, agenda: Agenda, workers: Workers
+        self,
+        database: Database,
+        namespace: str,
+        targets: Targets,
+        agenda: Agenda,
+        workers: Workers,
+        endpoints: Endpoints,
     ) -> None:
         self._database = database
         self._namespace = namespace
         self._targets = targets
         self._agenda = agenda
         self._workers = workers
+        self._endpoints = endpoints
 
     async def accept(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
         """Store each for itself; safe to repeat with the same ids."""
@@ -50,7 +57,7 @@ class Deliveries:
                 async for chunk in chunks:
                     if writing is not None:
                         accepted.extend(_all_or_none(await writing))
-                    is_new = all(each.key is None for each in chunk)
+                    is_new = all(each.key is None and each.stream is None for each in chunk)
                     accept = self._accept_new if is_new else self._accept
                     writing = asyncio.create_task(accept(session, chunk))
                     await asyncio.wait([writing], timeout=0)
@@ -66,7 +73,12 @@ class Deliveries:
     ) -> list[Accepted | Conflict]:
         numbers = await self._targets.numbers({each.target for each in requests}, create=False)
         columns = _columns(requests, numbers)
-        stored, accepted_at = await self._stored(session, "accept", columns)
+        statement = "deliveries.accept"
+        if any(each.stream is not None for each in requests):
+            statement = "streams.accept"
+            columns["stream"] = [each.stream for each in requests]
+            columns["on_failure"] = [each.on_failure for each in requests]
+        stored, accepted_at = await self._stored(session, statement, columns)
         if stored == len(requests):
             return [_new(each, accepted_at) for each in requests]
         known = await self._known(session, requests)
@@ -78,15 +90,13 @@ class Deliveries:
         numbers = await self._targets.numbers({each.target for each in requests}, create=False)
         columns = _columns(requests, numbers)
         del columns["key"]
-        _, accepted_at = await self._stored(session, "accept_new", columns)
+        _, accepted_at = await self._stored(session, "deliveries.accept_new", columns)
         return [_new(each, accepted_at) for each in requests]
 
     async def _stored(
         self, session: Session, statement: str, columns: dict[str, Sequence[Any]]
     ) -> Row:
-        rows = await session.fetch_batch(
-            f"deliveries.{statement}", columns=columns, namespace=self._namespace
-        )
+        rows = await session.fetch_batch(statement, columns=columns, namespace=self._namespace)
         return rows[0]
 
     async def _known(self, session: Session, requests: Sequence[Request]) -> list[Sequence[Any]]:
@@ -104,20 +114,20 @@ class Deliveries:
         rows = await self._database.fetch_named("deliveries.get", id=id, namespace=self._namespace)
         if not rows:
             raise NotFound("delivery", id, "duly deliveries list shows what there is")
-        return _delivery(rows[0])
+        return delivery_of(rows[0])
 
     async def page(self, filter: Filter) -> list[Delivery]:
         """A page of deliveries, newest first."""
         rows = await self._database.fetch_named(
             "deliveries.page", namespace=self._namespace, **msgspec.structs.asdict(filter)
         )
-        return [_delivery(row) for row in rows]
+        return [delivery_of(row) for row in rows]
 
     async def attempts(self, id: str) -> list[Attempt]:
         """The history of one delivery, oldest first, or NotFound."""
         await self.get(id)
         rows = await self._database.fetch_named("deliveries.attempts", id=id)
-        return [_attempt(row) for row in rows]
+        return [attempt_of(row) for row in rows]
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel what is pending; Conflict when it is not."""
@@ -151,33 +161,27 @@ class Deliveries:
                 grace=grace.total_seconds(),
                 limit=limit,
             )
-            found.extend(map(_delivery, rows))
+            found.extend(map(delivery_of, rows))
         return sorted(found, key=lambda each: each.next_at or each.due_at)
 
     async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
         """What will not move by itself, and why."""
-        workers = await self._workers.roster()
-        alive = {worker.id for worker in workers if worker.alive}
-        served = {name for worker in workers if worker.alive for name in worker.handlers}
         rows = await self._database.fetch_named(
             "deliveries.held",
             namespace=self._namespace,
             held_for=held_for.total_seconds(),
             limit=limit,
         )
-        stuck = [(each, _held_reason(each, alive)) for each in map(_delivery, rows)]
-        for each in await self._late(timedelta(), limit):
-            if each.target not in served and not is_webhook(each.target):
-                stuck.append((each, f"no worker alive has the handler {each.target!r}"))
-            elif each.crashes:
-                stuck.append((each, f"its worker died {each.crashes} times; it runs alone"))
+        late = await self._late(timedelta(), limit)
+        serving = await self._service(late)
+        stuck = [(each, why_held(each, serving)) for each in map(delivery_of, rows)]
+        stuck += [(each, why) for each in late if (why := why_left(each, serving)) is not None]
         return stuck[:limit]
 
-
-def _held_reason(delivery: Delivery, alive: set[int]) -> str:
-    if delivery.worker not in alive:
-        return f"worker {delivery.worker} that holds it is dead; recovery takes it back"
-    return f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
+    async def _service(self, found: Sequence[Delivery]) -> Service:
+        names = {name for each in found if (name := endpoint_name(each.target)) is not None}
+        endpoints = await self._endpoints.some(names) if names else []
+        return service(await self._workers.roster(), endpoints)
 
 
 def _columns(requests: Sequence[Request], numbers: Mapping[str, int]) -> dict[str, Sequence[Any]]:
@@ -217,68 +221,12 @@ def _new(request: Request, accepted_at: datetime) -> Accepted:
 
 
 def _compare(request: Request, target: int, known: Sequence[Sequence[Any]]) -> Accepted | Conflict:
-    for id, its_target, its_payload, key, due_at in known:
+    for id, *its, key, due_at in known:
         if id == request.id or (key is not None and key == request.key):
-            if (its_target, its_payload) == (target, request.payload):
+            if its == [target, request.payload, request.address]:
                 return Accepted(id, due_at, id != request.id)
             return Conflict(
                 f"key {request.key!r} already belongs to delivery {id}, which has another target "
                 "or payload; take another key"
             )
     raise AssertionError(f"{request.id} was neither stored nor known")
-
-
-def _delivery(found: Mapping[str, Any]) -> Delivery:
-    row = dict(found)
-    tags, token = row.pop("tags"), row.pop("token")
-    occasion, address = row.pop("occasion"), row.pop("address")
-    row.pop("schedule")
-    return Delivery(
-        **row
-        | {
-            "id": str(row["id"]),
-            "state": State(row["state"]),
-            "tags": msgspec.json.decode(tags) if tags else [],
-            "worker": None if token is None else worker_of(token),
-            "crashes": row["crashes"] or 0,
-            "payload": msgspec.Raw(row["payload"]),
-            "url": None if address is None else decode_webhook(address).url,
-        }
-        | _occasion(occasion)
-    )
-
-
-def _occasion(stored: str | None) -> dict[str, Any]:
-    if stored is None:
-        return {}
-    occasion = decode_occasion(stored)
-    return {
-        "schedule": occasion.schedule,
-        "scheduled_for": occasion.scheduled_for,
-        "merged": occasion.merged,
-    }
-
-
-BEFORE = {
-    "cancelled": State.PENDING,
-    "expired": State.PENDING,
-    "skipped": State.PENDING,
-    "retried": State.DEAD,
-}
-AFTER = {
-    "completed": State.COMPLETED,
-    "dead": State.DEAD,
-    "cancelled": State.CANCELLED,
-    "expired": State.CANCELLED,
-    "skipped": State.CANCELLED,
-}
-
-
-def _attempt(row: Mapping[str, Any]) -> Attempt:
-    token = row["token"]
-    return Attempt(
-        **dict(row) | {"answer": row["answer"] and msgspec.json.decode(row["answer"])},
-        before=BEFORE.get(row["outcome"], State.PROCESSING),
-        after=AFTER.get(row["outcome"], State.PENDING),
-        worker=None if token is None else worker_of(token),
-    )

@@ -33,7 +33,7 @@ TRIES = 5
 # the hot path has an index for each table it touches, so scans are never the answer.
 PLANNER = (
     "set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;"
-    "set plan_cache_mode = force_generic_plan"
+    "set plan_cache_mode = force_generic_plan; set enable_nestloop = off"
 )
 
 AWAY = (

@@ -21,6 +21,7 @@ from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
 from duly.stores.schedules import Schedules
 from duly.stores.sqlite import Sqlite
+from duly.stores.streams import Streams
 from duly.stores.targets import Targets
 from duly.stores.upkeep import Upkeep
 from duly.stores.wakeups import DataVersion, Notifications
@@ -45,6 +46,7 @@ class SqlStore:
         self.schedules = Schedules(database, namespace, self.targets)
         self.plans = Plans(database, namespace)
         self.gates = Gates(database, namespace)
+        self.streams = Streams(database, namespace)
         self.audit = Audit(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion

@@ -15,6 +15,7 @@ from duly.stores.migrations import Status
 OLDEST_SQLITE = (3, 51, 3)
 SKEW_WARNING = timedelta(seconds=1)
 SKEW_FAILURE = timedelta(seconds=60)
+SHOWN_NAMES = 5
 SYNCHRONOUS_NAMES = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
@@ -140,3 +141,35 @@ def worker_checks(workers: Sequence[WorkerRow]) -> list[Check]:
             "a worker that runs takes them back within seconds; start one",
         ),
     ]
+
+
+def secret_checks(
+    plain: Sequence[str], unreadable: Mapping[str, str], *, has_key: bool
+) -> list[Check]:
+    """Whether the secrets of endpoints are sealed, and can be opened: names, and with why not."""
+    seal = "run `duly endpoints reseal --all`"
+    if not has_key:
+        seal = (
+            "whoever reads the database can sign as you; set DULY_SECRET_KEY to what "
+            f"`openssl rand -base64 32` prints, for every process, and {seal}"
+        )
+    name, problem = next(iter(unreadable.items()), ("", ""))
+    return [
+        check(
+            "plain secrets",
+            Verdict.WARNING if plain else Verdict.OK,
+            f"{len(plain)} endpoints{_some(plain)}",
+            seal,
+        ),
+        check(
+            "unreadable secrets",
+            _good(not unreadable),
+            f"{len(unreadable)} endpoints{_some(list(unreadable))}",
+            f"their deliveries wait. {name}: {problem}",
+        ),
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = ", ..." if len(names) > SHOWN_NAMES else ""
+    return f": {', '.join(names[:SHOWN_NAMES])}{more}" if names else ""

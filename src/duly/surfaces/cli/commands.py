@@ -15,6 +15,7 @@ COMMANDS = {
     "verify": "verify:verify",
     "deliveries": "deliveries:commands",
     "schedules": "schedules:commands",
+    "endpoints": "endpoints:commands",
     "status": "status:status",
     "workers": "workers:workers",
     "late": "workers:late",

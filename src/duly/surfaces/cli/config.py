@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 from cyclopts import App
 
+from duly.domain.webhooks import HIDDEN
+from duly.settings import SECRETS
 from duly.surfaces.cli.options import COMMON, Common, app_for
 from duly.surfaces.cli.render import answer, items, table
-
-SECRET = "***"
 
 commands = App(name="config", help="Look at the settings.")
 
@@ -27,8 +27,8 @@ def show(*, common: Common = COMMON) -> None:
     for row in rows:
         if row["name"] == "database":
             row["value"] = without_secrets(settings.database)
-        elif row["name"].endswith("_secret") and row["value"]:
-            row["value"] = SECRET
+        elif row["name"] in SECRETS and row["value"]:
+            row["value"] = HIDDEN
     answer(
         common.json,
         items(rows),
@@ -41,7 +41,7 @@ def without_secrets(url: str) -> str:
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     if ":" in user:
-        user = f"{user.partition(':')[0]}:{SECRET}"
-    query = [(name, SECRET if "pass" in name else value) for name, value in parse_qsl(parts.query)]
+        user = f"{user.partition(':')[0]}:{HIDDEN}"
+    query = [(name, HIDDEN if "pass" in name else value) for name, value in parse_qsl(parts.query)]
     shown = f"{parts.scheme}://{user}{at}{host}{parts.path}"
     return f"{shown}?{urlencode(query, safe='*/')}" if query else shown

@@ -7,7 +7,7 @@ from typing import Any
 
 from duly.app import App
 from duly.domain.delivery import Delivery
-from duly.domain.webhooks import Webhook
+from duly.intake import Target
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, talk
@@ -38,7 +38,7 @@ async def deliver(
 
 
 async def hand_over(
-    app: App, target: str | Webhook, content: bytes | None, arguments: Mapping[str, Any]
+    app: App, target: Target, content: bytes | None, arguments: Mapping[str, Any]
 ) -> Delivery:
     """Have it accepted, say so if its key was known, and return it as it is on the books."""
     accepted = await app.deliver(target, content, **arguments)

@@ -13,6 +13,7 @@ from duly.domain.errors import InvalidInput
 from duly.domain.states import State
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, facts, fields, items, table, talk
+from duly.surfaces.cli.waits import outlook
 
 MOST = 1000
 Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
@@ -26,7 +27,10 @@ class Wanted:
     """Which deliveries to list."""
 
     state: Annotated[str | None, Parameter(help=f"{', '.join(State)}.")] = None
-    target: Annotated[str | None, Parameter(help="The handler they are for.")] = None
+    target: Annotated[
+        str | None,
+        Parameter(help="Where they go: a handler, endpoint:NAME, or https://example.org."),
+    ] = None
     tag: Annotated[str | None, Parameter(help="A tag they carry.")] = None
     key: Annotated[str | None, Parameter(help="Their key.")] = None
     before: Annotated[str | None, Parameter(help="The last id of the page before.")] = None
@@ -54,8 +58,9 @@ async def show(id: str, /, *, common: Common = COMMON) -> None:
     async with client(common) as app:
         delivery = await app.get(id)
         attempts = await app.attempts(id)
-    document = record(delivery) | {"attempts": attempts}
-    answer(common.json, document, lambda: _shown(delivery, attempts))
+        found = record(delivery) | await outlook(app, delivery)
+    document = found | {"attempts": attempts}
+    answer(common.json, document, lambda: _shown(found, attempts))
 
 
 @commands.command
@@ -98,8 +103,10 @@ def listed(found: Sequence[Delivery]) -> str:
     )
 
 
-def _shown(delivery: Delivery, attempts: Sequence[Attempt]) -> str:
-    text = facts(record(delivery))
+def _shown(found: dict[str, Any], attempts: Sequence[Attempt]) -> str:
+    endpoint = found["endpoint"]
+    where = None if endpoint is None else f"{endpoint['name']}, {endpoint['url'] or 'removed'}"
+    text = facts(found | {"endpoint": where})
     if not attempts:
         return text
     history = table(

@@ -18,19 +18,21 @@ from duly.surfaces.cli.checks import (
     check,
     postgres_checks,
     schema_check,
+    secret_checks,
     sqlite_checks,
     worker_checks,
 )
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.options import COMMON, Common, app_for, database_of, require_database
 from duly.surfaces.cli.render import answer, table
+from duly.surfaces.cli.rotation import every_endpoint
 from duly.version import __version__
 
 PACKAGES = ("apsw", "asyncpg")
 
 
 async def doctor(*, common: Common = COMMON) -> int:
-    """Look at versions, schema, clocks, durability settings and workers; exit 1 if any is ill."""
+    """Look at versions, schema, clocks, durability, workers and secrets; exit 1 if any is ill."""
     app, checks = app_for(common), version_checks()
     try:
         checks += await _store_checks(app)
@@ -64,7 +66,17 @@ async def _store_checks(app: App) -> list[Check]:
     checks.append(schema_check(facts["schema"]))
     if facts["schema"].current:
         checks += worker_checks(await app.store.workers.roster())
+        checks += await _secret_checks(app)
     return checks
+
+
+async def _secret_checks(app: App) -> list[Check]:
+    """How the secrets of endpoints are kept, as the settings of this process see it."""
+    found = [each async for each in every_endpoint(app)]
+    plain = [each.name for each in found if any(one.key is None for one in each.secrets)]
+    problems = {each.name: app.endpoints.problem(each) for each in found}
+    unreadable = {name: problem for name, problem in problems.items() if problem is not None}
+    return secret_checks(plain, unreadable, has_key=bool(app.settings.secret_key))
 
 
 async def _facts(app: App) -> tuple[dict[str, Any], timedelta]:

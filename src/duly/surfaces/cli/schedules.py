@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from duly.domain.rules import At, Yearly
 from duly.domain.schedule import Schedule
+from duly.domain.webhooks import decode_webhook, shown_headers
 from duly.ports import UnreadableSchedule
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.backfill import backfill
@@ -216,12 +217,18 @@ def _document(schedule: Schedule, upcoming: Sequence[Moment]) -> dict[str, Any]:
         last_fired_at=last_fired_at(schedule),
         contents=fields(
             contents,
+            address=None if contents.address is None else _shown_address(contents.address),
             payload=None if contents.payload is None else msgspec.Raw(contents.payload),
             retry=None if contents.retry is None else msgspec.Raw(contents.retry.encode()),
         ),
         progress=fields(schedule.progress, runs=runs_so_far(schedule)),
         next=upcoming,
     )
+
+
+def _shown_address(stored: str) -> dict[str, Any]:
+    webhook = decode_webhook(stored)
+    return fields(webhook, headers=shown_headers(webhook.headers))
 
 
 def _shown(schedule: Schedule, upcoming: Sequence[Moment]) -> str:

@@ -1,8 +1,8 @@
-"""`duly send`: hand over one delivery to a URL, and see what comes of it."""
+"""`duly send`: hand over one delivery to a URL or an endpoint, and see what comes of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -10,6 +10,8 @@ from cyclopts import Parameter
 from duly.app import App
 from duly.domain.delivery import Delivery
 from duly.domain.durations import duration
+from duly.domain.endpoints import EndpointTarget, endpoint
+from duly.domain.errors import InvalidInput
 from duly.domain.retry import attempts_allowed
 from duly.domain.states import FINISHED, State
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
@@ -19,8 +21,10 @@ from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.headers import Headers, each_once, pairs
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, cell, talk
+from duly.surfaces.cli.standing import plan_of
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 from duly.surfaces.cli.times import spelled
+from duly.surfaces.cli.waits import outlook
 from duly.surfaces.cli.watch import follow
 
 Watch = Annotated[
@@ -40,8 +44,11 @@ class Manner:
         str, Parameter(help="How long one attempt may take in all, from 1s to 60s.")
     ] = f"{DEFAULT_TIMEOUT:g}s"
 
-    def target(self, to: str) -> Webhook:
-        """Where it goes: the webhook at a URL."""
+    def target(self, to: str) -> Webhook | EndpointTarget:
+        """Where it goes: the webhook at a URL, or the endpoint of that name."""
+        if "://" not in to:
+            self._refuse_all()
+            return endpoint(to)
         return webhook(
             to,
             method=self.method.upper(),
@@ -49,12 +56,17 @@ class Manner:
             timeout=duration("timeout", self.timeout).total_seconds(),
         )
 
+    def _refuse_all(self) -> None:
+        for name, usual in asdict(MANNER).items():
+            if getattr(self, name) != usual:
+                raise InvalidInput(name, "an endpoint has its own; see duly endpoints edit --help")
+
 
 MANNER = Manner()
 
 
 async def send(
-    to: Annotated[str, Parameter(name="URL")],
+    to: Annotated[str, Parameter(name="URL_OR_ENDPOINT")],
     /,
     *,
     data: Payload = None,
@@ -63,12 +75,12 @@ async def send(
     terms: Terms = TERMS,
     common: Common = COMMON,
 ) -> int:
-    """Hand over one delivery to a URL and print its id; `duly serve` sends it.
+    """Hand over one delivery to a URL or an endpoint and print its id; `duly serve` sends it.
 
     Parameters
     ----------
     to
-        Where it goes, as https://example.org/hook.
+        Where it goes: https://example.org/hook, or the name of an endpoint.
     data
         JSON, sent as it is; @file reads it from there, - from stdin. Without it: null.
     """
@@ -82,13 +94,19 @@ async def send(
     return 0
 
 
-async def _say_what_follows(app: App, delivery: Delivery, target: Webhook) -> None:
+async def _say_what_follows(app: App, delivery: Delivery, target: Webhook | EndpointTarget) -> None:
     if delivery.state in FINISHED:
         return
     wait = (delivery.due_at - app.clock.now()).total_seconds()
     when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
-    most = attempts_allowed(app.transports.plan(delivery.target))
-    talk(f"{target.method} {delivery.url} goes out {when}; at most {most} attempts")
+    plan = app.transports.plan(delivery.target)
+    if isinstance(target, EndpointTarget):
+        known = await app.endpoints.get(target.name)
+        plan, target = plan_of(known), known.details.webhook
+    most = attempts_allowed(plan)
+    talk(f"{target.method} {target.url} goes out {when}; at most {most} attempts")
+    if (waits := (await outlook(app, delivery))["waits"]) is not None:
+        talk(f"it waits: {waits}")
     if not any(each.alive for each in await app.store.workers.roster(1)):
         talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
 
@@ -97,7 +115,8 @@ async def _watched(app: App, delivery: Delivery, as_json: bool) -> int:
     """Follow it to its end; where one document is wanted, the attempts are talk until then."""
     if as_json:
         ended, attempts = await follow(app, delivery.id, talk)
-        answer(True, record(ended) | {"attempts": attempts}, str)
+        found = record(ended) | await outlook(app, ended)
+        answer(True, found | {"attempts": attempts}, str)
     else:
         _print(delivery.id)
         ended, _ = await follow(app, delivery.id, _print)

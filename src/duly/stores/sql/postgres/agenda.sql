@@ -51,7 +51,7 @@ with ask as (
 ), held as (
     update duly.agenda a set token = :token, claimed_at = coalesce(:now::timestamptz, now())
     where a.ctid = any(array(select place from picked)) and a.token is null
-    returning a.lane, a.delivery, a.target, a.due_at, a.crashes, a.token
+    returning a.lane, a.delivery, a.target, a.due_at, a.crashes, a.token, a.position
 ), noted as (
     insert into duly.claims (token, lanes)
     select :token, array_agg(lane) from held having count(*) > 0
@@ -61,10 +61,25 @@ with ask as (
 )
 select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, d.payload,
        d.attempt, d.priority, h.crashes, d.due_at, nullif(h.due_at, d.due_at) as ready_at,
-       d.expires_at, d.retry, d.key, d.occasion, d.address
+       d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream, h.position, d.on_failure,
+       d.stream is not null and d.position is null as joins
 from held h left join lateral (
     select * from duly.deliveries d where d.id = h.delivery offset 0
-) d on true;
+) d on true
+where h.position is null
+union all
+-- Of a stream as many as run in turn; who was held when a worker died runs by itself.
+select d.id::text, h.lane::text, h.token, coalesce(d.target, h.target), d.payload,
+       d.attempt, d.priority, h.crashes, d.due_at,
+       case when d.due_at <= coalesce(:now::timestamptz, now()) then h.due_at end,
+       d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream,
+       coalesce(d.position, h.position), d.on_failure, false
+from held h left join lateral (
+    select * from duly.deliveries d
+    where d.lane = h.lane and d.position >= h.position and d.state = 'pending'
+    order by d.position limit case when h.crashes > 0 then 1 else :run end
+) d on true
+where h.position is not null;
 
 -- name: complete
 -- The usual settlement, with nothing that it does not need; it returns what did not apply,
@@ -165,7 +180,8 @@ returning a.lane::text as lane;
 -- name: held_by_dead
 -- A zombie may still have a transaction open on a lane; waiting for it would hold up the rest.
 select d.id::text as id, a.lane::text as lane, a.token, a.target, d.payload, d.attempt, d.priority,
-       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion, d.address
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion,
+       d.address, d.stream, a.position, d.on_failure
 from duly.workers w
 join duly.claims c on c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296
 cross join lateral unnest(c.lanes) as l(lane)

@@ -39,9 +39,9 @@ with step as materialized (
     ) p
 ), stored as (
     insert into duly.deliveries
-        (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at,
+        (id, target, address, priority, stream, namespace, schedule, occurrence, occasion, due_at,
          accepted_at, expires_at, tags, retry, payload)
-    select t.made_id, s.target, s.address, s.priority, s.namespace, t.schedule, t.made, t.occasion,
+    select t.made_id, s.target, s.address, s.priority, s.stream, s.namespace, t.schedule, t.made, t.occasion,
            t.due_at, coalesce(:now::timestamptz, now()), t.due_at + s.expires_after * interval '1 second',
            s.tags, s.retry, coalesce(s.payload, convert_to(t.occasion, 'UTF8'))
     from held t cross join lateral (
@@ -112,9 +112,9 @@ with planned as materialized (
     ) as t(schedule, id, occurrence, due_at, occasion)
 ), stored as (
     insert into duly.deliveries
-        (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at,
+        (id, target, address, priority, stream, namespace, schedule, occurrence, occasion, due_at,
          accepted_at, expires_at, tags, retry, payload)
-    select p.id, s.target, s.address, s.priority, s.namespace, p.schedule, p.occurrence, p.occasion,
+    select p.id, s.target, s.address, s.priority, s.stream, s.namespace, p.schedule, p.occurrence, p.occasion,
            p.due_at, coalesce(:now::timestamptz, now()),
            p.due_at + s.expires_after * interval '1 second', s.tags, s.retry,
            coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
@@ -140,7 +140,7 @@ with planned as materialized (
     ) as t(schedule, id, occurrence, due_at, occasion)
 ), moved as (
     update duly.deliveries d
-    set target = s.target, address = s.address, priority = s.priority,
+    set target = s.target, address = s.address, priority = s.priority, stream = s.stream,
         occurrence = p.occurrence, occasion = p.occasion,
         due_at = p.due_at, expires_at = p.due_at + s.expires_after * interval '1 second',
         tags = s.tags, retry = s.retry, payload = coalesce(s.payload, convert_to(p.occasion, 'UTF8'))

@@ -73,6 +73,7 @@ with hollow as (
     ) d on true
     where a.lane > :after::uuid and a.lane <= :until::uuid
       and (a.token is null or d.state is null) and d.state is distinct from 'pending'
+      and a.position is null
     for update of a skip locked
 ), dropped as (
     delete from duly.agenda where lane = any(array(select lane from hollow)) returning lane

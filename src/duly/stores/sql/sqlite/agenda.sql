@@ -49,13 +49,32 @@ where lane in (
 select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
     held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key,
-    d.occasion, d.address
+    d.occasion, d.address, d.stream, held.position, d.on_failure,
+    d.stream is not null and d.position is null
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key occasion address"
+               retry key occasion address stream position on_failure joins"
 from (
     select * from duly.agenda
-    where token = :token and priority = :priority and target = :target order by due_at
+    where token = :token and priority = :priority and target = :target and position is null
+    order by due_at
 ) held left join duly.deliveries d on d.number = held.delivery;
+select json_group_array(json_array(
+    d.id, held.lane, held.token, coalesce(d.target, held.target), cast(d.payload as text),
+    d.attempt, d.priority, held.crashes, d.due_at, iif(d.due_at <= :now, held.due_at, null),
+    d.expires_at, d.retry, d.key,
+    d.occasion, d.address, d.stream, coalesce(d.position, held.position), d.on_failure, 0
+)) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
+               retry key occasion address stream position on_failure joins"
+from (
+    select * from duly.agenda
+    where token = :token and priority = :priority and target = :target and position is not null
+) held left join duly.deliveries d on d.number in (
+    -- Of a stream as many as run in turn; who was held when a worker died runs by itself.
+    select number from duly.deliveries m
+    where m.lane = held.lane and m.position >= held.position and m.state = 'pending'
+      and (held.crashes = 0 or m.position = held.position)
+    order by m.position limit :run
+);
 
 -- name: complete
 -- The usual settlement, with nothing that it does not need: lane, token, started_at and
@@ -114,7 +133,8 @@ returning lane;
 
 -- name: held_by_dead
 select d.id, a.lane, a.token, a.target, d.payload, d.attempt, d.priority,
-       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion, d.address
+       a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion,
+       d.address, d.stream, a.position, d.on_failure
 from duly.workers w
 join duly.agenda a on a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296
 join duly.deliveries d on d.number = a.delivery

@@ -25,9 +25,9 @@ from (
 -- changed since the page was read. All at once: schedule, version, fired, fired_at, made, made_at, made_id,
 -- runs, due_at, occasion, zone, zone_hash, zone_version.
 insert into duly.deliveries
-    (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+    (id, target, address, priority, stream, namespace, schedule, occurrence, occasion, due_at, accepted_at,
      expires_at, tags, retry, payload)
-select t.value ->> 6, s.target, s.address, s.priority, s.namespace, s.id, t.value ->> 4, t.value ->> 9,
+select t.value ->> 6, s.target, s.address, s.priority, s.stream, s.namespace, s.id, t.value ->> 4, t.value ->> 9,
        t.value ->> 8, :now, (t.value ->> 8) + cast(s.expires_after * 1000000 as integer), s.tags,
        s.retry, coalesce(s.payload, cast(t.value ->> 9 as blob))
 from json_each(:batch) t
@@ -81,9 +81,9 @@ where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0;
 -- All at once: schedule, id, occurrence, due_at, occasion. Contents come from the schedule's row.
 -- An occurrence that is there already is left alone; a trigger puts the rest on the agenda.
 insert into duly.deliveries
-    (id, target, address, priority, namespace, schedule, occurrence, occasion, due_at, accepted_at,
+    (id, target, address, priority, stream, namespace, schedule, occurrence, occasion, due_at, accepted_at,
      expires_at, tags, retry, payload)
-select p.value ->> 1, s.target, s.address, s.priority, s.namespace, s.id, p.value ->> 2, p.value ->> 4,
+select p.value ->> 1, s.target, s.address, s.priority, s.stream, s.namespace, s.id, p.value ->> 2, p.value ->> 4,
        p.value ->> 3, :now, (p.value ->> 3) + cast(s.expires_after * 1000000 as integer),
        s.tags, s.retry, coalesce(s.payload, cast(p.value ->> 4 as blob))
 from json_each(:batch) p cross join duly.schedules s on s.id = p.value ->> 0 where true
@@ -93,7 +93,7 @@ select changes() as stored;
 -- name: move
 -- Runs once for each: what an untouched delivery becomes; its contents too are written anew.
 update duly.deliveries as d
-set target = s.target, address = s.address, priority = s.priority,
+set target = s.target, address = s.address, priority = s.priority, stream = s.stream,
     occurrence = :occurrence, occasion = :occasion,
     due_at = :due_at, expires_at = :due_at + cast(s.expires_after * 1000000 as integer),
     tags = s.tags, retry = s.retry, payload = coalesce(s.payload, cast(:occasion as blob))

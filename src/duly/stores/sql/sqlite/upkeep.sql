@@ -60,7 +60,8 @@ returning lane;
 -- name: drop_hollow
 -- A lane whose delivery is finished, or gone: then whoever holds it has nothing to settle.
 delete from duly.agenda
-where (token is null or not exists (select 1 from duly.deliveries d where d.number = delivery))
+where position is null
+  and (token is null or not exists (select 1 from duly.deliveries d where d.number = delivery))
   and lane >= coalesce((select min(number) from duly.deliveries where id > :after), 0)
   and (:until like 'ffffffff%'
        or lane <= (select max(number) from duly.deliveries where id > :after and id <= :until))

@@ -1,0 +1,79 @@
+"""The claims of one worker: the tokens it took lanes under, until nothing is held under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from duly.domain.delivery import Claimed
+from duly.domain.identity import token
+from duly.engine.lease import Lease
+from duly.ports import Agenda, Ask, Clock
+
+HAND_BACK_SECONDS = 0.5
+DOUBT_SECONDS = 90.0
+"""Longer than the store lets any statement take."""
+
+
+class Claims:
+    """Claims under a new token each time, and hands back those whose answer was lost."""
+
+    def __init__(self, agenda: Agenda, clock: Clock) -> None:
+        self._agenda = agenda
+        self._clock = clock
+        self._made = 0
+        self._given: set[int] = set()
+        self._doubtful: dict[int, float] = {}
+        self._handed_back_at = float("-inf")
+        self.last_at = float("-inf")
+        """When one last brought something."""
+
+    async def make(
+        self,
+        slots: int,
+        asks: list[Ask],
+        lease: Callable[[], Lease],
+        open_tokens: set[int],
+    ) -> list[Claimed]:
+        """Claim; nothing comes of it when the lease was lost meanwhile.
+
+        `open_tokens` are those under which something runs or waits to be settled: the others are
+        over, and the store may forget them.
+        """
+        held = lease()
+        self._made += 1
+        given = token(held.worker, self._made)
+        finished = list(self._given - open_tokens - self._doubtful.keys())
+        try:
+            claimed = await self._agenda.claim(given, slots, asks, finished)
+        except BaseException:
+            # The lanes may be ours without our knowing which.
+            self._doubt(given)
+            raise
+        self._given.difference_update(finished)
+        if claimed:
+            self._given.add(given)
+            self.last_at = self._clock.monotonic()
+        if lease() is not held or not held.holds():
+            self._doubt(given)
+            return []
+        return claimed
+
+    def _doubt(self, given: int) -> None:
+        self._given.add(given)
+        self._doubtful[given] = self._clock.monotonic() + DOUBT_SECONDS
+
+    async def hand_back(self, *, at_once: bool = False) -> bool:
+        """Hand back claims whose answer was lost, again and again; whether any lane was held.
+
+        The server may still be at work on a claim whose connection is gone, so that it lands
+        after it was first handed back.
+        """
+        now, found = self._clock.monotonic(), False
+        if not self._doubtful or (not at_once and now < self._handed_back_at + HAND_BACK_SECONDS):
+            return False
+        self._handed_back_at = now
+        for given, until in list(self._doubtful.items()):
+            found = bool(await self._agenda.release(given)) or found
+            if now >= until:
+                del self._doubtful[given]
+        return found

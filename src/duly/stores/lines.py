@@ -1,0 +1,134 @@
+"""Streams on the hot path: the line that waits in a lane, claimed in runs and moved on at each end.
+
+Who stands where is in the ledger (lane and position); the lane's own row only knows its head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from duly.domain.delivery import Claimed, Lane
+from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.streams import Move, OnFailure, move
+from duly.stores.database import Session
+
+LONGEST_RUN = 32
+TRIES = 3
+"""How often a lane is moved on whose line was changed by somebody at the same moment."""
+
+
+def is_usual(settlement: Settlement) -> bool:
+    """Whether there is nothing to write but that it is completed."""
+    plain = settlement.verdict in (Verdict.COMPLETED, Verdict.EMPTIED)
+    return plain and settlement.answer is None
+
+
+def in_runs(claimed: Sequence[Claimed]) -> list[Claimed]:
+    """Those of one stream together: the head, and behind it whoever may follow at once.
+
+    A run ends before the first that is not due yet, or goes elsewhere.
+    """
+    heads: dict[Lane, Claimed] = {}
+    found: list[Claimed] = []
+    ended: set[Lane] = set()
+    for each in sorted(claimed, key=_place) if any(_in_line(each) for each in claimed) else claimed:
+        head = heads.get(each.lane)
+        if not _in_line(each) or head is None:
+            heads[each.lane] = each
+            found.append(each)
+        elif each.ready_at is None or each.target != head.target:
+            ended.add(each.lane)
+        elif each.lane not in ended:
+            head.followers = [*(head.followers or ()), each]
+    return found
+
+
+def _in_line(claimed: Claimed) -> bool:
+    return claimed.position is not None
+
+
+def _place(claimed: Claimed) -> int:
+    return claimed.position or 0
+
+
+async def advance(
+    session: Session, settlements: Sequence[Settlement]
+) -> tuple[set[Lane], list[Settlement]]:
+    """Move lines on; returns the lanes to which that applied, and what is still to be settled.
+
+    Those who leave the line are settled in a lane of their own, those who stay in the stream's.
+    """
+    moves = await _moves(session, settlements)
+    going = [
+        (each, how) for each, how in zip(settlements, moves, strict=True) if how is not Move.STAY
+    ]
+    applied = await _move(session, going) if going else set()
+    leaving = [
+        each for each, how in going if how in (Move.LEAVE, Move.BLOCK) and each.lane in applied
+    ]
+    staying = [each for each, how in zip(settlements, moves, strict=True) if how is Move.STAY]
+    return applied, [*staying, *await _apart(session, leaving)]
+
+
+async def _moves(session: Session, settlements: Sequence[Settlement]) -> list[Move]:
+    failed = {
+        each.lane
+        for each in settlements
+        if each.verdict in (Verdict.RETRY, Verdict.DEAD) and each.on_failure is None
+    }
+    policies: Mapping[Lane, str] = {}
+    if failed:
+        rows = await session.fetch("streams.policies", "settle", lanes=list(failed))
+        policies = dict(rows)  # type: ignore[arg-type]
+    return [
+        move(
+            each.verdict,
+            OnFailure(each.on_failure or policies.get(each.lane, OnFailure.BLOCK)),
+            plain=each.answer is None,
+        )
+        for each in settlements
+    ]
+
+
+async def _move(session: Session, going: Sequence[tuple[Settlement, Move]]) -> set[Lane]:
+    left = list(going)
+    for _ in range(TRIES):
+        rows = await session.fetch_batch("streams.advance", "settle", columns=_columns(left))
+        refused = {(lane, token) for lane, token in rows}
+        left = [each for each in left if (each[0].lane, each[0].token) in refused]
+        if not left:
+            break
+    lost = {each.lane for each, _ in left}
+    return {each.lane for each, _ in going if each.lane not in lost}
+
+
+def _columns(going: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
+    last = {each.lane: index for index, (each, _) in enumerate(going)}
+    settlements = [each for each, _ in going]
+    return {
+        "lane": [each.lane for each in settlements],
+        "token": [each.token for each in settlements],
+        "delivery": [each.delivery for each in settlements],
+        "position": [each.position for each in settlements],
+        "completes": [how is Move.COMPLETE for _, how in going],
+        "blocks": [how is Move.BLOCK for _, how in going],
+        "started_at": [each.started_at for each in settlements],
+        "finished_at": [each.finished_at for each in settlements],
+        "follower": [each.follower and each.follower[0] for each in settlements],
+        "follower_position": [each.follower and each.follower[1] for each in settlements],
+        "last": [last[each.lane] == index for index, each in enumerate(settlements)],
+    }
+
+
+async def _apart(session: Session, leaving: Sequence[Settlement]) -> list[Settlement]:
+    if not leaving:
+        return []
+    ids = [each.delivery for each in leaving]
+    rows = await session.fetch("streams.own_lanes", "settle", ids=ids)
+    lanes: dict[str, Lane] = {row[0]: row[1] for row in rows}
+    return [
+        msgspec.structs.replace(each, lane=lanes[each.delivery], position=None) for each in leaving
+    ]

@@ -1,0 +1,72 @@
+"""Rows of the ledger and its history as the values that people see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from duly.domain.delivery import Attempt, Delivery
+from duly.domain.identity import worker_of
+from duly.domain.schedule import decode_occasion
+from duly.domain.states import State
+from duly.domain.webhooks import decode_webhook
+
+
+def delivery_of(found: Mapping[str, Any]) -> Delivery:
+    """A delivery with all its facts."""
+    row = dict(found)
+    tags, token = row.pop("tags"), row.pop("token")
+    occasion, address = row.pop("occasion"), row.pop("address")
+    row.pop("schedule")
+    return Delivery(
+        **row
+        | {
+            "id": str(row["id"]),
+            "state": State(row["state"]),
+            "tags": msgspec.json.decode(tags) if tags else [],
+            "worker": None if token is None else worker_of(token),
+            "crashes": row["crashes"] or 0,
+            "payload": msgspec.Raw(row["payload"]),
+            "url": None if address is None else decode_webhook(address).url,
+        }
+        | _occasion(occasion)
+    )
+
+
+def _occasion(stored: str | None) -> dict[str, Any]:
+    if stored is None:
+        return {}
+    occasion = decode_occasion(stored)
+    return {
+        "schedule": occasion.schedule,
+        "scheduled_for": occasion.scheduled_for,
+        "merged": occasion.merged,
+    }
+
+
+BEFORE = {
+    "cancelled": State.PENDING,
+    "expired": State.PENDING,
+    "skipped": State.PENDING,
+    "retried": State.DEAD,
+}
+AFTER = {
+    "completed": State.COMPLETED,
+    "dead": State.DEAD,
+    "cancelled": State.CANCELLED,
+    "expired": State.CANCELLED,
+    "skipped": State.CANCELLED,
+}
+
+
+def attempt_of(row: Mapping[str, Any]) -> Attempt:
+    """One move of its history."""
+    token = row["token"]
+    return Attempt(
+        **dict(row) | {"answer": row["answer"] and msgspec.json.decode(row["answer"])},
+        before=BEFORE.get(row["outcome"], State.PROCESSING),
+        after=AFTER.get(row["outcome"], State.PENDING),
+        worker=None if token is None else worker_of(token),
+    )

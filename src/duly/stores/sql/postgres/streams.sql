@@ -1,0 +1,174 @@
+-- name: accept
+-- As deliveries.accept, for requests some of which belong to a stream. Each stream's row is held
+-- until the commit, so that positions are in the order of commits. A stream that stands still gets
+-- its lane all the same, so that it is seen; only it is never due.
+with given as materialized (
+    select t.*, count(*) over line as many, row_number() over (line order by t.place) as turn
+    from unnest(
+        :id::text::uuid[], :target::text::integer[], :priority::text::smallint[], :key::text[],
+        :address::text[], :due_at::timestamptz[], :after::double precision[], :expires_at::timestamptz[],
+        :tags::text[], :retry::text[], :payload::bytea[], :stream::text[], :on_failure::text[]
+    ) with ordinality as t(id, target, priority, key, address, due_at, after, expires_at, tags,
+                           retry, payload, stream, on_failure, place)
+    window line as (partition by t.stream)
+), stream as (
+    insert into duly.streams (namespace, name, counter, used_at)
+    select :namespace, stream, count(*), coalesce(:now::timestamptz, now())
+    from given where stream is not null group by stream order by stream
+    on conflict (namespace, name) do update
+    set counter = streams.counter + excluded.counter, used_at = excluded.used_at
+    returning lane, name, counter, paused_at
+), stored as (
+    insert into duly.deliveries
+        (id, target, priority, namespace, key, address, due_at, accepted_at, expires_at, tags,
+         retry, payload, stream, on_failure, lane, position)
+    select g.id, g.target, g.priority, :namespace, g.key, g.address,
+           coalesce(g.due_at, coalesce(:now::timestamptz, now())
+                              + coalesce(g.after, 0) * interval '1 second'),
+           coalesce(:now::timestamptz, now()), g.expires_at, g.tags::jsonb, g.retry, g.payload,
+           g.stream, g.on_failure, s.lane, s.counter - g.many + g.turn
+    from given g left join stream s on s.name = g.stream
+    order by g.place
+    on conflict do nothing
+    returning id, target, priority, due_at, lane, position
+), head as (
+    select distinct on (coalesce(lane, id)) * from stored order by coalesce(lane, id), position
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
+    select coalesce(h.lane, h.id), h.id, h.target, h.priority,
+           case when s.paused_at is null then h.due_at else '9999-12-31Z'::timestamptz end,
+           h.position, case when s.paused_at is not null then 'paused' end, s.paused_at
+    from head h left join stream s on s.lane = h.lane
+    on conflict (lane) do nothing
+)
+select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from stored;
+
+-- name: policies
+select lane::text as lane, on_failure from duly.streams
+where lane = any(:lanes::uuid[]) and on_failure is not null;
+
+-- name: advance
+-- What became of the heads of streams: some of a lane may come at once, in their order, and `last`
+-- marks the last of them. If the run goes on, its follower becomes the head under the same token;
+-- else the next in line does, and nobody holds the lane.
+--
+-- A lane is only removed when surely nobody is adding to its stream: the stream's row could be
+-- locked at once, and its counter is the position of the last one done. Otherwise, if no next one
+-- is to be seen, it is looked at again in a moment. Nobody ever waits for whoever adds, who may be
+-- at it for long.
+with outcome as materialized (
+    select o.*, a.place, a.replay_from, a.halted from unnest(
+        :lane::text::uuid[], :token::text::bigint[], :delivery::text::uuid[],
+        :position::text::bigint[], :completes::boolean[], :blocks::boolean[],
+        :started_at::text::bigint[], :finished_at::text::bigint[], :follower::uuid[],
+        :follower_position::bigint[], :last::boolean[]
+    ) as o(lane, token, delivery, position, completes, blocks, started_at, finished_at, follower,
+           follower_position, last)
+    left join lateral (
+        select a.ctid as place, a.replay_from, a.halted from duly.agenda a
+        where a.lane = o.lane and a.token = o.token offset 0
+    ) a on true
+), ending as materialized (
+    select * from outcome where last and place is not null
+), quiet as materialized (
+    select s.lane from duly.streams s join ending o on o.lane = s.lane
+    where s.lane = any(array(select lane from ending where follower is null and not blocks))
+      and s.counter = o.position
+    for update of s skip locked
+), ended as (
+    delete from duly.agenda a
+    where a.ctid = any(array(select place from ending where lane in (select lane from quiet)))
+      and a.token = any(array(select distinct token from ending)) and a.replay_from is null
+    returning a.lane, a.token
+), going as materialized (
+    select o.*, n.id as next, n.due_at as next_due_at, n.target, n.priority,
+           n.position as next_position
+    from ending o left join lateral (
+        select d.id, d.due_at, d.target, d.priority, d.position from duly.deliveries d
+        where d.lane = o.lane and d.position >= coalesce(o.replay_from, o.position + 1)
+          and d.state = 'pending'
+          and (o.replay_from is null
+               or not exists (select from outcome f where f.lane = o.lane and f.delivery = d.id))
+        order by d.position limit 1
+    ) n on o.follower is null and not o.blocks
+    where o.lane not in (select lane from quiet)
+), moved as (
+    update duly.agenda a
+    set delivery = coalesce(o.follower, o.next, o.delivery, a.delivery),
+        position = coalesce(o.follower_position, o.next_position, o.position),
+        token = case when o.follower is not null then a.token end,
+        claimed_at = case when o.follower is not null then a.claimed_at end,
+        crashes = case when o.follower is not null then a.crashes else 0 end,
+        target = coalesce(o.target, a.target),
+        priority = case when o.follower is not null then a.priority
+                   else coalesce(o.priority, a.priority) end,
+        replay_from = case when o.follower is not null then a.replay_from end,
+        halted = case when o.blocks then 'blocked' else a.halted end,
+        halted_at = case when o.blocks then coalesce(:now::timestamptz, now())
+                    else a.halted_at end,
+        due_at = case
+            when o.follower is not null then a.due_at
+            when o.blocks or a.halted is not null then '9999-12-31Z'::timestamptz
+            when o.next is not null then o.next_due_at
+            else coalesce(:now::timestamptz, now()) + interval '50 milliseconds' end
+    from going o
+    where a.ctid = any(array(select place from going)) and a.lane = o.lane and a.token = o.token
+      and a.replay_from is not distinct from o.replay_from
+      and a.halted is not distinct from o.halted
+    returning a.lane, o.token
+), touched as materialized (
+    select lane, token from ended union all select lane, token from moved
+), finished as (
+    update duly.deliveries d
+    set state = 'completed', attempt = d.attempt + 1, token = o.token,
+        started_at = to_timestamp(o.started_at / 1e6::float8),
+        finished_at = to_timestamp(o.finished_at / 1e6::float8), reason = null, error = null
+    from outcome o
+    where d.id = any(array(
+            select delivery from outcome where completes and lane in (select lane from touched)))
+      and d.id = o.delivery
+), apart as (
+    -- Whoever leaves the line has a lane of its own, in which the rest of it is settled.
+    insert into duly.agenda (lane, delivery, due_at, token, claimed_at, target, priority, schedule)
+    select d.id, d.id, d.due_at, o.token, coalesce(:now::timestamptz, now()), d.target, d.priority,
+           case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
+    from outcome o cross join lateral (
+        select * from duly.deliveries d where d.id = o.delivery offset 0
+    ) d
+    where not o.completes and o.lane in (select lane from touched)
+    returning delivery
+), gone as (
+    update duly.deliveries d set lane = null
+    where d.id = any(array(select delivery from apart))
+      and d.id <> all(array(select delivery from outcome where blocks))
+)
+select o.lane::text as lane, o.token from outcome o
+where not exists (select from touched t where t.lane = o.lane and t.token = o.token);
+
+-- name: own_lanes
+select id::text as id, id::text as lane from duly.deliveries where id = any(:ids::uuid[]);
+
+-- name: enlist
+-- A delivery that belongs to a stream but not yet to its line, since it was planned before it was
+-- due: from the lane of its own to the end of the line.
+with mine as (
+    delete from duly.agenda where lane = :lane::uuid and token = :token returning delivery
+), stream as (
+    insert into duly.streams (namespace, name, counter, used_at)
+    select :namespace, :stream, 1, coalesce(:now::timestamptz, now()) from mine
+    on conflict (namespace, name) do update
+    set counter = streams.counter + 1, used_at = excluded.used_at
+    returning lane, counter, paused_at
+), enlisted as (
+    update duly.deliveries d set lane = s.lane, position = s.counter
+    from stream s where d.id = (select delivery from mine)
+    returning d.id, d.target, d.priority, d.due_at, d.lane, d.position
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
+    select e.lane, e.id, e.target, e.priority,
+           case when s.paused_at is null then e.due_at else '9999-12-31Z'::timestamptz end,
+           e.position, case when s.paused_at is not null then 'paused' end, s.paused_at
+    from enlisted e cross join stream s
+    on conflict (lane) do nothing
+)
+select id::text as id from enlisted;

@@ -1,0 +1,109 @@
+-- name: accept
+-- As deliveries.accept, for requests some of which belong to a stream: id, target, priority, key,
+-- address, due_at, after, expires_at, tags, retry, payload, stream, on_failure. A stream that stands
+-- still gets its lane all the same, so that it is seen; only it is never due.
+insert into duly.streams (lane, namespace, name, counter, used_at)
+select coalesce((select min(lane) from duly.streams), 0) - row_number() over (order by stream),
+       :namespace, stream, many, :now
+from (
+    select value ->> 11 as stream, count(*) as many from json_each(:batch)
+    where value ->> 11 is not null group by 1
+) where true
+on conflict (namespace, name) do update
+set counter = counter + excluded.counter, used_at = excluded.used_at;
+insert into duly.deliveries
+    (id, target, priority, namespace, key, address, due_at, accepted_at, expires_at, tags, retry,
+     payload, stream, on_failure, lane, position)
+select value ->> 0, value ->> 1, value ->> 2, :namespace, value ->> 3, value ->> 4,
+       coalesce(value ->> 5, :now + cast(value ->> 6 as real) * 1000000, :now),
+       :now, value ->> 7, value ->> 8, value ->> 9, cast(value ->> 10 as blob),
+       value ->> 11, value ->> 12, s.lane,
+       s.counter - count(*) over (partition by value ->> 11)
+           + row_number() over (partition by value ->> 11 order by b.key)
+from json_each(:batch) b
+left join duly.streams s on s.namespace = :namespace and s.name = value ->> 11
+where true order by b.key
+on conflict do nothing;
+select changes() as stored, :now as accepted_at;
+insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
+select d.lane, d.number, d.target, d.priority,
+       iif(s.paused_at is null, d.due_at, 253402214400000000), min(d.position),
+       iif(s.paused_at is null, null, 'paused'), s.paused_at
+from json_each(:batch) b
+join duly.deliveries d on d.id = b.value ->> 0
+join duly.streams s on s.lane = d.lane
+where d.state = 'pending'
+  and not exists (select 1 from duly.agenda a where a.lane = d.lane)
+group by d.lane;
+
+-- name: policies
+select lane, on_failure from duly.streams
+where lane in (select value from json_each(:lanes)) and on_failure is not null;
+
+-- name: advance
+-- Runs once for each delivery, in their order: what became of the head of a stream. If the run goes
+-- on, its follower becomes the head under the same token; else the next in line does, and nobody
+-- holds the lane.
+select :lane as lane, :token as token
+where not exists (select 1 from duly.agenda where lane = :lane and token = :token);
+update duly.deliveries
+set state = 'completed', attempt = attempt + 1, token = :token, started_at = :started_at,
+    finished_at = :finished_at, reason = null, error = null
+where id = :delivery and :completes
+  and exists (select 1 from duly.agenda where lane = :lane and token = :token);
+-- Whoever leaves the line has a lane of its own, in which the rest of it is settled.
+insert into duly.agenda (lane, delivery, due_at, token, claimed_at, target, priority, schedule)
+select d.number, d.number, d.due_at, :token, :now, d.target, d.priority,
+       iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null)
+from duly.deliveries d
+where d.id = :delivery and not :completes
+  and exists (select 1 from duly.agenda where lane = :lane and token = :token);
+update duly.deliveries set lane = null
+where id = :delivery and not :completes and not :blocks
+  and exists (select 1 from duly.agenda where lane = :lane and token = :token);
+update duly.agenda
+set delivery = (select number from duly.deliveries where id = :follower),
+    position = :follower_position
+where lane = :lane and token = :token and :follower is not null;
+update duly.agenda
+set token = null, claimed_at = null, halted = 'blocked', halted_at = :now,
+    due_at = 253402214400000000, crashes = 0, position = :position
+where lane = :lane and token = :token and :follower is null and :last and :blocks;
+update duly.agenda as a
+set token = null, claimed_at = null, crashes = 0, replay_from = null, delivery = n.number,
+    position = n.position, target = n.target, priority = n.priority,
+    due_at = iif(a.halted is null, n.due_at, 253402214400000000)
+from duly.deliveries n
+where a.lane = :lane and a.token = :token and :follower is null and :last and not :blocks
+  and n.number = (
+    select d.number from duly.deliveries d
+    where d.lane = :lane and d.state = 'pending'
+      and d.position >= coalesce(
+          (select replay_from from duly.agenda where lane = :lane), :position + 1)
+    order by d.position limit 1);
+delete from duly.agenda
+where lane = :lane and token = :token and :follower is null and :last and not :blocks;
+
+-- name: own_lanes
+select id, number as lane from duly.deliveries where id in (select value from json_each(:ids));
+
+-- name: enlist
+-- A delivery that belongs to a stream but not yet to its line, since it was planned before it was
+-- due: from the lane of its own to the end of the line.
+insert into duly.streams (lane, namespace, name, counter, used_at)
+select coalesce((select min(lane) from duly.streams), 0) - 1, :namespace, :stream, 1, :now
+where exists (select 1 from duly.agenda where lane = :lane and token = :token)
+on conflict (namespace, name) do update set counter = counter + 1, used_at = excluded.used_at;
+update duly.deliveries as d set lane = s.lane, position = s.counter
+from duly.streams s
+where s.namespace = :namespace and s.name = :stream
+  and d.number = (select delivery from duly.agenda where lane = :lane and token = :token)
+returning id;
+insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
+select s.lane, d.number, d.target, d.priority, iif(s.paused_at is null, d.due_at, 253402214400000000),
+       d.position, iif(s.paused_at is null, null, 'paused'), s.paused_at
+from duly.agenda a join duly.deliveries d on d.number = a.delivery
+join duly.streams s on s.lane = d.lane
+where a.lane = :lane and a.token = :token
+on conflict (lane) do nothing;
+delete from duly.agenda where lane = :lane and token = :token;

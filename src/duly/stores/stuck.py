@@ -1,0 +1,53 @@
+"""Why a delivery does not move by itself: what is said of it, from what the store knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from duly.domain.delivery import Delivery
+from duly.domain.endpoints import Endpoint, endpoint_name, is_outside, why_shut
+from duly.ports import WorkerRow
+
+
+class Service(msgspec.Struct, frozen=True):
+    """Who is there to take deliveries: workers by number, their handlers, endpoints by name."""
+
+    alive: set[int]
+    handlers: set[str]
+    endpoints: Mapping[str, Endpoint]
+
+
+def service(workers: Sequence[WorkerRow], endpoints: Sequence[Endpoint]) -> Service:
+    """Who serves, of all that are on the books."""
+    alive = [each for each in workers if each.alive]
+    return Service(
+        {each.id for each in alive},
+        {name for each in alive for name in each.handlers},
+        {each.name: each for each in endpoints},
+    )
+
+
+def why_held(delivery: Delivery, service: Service) -> str:
+    """What is to be said of one that has been under way for long."""
+    if delivery.worker not in service.alive:
+        return f"worker {delivery.worker} that holds it is dead; recovery takes it back"
+    return f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
+
+
+def why_left(delivery: Delivery, service: Service) -> str | None:
+    """Why nobody takes one that is due; None when somebody will."""
+    why = _why_unserved(delivery.target, service)
+    if why is None and delivery.crashes:
+        return f"its worker died {delivery.crashes} times; it runs alone"
+    return why
+
+
+def _why_unserved(target: str, service: Service) -> str | None:
+    name = endpoint_name(target)
+    if name is not None and (why := why_shut(name, service.endpoints.get(name))) is not None:
+        return why
+    if is_outside(target):
+        return None if service.alive else "no worker is alive; start one: duly serve"
+    return None if target in service.handlers else f"no worker alive has the handler {target!r}"

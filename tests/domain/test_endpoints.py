@@ -1,0 +1,83 @@
+"""Endpoints as values: why their deliveries wait, and what is never told of them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from duly.domain.endpoints import Details, Endpoint, EndpointState, Sealed, why_shut, why_waiting
+from duly.domain.gates import Gate
+from duly.domain.webhooks import shown_headers, webhook
+from duly.endpoints import Added
+from duly.settings import load
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=10)
+URL = "https://example.org/hook"
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def billing(**changes: Any) -> Endpoint:
+    facts: dict[str, Any] = {
+        "name": "billing",
+        "target": 1,
+        "details": Details(url=URL, headers={"Authorization": "Bearer hunter2"}),
+        "state_at": NOW,
+        "created_at": NOW,
+        "version": 1,
+        "secrets": (Sealed(SECRET),),
+    }
+    return Endpoint(**facts | changes)
+
+
+@pytest.mark.requirement("C8")
+def test_an_active_endpoint_keeps_nobody_waiting() -> None:
+    assert why_shut("billing", billing()) is None
+    assert why_waiting("billing", billing()) is None
+
+
+@pytest.mark.requirement("C8")
+def test_a_shut_one_says_since_when_and_what_opens_it() -> None:
+    paused = billing(state=EndpointState.PAUSED, state_reason="holidays")
+    said = "endpoint billing is paused since 2026-03-01 12:00:00Z (holidays); "
+    assert why_shut("billing", paused) == said + "duly endpoints resume billing"
+    silent = billing(state=EndpointState.DISABLED)
+    assert "disabled since 2026-03-01 12:00:00Z; duly" in str(why_shut("billing", silent))
+    assert why_waiting("billing", paused) == why_shut("billing", paused)
+    assert "no longer exists" in str(why_waiting("billing", None))
+
+
+@pytest.mark.requirement("F9")
+@pytest.mark.parametrize(("probing", "when"), [(False, "at 2026-03-01 12:00:10Z"), (True, "now")])
+def test_an_open_circuit_opens_by_itself_and_says_when(probing: bool, when: str) -> None:
+    gate = Gate(failures=7, first_failed_at=NOW, opened_at=NOW, probe_at=LATER, probing=probing)
+    opened = billing(gate=gate)
+    assert why_shut("billing", opened) is None
+    assert why_waiting("billing", opened) == (
+        "endpoint billing failed 7 times in a row since 2026-03-01 12:00:00Z, so its circuit is "
+        f"open; one delivery tries it {when}"
+    )
+
+
+@pytest.mark.requirement("C6")
+def test_headers_that_look_like_credentials_are_hidden() -> None:
+    hidden = (
+        *("Authorization", "proxy-authorization", "Cookie", "X-Api-Key", "x-auth", "APIKEY"),
+        *("X-Access-Token", "client-SECRET", "X-Password", "X-Hub-Signature"),
+    )
+    assert set(shown_headers(dict.fromkeys(hidden, "hunter2")).values()) == {"***"}
+    assert shown_headers({"X-Team": "7", "Accept": "a"}) == {"X-Team": "7", "Accept": "a"}
+
+
+@pytest.mark.requirement("C6")
+def test_nothing_that_is_printed_by_accident_tells_a_secret() -> None:
+    environment = {"DULY_SECRET_KEY": SECRET, "DULY_DATABASE": "postgresql://me:hunter2@host/x"}
+    for value in (
+        billing(),
+        billing().details,
+        Added(billing(), SECRET),
+        webhook(URL, headers={"X-Token": "hunter2"}),
+        load({}, environment),
+    ):
+        assert "hunter2" not in repr(value)
+        assert SECRET.removeprefix("whsec_") not in repr(value)

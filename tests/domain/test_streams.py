@@ -1,0 +1,45 @@
+"""The decision table of streams, row by row."""
+
+import pytest
+
+from duly.domain.errors import InvalidInput
+from duly.domain.outcomes import Verdict
+from duly.domain.streams import Move, OnFailure, checked_policy, move
+
+BLOCK, RELEASE = OnFailure.BLOCK, OnFailure.RELEASE
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize(
+    ("verdict", "policy", "expected"),
+    [
+        (Verdict.RETRY, BLOCK, Move.STAY),
+        (Verdict.RETRY, RELEASE, Move.LEAVE),
+        (Verdict.DEAD, BLOCK, Move.BLOCK),
+        (Verdict.DEAD, RELEASE, Move.LEAVE),
+        (Verdict.COMPLETED, BLOCK, Move.COMPLETE),
+        (Verdict.COMPLETED, RELEASE, Move.COMPLETE),
+        (Verdict.EXPIRED, BLOCK, Move.LEAVE),
+        (Verdict.SKIPPED, BLOCK, Move.LEAVE),
+        (Verdict.EMPTIED, BLOCK, Move.COMPLETE),
+        (Verdict.RELEASED, RELEASE, Move.STAY),
+        (Verdict.RECLAIMED, RELEASE, Move.STAY),
+        (Verdict.DEFERRED, RELEASE, Move.STAY),
+    ],
+)
+def test_what_becomes_of_the_line(verdict: Verdict, policy: OnFailure, expected: Move) -> None:
+    assert move(verdict, policy) is expected
+
+
+def test_every_verdict_has_a_row() -> None:
+    assert {move(verdict, policy) for verdict in Verdict for policy in OnFailure} == set(Move)
+
+
+def test_a_completion_with_something_to_record_leaves_the_line_first() -> None:
+    assert move(Verdict.COMPLETED, BLOCK, plain=False) is Move.LEAVE
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    assert checked_policy("release") is RELEASE
+    with pytest.raises(InvalidInput, match="neither block nor release"):
+        checked_policy("ignore")

@@ -1,0 +1,69 @@
+"""Endpoints from Python: moves that are refused leave everything as it was."""
+
+import base64
+from datetime import timedelta
+
+import pytest
+
+import duly
+from duly import App
+from duly.domain.endpoints import Sealed
+from duly.testing import VirtualClock
+from duly.vault import CannotOpen, Vault
+
+URL = "https://example.org/hook"
+LOST, KEPT = (base64.b64encode(bytes([each]) * 32).decode() for each in (1, 2))
+
+
+def keyed(url: str, clock: VirtualClock, key: str) -> App:
+    return App(url, clock=clock, environment={}, secret_key=key)
+
+
+async def test_a_removal_that_a_schedule_forbids_cancels_nothing(app: App) -> None:
+    await app.endpoints.add("billing", URL)
+    await app.schedule("hourly", duly.every("1h"), duly.endpoint("billing"))
+    waiting = await app.deliver(duly.endpoint("billing"), after=60)
+    with pytest.raises(duly.Conflict, match="schedule 'hourly' sends to"):
+        await app.endpoints.remove("billing", cancel_waiting=True)
+    assert (await app.get(waiting.id)).state == "pending"
+    assert (await app.endpoints.get("billing")).state == "active"
+
+
+@pytest.mark.requirement("C6")
+async def test_a_secret_that_is_no_longer_used_may_outlive_its_key(
+    database_url: str, clock: VirtualClock
+) -> None:
+    async with keyed(database_url, clock, LOST) as before:
+        await before.endpoints.add("billing", URL)
+    async with keyed(database_url, clock, f"{KEPT} {LOST}") as between:
+        await between.endpoints.rotate("billing", overlap=timedelta(hours=1))
+    async with keyed(database_url, clock, KEPT) as after:
+        found = await after.endpoints.get("billing")
+        assert "not in DULY_SECRET_KEY" in str(after.endpoints.problem(found))
+        with pytest.raises(CannotOpen):
+            await after.endpoints.reseal("billing")
+        clock.advance(3600)
+        assert after.endpoints.problem(found) is None
+        assert await after.endpoints.reseal("billing")
+        assert len((await after.endpoints.get("billing")).secrets) == 1
+
+
+@pytest.mark.requirement("C6")
+def test_a_secret_that_was_damaged_cannot_be_opened() -> None:
+    vault = Vault([b"k" * 32], lambda count: b"n" * count)
+    for text in ("x", "é", "AAAA", ""):
+        with pytest.raises(CannotOpen):
+            vault.open(Sealed(text, vault.seals), "billing")
+
+
+@pytest.mark.requirement("C7")
+async def test_an_edit_asks_about_the_address_only_if_it_is_given(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    private = "http://10.0.0.1/"
+    async with App(sqlite_url, clock=clock, environment={}, egress_allow="10.0.0.1") as inside:
+        await inside.endpoints.add("billing", private)
+    async with App(sqlite_url, clock=clock, environment={}) as outside:
+        assert (await outside.endpoints.edit("billing", rate=5)).details.rate == 5
+        with pytest.raises(duly.InvalidInput, match=r"url: 10.0.0.1 is not for the public"):
+            await outside.endpoints.edit("billing", url=private)

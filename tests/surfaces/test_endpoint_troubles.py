@@ -1,0 +1,229 @@
+"""Endpoints that take nothing: seen for what they are, mended, recovered and removed."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import duly
+from tests.surfaces.processes import DEADLINE_SECONDS, Home
+from tests.transports.receiver import answer, receiver
+
+URL = "https://example.org/hook"
+LOCAL = {"DULY_EGRESS_ALLOW": "127.0.0.1"}
+NOWHERE = "http://127.0.0.1:9/"
+
+
+def when(home: Home, is_so: Callable[[Any], bool], *command: str) -> Any:
+    """What a command answers once it is so; asks until it is."""
+    for _ in range(100):
+        if is_so(found := home.json(*command)):
+            return found
+    raise AssertionError(found)
+
+
+def circuit_of(home: Home, state: str) -> Any:
+    return when(home, lambda it: it["circuit"]["state"] == state, "endpoints", "show", "billing")
+
+
+@pytest.mark.requirement("C8")
+def test_deliveries_to_a_paused_endpoint_say_so_and_go_when_it_is_resumed(home: Home) -> None:
+    with home.listening("--json") as there, home.serving(environ=LOCAL):
+        home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
+        assert home.ok("endpoints", "pause", "billing", "--reason", "holidays") == "billing paused"
+        sent = home.duly("send", "billing", "--data", "7")
+        id = sent.stdout.strip()
+        why = "endpoint billing is paused since 20"
+        assert f"it waits: {why}" in sent.stderr
+        found = home.json("deliveries", "show", id)
+        assert found["endpoint"] == {"name": "billing", "url": there.url}
+        assert found["waits"].startswith(why)
+        assert found["waits"].endswith("(holidays); duly endpoints resume billing")
+        (stuck,) = home.json("stuck")["items"]
+        assert (stuck["id"], stuck["why"]) == (id, found["waits"])
+        told = home.ok("deliveries", "show", id)
+        assert f"billing, {there.url}" in told
+        shown = home.ok("endpoints", "show", "billing")
+        assert "try: duly endpoints resume billing" in shown
+        assert "holidays" in shown
+        assert home.ok("endpoints", "resume", "billing") == "billing active"
+        assert there.document()["id"] == id
+    assert home.json("stuck")["items"] == []
+
+
+@pytest.mark.requirement("F9", "C8")
+def test_an_open_circuit_is_seen_and_closed_by_a_resume(home: Home) -> None:
+    with home.serving(environ=LOCAL):
+        home.ok("endpoints", "add", "billing", NOWHERE, environ=LOCAL)
+        for _ in range(3):
+            home.ok("send", "billing")
+        opened = circuit_of(home, "open")
+        assert opened["circuit"]["failures"] >= 5
+        assert opened["circuit"]["failing_since"] <= opened["circuit"]["opened_at"]
+        assert opened["circuit"]["probe_at"] > opened["circuit"]["opened_at"]
+        assert (opened["state"], opened["waiting"]) == ("active", 3)
+        assert opened["try"] == ["duly endpoints test billing", "duly endpoints resume billing"]
+        (line,) = home.ok("endpoints", "list").splitlines()[1:]
+        assert "active, circuit open" in line
+        assert "the next probe is at 20" in home.ok("endpoints", "show", "billing")
+        (first, *_) = home.json("deliveries", "list")["items"]
+        waits = home.json("deliveries", "show", first["id"])["waits"]
+        assert "times in a row since 20" in waits
+        assert "so its circuit is open; one delivery tries it" in waits
+        assert home.json("stuck")["items"] == []
+    assert home.json("endpoints", "resume", "billing")["circuit"]["state"] == "closed"
+
+
+@pytest.mark.requirement("F9")
+def test_the_circuit_of_a_plain_url_is_seen_too(home: Home) -> None:
+    with home.serving(environ=LOCAL):
+        ids = [home.ok("send", NOWHERE, environ=LOCAL) for _ in range(3)]
+        found = when(home, lambda it: it["waits"], "deliveries", "show", ids[0])
+    assert found["waits"].startswith("http://127.0.0.1:9 failed too often in a row")
+    assert found["endpoint"] is None
+
+
+@pytest.mark.requirement("C5")
+def test_410_disables_and_what_died_of_it_is_recovered(home: Home) -> None:
+    with home.listening("--json", "--fail", "410") as there, home.serving(environ=LOCAL) as server:
+        home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
+        id = home.ok("send", "billing", "--data", "1")
+        server.wait_for("EndpointDisabled")
+        found = home.json("endpoints", "show", "billing")
+        assert (found["state"], found["state_reason"]) == ("disabled", "it answered 410 Gone")
+        recover = ("endpoints", "recover", "billing", "--since")
+        counted = home.json(*recover, "1h", "--dry-run")
+        assert counted.pop("since") > "2026"
+        assert counted == {"name": "billing", "dead": 1, "retried": 0, "dry_run": True}
+        assert home.ok(*recover, "2199-01-01T00:00Z", "--yes") == "0 of 0 retried"
+        asked = home.duly(*recover, "1h", stdin="n\n")
+        assert "billing has 1 dead letters since 20" in asked.stderr
+        assert asked.stdout == "0 of 1 retried\n"
+        done = home.duly(*recover, "1h", "--yes")
+        assert done.stdout == "1 of 1 retried\n"
+        assert "they wait: endpoint billing is disabled since" in done.stderr
+        (stuck,) = home.json("stuck")["items"]
+        assert "is disabled since" in stuck["why"]
+        assert "(it answered 410 Gone); duly endpoints resume billing" in stuck["why"]
+        home.ok("endpoints", "resume", "billing")
+        assert [there.document()["answer"] for _ in range(2)] == [410, 200]
+        end = when(home, lambda it: it["state"] == "completed", "deliveries", "show", id)
+    assert [each["outcome"] for each in end["attempts"]] == ["dead", "retried", "completed"]
+
+
+async def test_a_recovery_keeps_its_rate_and_goes_on_where_it_was_stopped(home: Home) -> None:
+    with home.listening("--answer", "404") as there, home.serving(environ=LOCAL):
+        home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
+        async with home.app() as app:
+            await app.deliver_many([(duly.endpoint("billing"), n) for n in range(12)])
+        recover = ("endpoints", "recover", "billing", "--since", "1h")
+        when(home, lambda it: it["dead"] == 12, *recover, "--dry-run")
+    with home.running(*recover, "--rate", "5", "--yes") as running:
+        async with home.app() as app, asyncio.timeout(DEADLINE_SECONDS):
+            while len(await app.list(state="pending")) < 5:
+                pass
+        running.signal(signal.SIGINT)
+        assert running.end() == 128 + signal.SIGINT
+    (said,) = [line for line in running.log if line.startswith("stopped after ")]
+    assert "for the rest: duly endpoints recover billing --since 20" in said
+    assert "Traceback" not in "".join(running.log)
+    stopped = int(said.split()[2].rstrip(";"))
+    again = said.split("duly ")[1].split()
+    assert home.ok(*again, "--yes") == f"{12 - stopped} of {12 - stopped} retried"
+
+
+@pytest.mark.requirement("C5", "C7")
+async def test_a_test_tells_what_came_back(home: Home) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer(500 if len(there.taken) > 1 else 201, b"\x1b[31mhello"))
+
+    async with receiver(talk) as there:
+        home.ok("endpoints", "add", "billing", there.url(), environ=LOCAL)
+        home.ok("endpoints", "pause", "billing")
+        test = ("endpoints", "test", "billing")
+        good = await asyncio.to_thread(home.duly, *test, "--data", "[1]", environ=LOCAL)
+        bad = await asyncio.to_thread(home.duly, *test, environ=LOCAL)
+    assert there.taken[0].body == b"[1]"
+    assert there.taken[1].body == b'{"type":"duly.test","endpoint":"billing"}'
+    assert good.returncode == 0, good.stderr
+    assert r"\x1b[31mhello" in good.stdout
+    assert "201" in good.stdout
+    assert "total " in good.stdout
+    assert "still wait; to let them go: duly endpoints resume billing" in good.stderr
+    assert bad.returncode == 1
+    assert "it answered 500" in bad.stdout
+    assert home.json("deliveries", "list")["items"] == []
+    refused = home.duly(*test, "--json")
+    assert refused.returncode == 1
+    assert '"reason":"validation_failure"' in refused.stdout
+
+
+@pytest.mark.requirement("C8")
+async def test_one_that_deliveries_wait_for_is_removed_with_them_or_not_at_all(home: Home) -> None:
+    home.ok("endpoints", "add", "billing", URL)
+    id = home.ok("send", "billing", "--in", "1h")
+    remove = ("endpoints", "remove", "billing")
+    refused = home.duly(*remove, "--yes")
+    assert (refused.returncode, refused.stdout) == (5, "")
+    assert "1 deliveries wait for endpoint 'billing'" in refused.stderr
+    asked = home.duly(*remove, "--cancel-waiting", stdin="n\n")
+    assert asked.stdout == "billing kept\n"
+    assert f"sends to {URL}, and 1 deliveries wait for it; they are cancelled" in asked.stderr
+    assert home.json(*remove, "--cancel-waiting", "--yes") == {"name": "billing", "removed": True}
+    assert (await home.find(id)).state == "cancelled"
+    assert home.duly("endpoints", "show", "billing").returncode == 3
+
+
+async def test_one_that_a_schedule_sends_to_keeps_what_waits(home: Home) -> None:
+    home.ok("endpoints", "add", "billing", URL)
+    async with home.app() as app:
+        await app.schedule("hourly", duly.every("1h"), duly.endpoint("billing"))
+    done = home.duly("endpoints", "remove", "billing", "--cancel-waiting", "--yes")
+    assert done.returncode == 5
+    assert "schedule 'hourly' sends to endpoint 'billing'" in done.stderr
+    assert home.json("endpoints", "show", "billing")["state"] == "active"
+    (kept,) = home.json("deliveries", "list")["items"]
+    assert kept["state"] == "pending"
+
+
+async def test_removing_waits_for_what_is_under_way(home: Home) -> None:
+    begun, enough = asyncio.Event(), asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun.set()
+        await enough.wait()
+        writer.write(answer(200))
+
+    async with receiver(talk) as there:
+        with home.serving(environ=LOCAL):
+            home.ok("endpoints", "add", "billing", there.url(), environ=LOCAL)
+            under_way = home.ok("send", "billing")
+            await asyncio.wait_for(begun.wait(), DEADLINE_SECONDS)
+            waiting = home.ok("send", "billing", "--in", "1h")
+            remove = ("endpoints", "remove", "billing", "--cancel-waiting", "--yes")
+            with home.running(*remove) as removing:
+                await asyncio.to_thread(removing.line_with, "1 deliveries are under way")
+                enough.set()
+                assert await asyncio.to_thread(removing.end) == 0
+    assert removing.printed() == "billing removed\n"
+    assert (await home.find(under_way)).state == "completed"
+    assert (await home.find(waiting)).state == "cancelled"
+
+
+async def test_what_is_left_of_a_removed_endpoint_is_stuck_until_it_is_back(home: Home) -> None:
+    with home.listening("--fail", "404") as there, home.serving(environ=LOCAL):
+        home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
+        id = home.ok("send", "billing")
+        when(home, lambda it: it["state"] == "dead", "deliveries", "show", id)
+        home.ok("endpoints", "remove", "billing", "--yes")
+        home.ok("deliveries", "retry", id)
+        (stuck,) = home.json("stuck")["items"]
+        said = "endpoint billing no longer exists; add it again: duly endpoints add billing URL"
+        assert (stuck["id"], stuck["why"]) == (id, said)
+        found = home.json("deliveries", "show", id)
+        assert (found["waits"], found["endpoint"]) == (said, {"name": "billing", "url": None})
+        assert "billing, removed" in home.ok("deliveries", "show", id)
+        home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
+        when(home, lambda it: it["state"] == "completed", "deliveries", "show", id)
