@@ -30,6 +30,13 @@ PARAMETERS = {
         {"batch"},
     ),
     "schedules.make": ({"schedule", "id", "occurrence", "due_at", "occasion"}, {"batch"}),
+    "streams.advance": (
+        {
+            *("lane", "token", "delivery", "position", "completes", "blocks", "started_at"),
+            *("finished_at", "follower", "follower_position", "last"),
+        },
+        {"batch"},
+    ),
     "streams.accept": (
         {
             *("id", "target", "priority", "key", "address", "due_at", "after", "expires_at"),
