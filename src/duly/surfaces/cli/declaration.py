@@ -17,7 +17,7 @@ from duly.schedules import Declared
 from duly.surfaces.cli.moments import Moment, local, moments
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, facts, talk
-from duly.surfaces.cli.terms import Payload, Tags, content_of
+from duly.surfaces.cli.terms import Payload, Tags, content_of, target_of
 from duly.surfaces.cli.times import moment
 
 DAY_OF_YEAR = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
@@ -125,7 +125,7 @@ async def add(
     name
         What it is known by.
     target
-        The handler that it delivers to.
+        The handler that it delivers to, a URL, or endpoint:NAME.
     payload
         JSON, passed on as it is; @file reads it from there, - from stdin. Without it: schedule
         and moment.
@@ -133,7 +133,7 @@ async def add(
     rule, options = when.rule(), choices.options()
     content = content_of(payload)
     async with client(common, create=True) as app:
-        declared = await app.schedules.declare(name, rule, target, content, **options)
+        declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
     found = moments(rule, [declared.next_at] if declared.next_at else [])
     document = {
         "name": name,

@@ -11,7 +11,7 @@ from duly.intake import Target
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, talk
-from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
+from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of, target_of
 
 
 async def deliver(
@@ -27,13 +27,13 @@ async def deliver(
     Parameters
     ----------
     target
-        The handler that it is for.
+        The handler that it is for, a URL, or endpoint:NAME.
     payload
         JSON, passed on as it is; @file reads it from there, - from stdin.
     """
     arguments, content = terms.arguments(), content_of(payload)
     async with client(common, create=True) as app:
-        delivery = await hand_over(app, target, content, arguments)
+        delivery = await hand_over(app, target_of(target), content, arguments)
     answer(common.json, record(delivery), lambda: delivery.id)
 
 

@@ -12,7 +12,10 @@ from cyclopts import Parameter
 
 from duly.domain.delivery import DEFAULT_PRIORITY
 from duly.domain.durations import duration
+from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.errors import InvalidInput
+from duly.domain.webhooks import webhook
+from duly.intake import Target
 from duly.surfaces.cli.times import moment
 
 STDIN = "-"
@@ -81,3 +84,11 @@ def bytes_of(field: str, path: str) -> bytes:
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or error
         raise InvalidInput(field, f"{path!r} cannot be read: {problem}") from None
+
+
+def target_of(text: str) -> Target:
+    """A handler by its name, the webhook at a URL, or a named endpoint as endpoint:NAME."""
+    if "://" in text:
+        return webhook(text)
+    name = endpoint_name(text)
+    return text if name is None else endpoint(name)
