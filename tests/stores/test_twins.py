@@ -32,8 +32,8 @@ PARAMETERS = {
     "schedules.make": ({"schedule", "id", "occurrence", "due_at", "occasion"}, {"batch"}),
     "streams.advance": (
         {
-            *("lane", "token", "delivery", "position", "completes", "blocks", "started_at"),
-            *("finished_at", "follower", "follower_position", "last"),
+            *("lane", "token", "delivery", "position", "started_at", "finished_at", "apart"),
+            *("blocks", "follower", "follower_position", "more"),
         },
         {"batch"},
     ),

@@ -113,13 +113,16 @@ def _columns(going: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
         "token": [each.token for each in settlements],
         "delivery": [each.delivery for each in settlements],
         "position": [each.position for each in settlements],
-        "completes": [how is Move.COMPLETE for _, how in going],
-        "blocks": [how is Move.BLOCK for _, how in going],
         "started_at": [each.started_at for each in settlements],
         "finished_at": [each.finished_at for each in settlements],
+        # Mostly nothing but nulls, which need not be sent.
+        "apart": [None if how is Move.COMPLETE else True for _, how in going],
+        "blocks": [True if how is Move.BLOCK else None for _, how in going],
         "follower": [each.follower and each.follower[0] for each in settlements],
         "follower_position": [each.follower and each.follower[1] for each in settlements],
-        "last": [last[each.lane] == index for index, each in enumerate(settlements)],
+        "more": [
+            None if last[each.lane] == index else True for index, each in enumerate(settlements)
+        ],
     }
 
 

@@ -48,8 +48,8 @@ select lane::text as lane, on_failure from duly.streams
 where lane = any(:lanes::uuid[]) and on_failure is not null;
 
 -- name: advance
--- What became of the heads of streams: some of a lane may come at once, in their order, and `last`
--- marks the last of them. If the run goes on, its follower becomes the head under the same token;
+-- What became of the heads of streams: some of a lane may come at once, in their order, and `more`
+-- marks all but the last of them. If the run goes on, its follower becomes the head under the same token;
 -- else the next in line does, and nobody holds the lane.
 --
 -- A lane is only removed when surely nobody is adding to its stream: the stream's row could be
@@ -59,20 +59,20 @@ where lane = any(:lanes::uuid[]) and on_failure is not null;
 with outcome as materialized (
     select o.*, a.place, a.replay_from, a.halted from unnest(
         :lane::text::uuid[], :token::text::bigint[], :delivery::text::uuid[],
-        :position::text::bigint[], :completes::boolean[], :blocks::boolean[],
-        :started_at::text::bigint[], :finished_at::text::bigint[], :follower::uuid[],
-        :follower_position::bigint[], :last::boolean[]
-    ) as o(lane, token, delivery, position, completes, blocks, started_at, finished_at, follower,
-           follower_position, last)
+        :position::text::bigint[], :started_at::text::bigint[], :finished_at::text::bigint[],
+        :apart::boolean[], :blocks::boolean[], :follower::uuid[], :follower_position::bigint[],
+        :more::boolean[]
+    ) as o(lane, token, delivery, position, started_at, finished_at, apart, blocks, follower,
+           follower_position, more)
     left join lateral (
         select a.ctid as place, a.replay_from, a.halted from duly.agenda a
         where a.lane = o.lane and a.token = o.token offset 0
     ) a on true
 ), ending as materialized (
-    select * from outcome where last and place is not null
+    select * from outcome where more is null and place is not null
 ), quiet as materialized (
     select s.lane from duly.streams s join ending o on o.lane = s.lane
-    where s.lane = any(array(select lane from ending where follower is null and not blocks))
+    where s.lane = any(array(select lane from ending where follower is null and blocks is null))
       and s.counter = o.position
     for update of s skip locked
 ), ended as (
@@ -90,7 +90,7 @@ with outcome as materialized (
           and (o.replay_from is null
                or not exists (select from outcome f where f.lane = o.lane and f.delivery = d.id))
         order by d.position limit 1
-    ) n on o.follower is null and not o.blocks
+    ) n on o.follower is null and o.blocks is null
     where o.lane not in (select lane from quiet)
 ), moved as (
     update duly.agenda a
@@ -125,7 +125,7 @@ with outcome as materialized (
         finished_at = to_timestamp(o.finished_at / 1e6::float8), reason = null, error = null
     from outcome o
     where d.id = any(array(
-            select delivery from outcome where completes and lane in (select lane from touched)))
+            select delivery from outcome where apart is null and lane in (select lane from touched)))
       and d.id = o.delivery
 ), apart as (
     -- Whoever leaves the line has a lane of its own, in which the rest of it is settled.
@@ -135,7 +135,7 @@ with outcome as materialized (
     from outcome o cross join lateral (
         select * from duly.deliveries d where d.id = o.delivery offset 0
     ) d
-    where not o.completes and o.lane in (select lane from touched)
+    where o.apart and o.lane in (select lane from touched)
     returning delivery
 ), gone as (
     update duly.deliveries d set lane = null

@@ -41,9 +41,9 @@ select lane, on_failure from duly.streams
 where lane in (select value from json_each(:lanes)) and on_failure is not null;
 
 -- name: advance
--- What became of the heads of streams, all rows at once: lane, token, delivery, position, completes,
--- blocks, started_at, finished_at, follower, follower_position, last. Some of a lane may come at once,
--- in their order, and `last` marks the last of them. If the run goes on, its follower becomes the
+-- What became of the heads of streams, all rows at once: lane, token, delivery, position, started_at,
+-- finished_at, apart, blocks, follower, follower_position, more. Some of a lane may come at once, in
+-- their order, and `more` marks all but the last of them. If the run goes on, its follower becomes the
 -- head under the same token; else the next in line does, and nobody holds the lane. The lanes are
 -- changed last: until then they show whose they are. "+ 0" keeps the planner off the index on token.
 select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
@@ -53,11 +53,11 @@ update duly.deliveries as d
 set state = 'completed', attempt = d.attempt + 1, token = o.token,
     started_at = o.started_at, finished_at = o.finished_at, reason = null, error = null
 from (
-    select o.value ->> 1 as token, o.value ->> 2 as delivery, o.value ->> 6 as started_at,
-           o.value ->> 7 as finished_at
+    select o.value ->> 1 as token, o.value ->> 2 as delivery, o.value ->> 4 as started_at,
+           o.value ->> 5 as finished_at
     from json_each(:batch) o
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-    where o.value ->> 4
+    where o.value ->> 6 is null
 ) o
 where d.id = o.delivery;
 -- Whoever leaves the line has a lane of its own, in which the rest of it is settled.
@@ -67,21 +67,21 @@ select d.number, d.number, d.due_at, a.token, :now, d.target, d.priority,
 from json_each(:batch) o
 join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
 join duly.deliveries d on d.id = o.value ->> 2
-where not o.value ->> 4;
+where o.value ->> 6;
 update duly.deliveries set lane = null
 where id in (
     select o.value ->> 2 from json_each(:batch) o
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-    where not o.value ->> 4 and not o.value ->> 5);
+    where o.value ->> 6 and o.value ->> 7 is null);
 update duly.agenda as a
 set delivery = f.number, position = o.value ->> 9
 from json_each(:batch) o join duly.deliveries f on f.id = o.value ->> 8
-where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10;
+where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10 is null;
 update duly.agenda as a
 set token = null, claimed_at = null, halted = 'blocked', halted_at = :now,
     due_at = 253402214400000000, crashes = 0, position = o.value ->> 3
 from json_each(:batch) o
-where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10 and o.value ->> 5;
+where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10 is null and o.value ->> 7;
 update duly.agenda as a
 set token = null, claimed_at = null, crashes = 0, replay_from = null, delivery = n.number,
     position = n.position, target = n.target, priority = n.priority,
@@ -94,13 +94,13 @@ from (
         order by d.position limit 1) as next
     from json_each(:batch) o
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-    where o.value ->> 10 and o.value ->> 8 is null
+    where o.value ->> 10 is null and o.value ->> 8 is null
 ) o join duly.deliveries n on n.number = o.next
 where a.lane = o.lane;
 delete from duly.agenda where lane in (
     select a.lane from json_each(:batch) o
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-    where o.value ->> 10 and o.value ->> 8 is null);
+    where o.value ->> 10 is null and o.value ->> 8 is null);
 
 -- name: own_lanes
 select id, number as lane from duly.deliveries where id in (select value from json_each(:ids));
