@@ -31,6 +31,36 @@ def build(database: str) -> duly.App:
         )
         say("effect", delivery.id)
 
+    marks = ("$1", "$2", "$3") if database.startswith("postgres") else ("?", "?", "?")
+
+    @app.handler("in-line", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
+    async def in_line(delivery: duly.Delivery[dict[str, Any]]) -> None:
+        """One effect in its stream's order; every tenth fails at first, after it was written."""
+        stream, n = delivery.payload["stream"], delivery.payload["n"]
+        await delivery.transaction.execute(
+            f"insert into line (stream, n, worker) values ({', '.join(marks)})",
+            stream,
+            n,
+            os.getpid(),
+        )
+        if database.startswith("postgres"):
+            rows = await delivery.transaction.fetch(
+                "select pg_try_advisory_xact_lock(hashtext($1))", str(stream)
+            )
+            if not rows[0][0]:
+                say("two-at-once", stream, n)
+        say("in-line", stream, n)
+        if n % 10 == 3 and delivery.attempt == 1:
+            raise ValueError("not yet")
+
+    @app.handler("in-run", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
+    async def in_run(delivery: duly.Delivery[dict[str, Any]]) -> None:
+        """As above without a transaction, so that whole runs of a stream are claimed."""
+        stream, n = delivery.payload["stream"], delivery.payload["n"]
+        say("in-run", stream, n)
+        if n % 10 == 3 and delivery.attempt == 1:
+            raise ValueError("not yet")
+
     @app.handler("touch", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
     async def touch(delivery: duly.Delivery[Any]) -> None:
         say("touch", delivery.id, delivery.attempt)
