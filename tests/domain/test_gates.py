@@ -145,3 +145,11 @@ def test_it_says_when_asking_again_is_worth_it() -> None:
 def test_the_rate_goes_on_where_it_was_after_a_circuit_closed() -> None:
     gate, _ = admit(Gate(), Limits(rate=1.0), 1, 0, 0, NOW)
     assert succeeded(gate).paced_at == gate.paced_at
+
+
+@pytest.mark.requirement("C8")
+def test_a_clock_that_steps_back_lets_nothing_through_and_takes_nothing_back() -> None:
+    limits = Limits(rate=50.0)
+    gate, _ = admit(Gate(), limits, 1000, 0, 0, NOW)
+    later, passed = admit(gate, limits, 1000, 0, 0, NOW - seconds(5))
+    assert (passed.many, later.paced_at) == (0, gate.paced_at)

@@ -107,7 +107,8 @@ def _paced(gate: Gate, rate: float, most: int, now: datetime) -> tuple[Gate, Pas
     used_up = max(gate.paced_at or now - timedelta(seconds=interval), begins)
     # Rounding must not cost a delivery that is due to the microsecond.
     free = int((now - used_up).total_seconds() * rate + 1e-6)
-    many = min(most, free)
+    # Whoever waited for the gate may come with an earlier moment than the one before.
+    many = max(0, min(most, free))
     used_up += timedelta(seconds=many * interval)
     worth_it = timedelta(seconds=max(1.0, burst / 2) * interval)
     return msgspec.structs.replace(gate, paced_at=used_up), Pass(many, used_up + worth_it)

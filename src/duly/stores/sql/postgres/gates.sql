@@ -4,13 +4,14 @@ insert into duly.gates (target) select unnest(:target::integer[])
 on conflict (target) do update set target = excluded.target;
 
 -- name: seen
--- Only once they are locked: how many others have under way must be read after their last word.
+-- Only once they are locked: how many others have under way must be read after their last word, and
+-- the time is that of this moment, not of the transaction's begin, which may have been long before.
 select g.target, t.name, e.state, e.rate, e.in_flight, g.failures, g.first_failed_at, g.opened_at,
        g.probe_at, g.probing, g.probes, g.paced_at,
        (select coalesce(sum(f.many), 0)::integer from duly.in_flight f
         join duly.workers w on w.id = f.worker and w.ended_at is null
         where f.target = g.target and f.worker <> :worker) as elsewhere,
-       coalesce(:now::timestamptz, now()) as seen_at
+       coalesce(:now::timestamptz, clock_timestamp()) as seen_at
 from duly.gates g join duly.targets t on t.id = g.target
 left join duly.endpoints e on e.target = g.target
 where g.target = any(:targets::integer[]);
