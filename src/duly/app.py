@@ -34,6 +34,7 @@ from duly.schedules import Declared, Schedules
 from duly.settings import Settings, load
 from duly.stores import postgres
 from duly.stores.store import store_at, store_on
+from duly.streams import Streams
 from duly.system import (
     SystemChance,
     SystemClock,
@@ -113,6 +114,7 @@ class App:
             self.webhooks.check,
             self.webhooks.try_out,
         )
+        self.streams = Streams(self.store)
         self._open = False
         self._stop: asyncio.Event | None = None
 

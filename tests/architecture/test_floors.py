@@ -14,7 +14,8 @@ FLOORS = (
     {"duly.ports", "duly.settings", "duly.failpoints"},
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
-        *("duly.endpoints", "duly.intake", "duly.vault", "duly.telemetry", "duly.system"),
+        *("duly.endpoints", "duly.streams", "duly.intake", "duly.vault"),
+        *("duly.telemetry", "duly.system"),
     },
     {"duly.app", "duly.receiving"},
     {"duly"},

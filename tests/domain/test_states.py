@@ -9,6 +9,7 @@ pytestmark = pytest.mark.requirement("D8")
 DRAWN = {
     ("pending", "processing"),
     ("pending", "cancelled"),
+    ("pending", "dead"),
     ("processing", "pending"),
     ("processing", "completed"),
     ("processing", "dead"),

@@ -151,6 +151,7 @@ EXPECTED = {
         ("agenda", "Tid Scan"),
         ("deliveries", "deliveries_pkey"),
         ("deliveries", "deliveries_line"),
+        ("streams", "streams_pkey"),
     },
     "agenda.complete": {
         ("agenda", "agenda_pkey"),

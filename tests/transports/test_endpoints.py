@@ -228,7 +228,7 @@ async def test_with_the_key_away_deliveries_wait_and_the_log_says_why(
             assert await states(app, ids) == ["pending"] * 3
             assert (await app.get(ids[0])).attempt == 0
         assert "which is not in DULY_SECRET_KEY; add it" in caplog.text
-        clock.advance(5)
+        clock.advance(20)
         async with make_app(secret_key=KEY) as app:
             await run_until_idle(app)
             assert await states(app, ids) == ["completed"] * 3

@@ -133,6 +133,13 @@ def succeeded(gate: Gate) -> Gate:
     return Gate(paced_at=gate.paced_at)
 
 
+def unclear(gate: Gate, now: datetime, rest: timedelta) -> Gate:
+    """A probe ended, or never began, and told nothing of the target: another may go."""
+    return (
+        msgspec.structs.replace(gate, probing=False, probe_at=now + rest) if gate.probing else gate
+    )
+
+
 def is_given_up(gate: Gate, now: datetime) -> bool:
     """Whether nothing but failures came of it for so long that nobody should go on trying."""
     if gate.first_failed_at is None or gate.failures < OPENS_AFTER:

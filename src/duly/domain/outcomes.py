@@ -117,6 +117,21 @@ def complete(claimed: Claimed, started_at: datetime | None, finished_at: datetim
     )
 
 
+def emptied(claimed: Claimed, now: datetime) -> Settlement:
+    """What a stream's lane means in which nobody was found."""
+    return Settlement(
+        claimed.lane,
+        claimed.token,
+        claimed.id,
+        Verdict.EMPTIED,
+        0,
+        None,
+        now,
+        ALONE,
+        position=claimed.position,
+    )
+
+
 def settle(
     claimed: Claimed,
     outcome: Outcome,

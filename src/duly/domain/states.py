@@ -16,7 +16,7 @@ class State(StrEnum):
 
 
 MOVES: dict[State, frozenset[State]] = {
-    State.PENDING: frozenset({State.PROCESSING, State.CANCELLED}),
+    State.PENDING: frozenset({State.PROCESSING, State.CANCELLED, State.DEAD}),
     State.PROCESSING: frozenset({State.PENDING, State.COMPLETED, State.DEAD}),
     State.DEAD: frozenset({State.PENDING}),
     State.COMPLETED: frozenset(),

@@ -192,7 +192,7 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
         return min(float(text[:10]), longest)
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -58,6 +58,10 @@ class Claims:
             return []
         return claimed
 
+    def abandon(self) -> None:
+        """The lease is lost: others take back what is held, and find it by these tokens."""
+        self._given.clear()
+
     def _doubt(self, given: int) -> None:
         self._given.add(given)
         self._doubtful[given] = self._clock.monotonic() + DOUBT_SECONDS

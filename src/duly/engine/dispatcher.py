@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextvars import Context, copy_context
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from duly.domain.events import (
     SuspectRuns,
 )
 from duly.domain.failures import Reason
-from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, complete
+from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
 from duly.domain.schedule import decode_occasion
 from duly.engine.carriers import Carriers
 from duly.engine.claims import Claims
@@ -74,7 +75,7 @@ class Dispatcher:
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._claims = Claims(executor.store.agenda, executor.clock)
-        self._alone = self._draining = False
+        self._alone = self.is_draining = False
         self._suspects_turn = True
         self.on_time = self.recovered = 0
 
@@ -195,15 +196,15 @@ class Dispatcher:
     ) -> tuple[list[Ask], list[Claimed], int]:
         """Claim what the gates let through; returns what was asked for, what came, and how many
         were started."""
+        claimed: list[Claimed] = []
         try:
             asks = await self._gates.passing(asks)
-            claimed = []
             if asks:
                 open_tokens = self._open_tokens()
                 claimed = await self._claims.make(slots, asks, lambda: self.lease, open_tokens)
             return asks, claimed, self._start(claimed)
         finally:
-            self._gates.claimed()
+            self._gates.claimed({each.target for each in claimed if each.id is not None})
 
     def _open_tokens(self) -> set[int]:
         return {given for _, given in self._running} | self._settler.tokens()
@@ -238,9 +239,7 @@ class Dispatcher:
         for each in claimed:
             if each.id is None and each.position is not None:
                 # A stream whose last one was done while somebody added to it, in vain.
-                emptied = complete(each, None, self._by.now())
-                emptied.verdict = Verdict.EMPTIED
-                self._settler.put(emptied)
+                self._settler.put(emptied(each, self._by.now()))
             elif each.id is None:
                 self._emit(
                     RowPassedOver(lane=str(each.lane), problem="its delivery is not on the books")
@@ -249,12 +248,16 @@ class Dispatcher:
     async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
         """Attempt it, and if it heads a run of its stream those behind it, each when it is done."""
         current: Claimed | None = claimed
+        held, fresh = self.lease, copy_context()
         behind = list(claimed.followers or ())
         while current is not None:
             following = behind.pop(0) if behind else None
             try:
-                execution = Execution(self._by, current, self._names[current.target], task)
-                goes_on = await self._attempt(execution, following)
+                if copy_context() == fresh:
+                    goes_on = await self._attempt(current, task, following, held)
+                else:
+                    # Each finds the task as if it were new.
+                    goes_on = await self._attempt_afresh(fresh.copy(), current, following, held)
             except BaseException as error:
                 problem = f"{type(error).__name__}: {error}"
                 self._settle_for(current, Failed(Reason.UNKNOWN, problem))
@@ -268,8 +271,21 @@ class Dispatcher:
         self._alone = False
         self.on_progress()
 
-    async def _attempt(self, execution: Execution, following: Claimed | None) -> bool:
+    async def _attempt_afresh(
+        self, context: Context, claimed: Claimed, following: Claimed | None, held: Lease
+    ) -> bool:
+        async def attempt() -> bool:
+            task = asyncio.current_task()
+            assert task is not None
+            return await self._attempt(claimed, task, following, held)
+
+        return await asyncio.get_running_loop().create_task(attempt(), context=context)
+
+    async def _attempt(
+        self, claimed: Claimed, task: asyncio.Task[Any], following: Claimed | None, held: Lease
+    ) -> bool:
         """Make the attempt; whether whoever follows in its run is attempted next."""
+        execution = Execution(self._by, claimed, self._names[claimed.target], task)
         self._measure_lateness(execution)
         settlement = await execution.run()
         if settlement is None:
@@ -277,8 +293,12 @@ class Dispatcher:
                 self.hinted()
             else:
                 self._settler.count_own(execution.is_written)
+            if execution.is_written:
+                self._gates.succeeded(execution.claimed.target)
+            else:
+                self._gates.unclear(execution.claimed.target, timedelta())
             return False
-        goes_on = self._goes_on(settlement, following)
+        goes_on = self._goes_on(settlement, following, held)
         self._settler.put(settlement)
         target = execution.claimed.target
         if settlement.verdict is not Verdict.COMPLETED:
@@ -288,12 +308,13 @@ class Dispatcher:
             self._gates.note(target, settlement)
         return goes_on
 
-    def _goes_on(self, settlement: Settlement, following: Claimed | None) -> bool:
+    def _goes_on(self, settlement: Settlement, following: Claimed | None, held: Lease) -> bool:
         if following is None or following.position is None:
             return False
-        if settlement.verdict is not Verdict.COMPLETED or self._draining:
+        if settlement.verdict is not Verdict.COMPLETED or self.is_draining:
             return False
-        if not self.lease.holds():
+        # The lease may be another by now, whose lanes these are not.
+        if self.lease is not held or not held.holds():
             return False
         settlement.follower = (following.id, following.position)
         return True
@@ -343,7 +364,7 @@ class Dispatcher:
 
         None waits for as long as it takes.
         """
-        self._draining = seconds is not None
+        self.is_draining = seconds is not None
         self._carriers.spread()
         if self._carriers.tasks:
             await asyncio.wait(set(self._carriers.tasks), timeout=seconds)
@@ -356,6 +377,11 @@ class Dispatcher:
             self._over(claimed)
             self._settle_for(claimed, Released())
         return len(left)
+
+    def begin_anew(self) -> None:
+        """After a lost lease."""
+        self.is_draining = False
+        self._claims.abandon()
 
     async def let_go(self) -> None:
         """Hand back what was claimed without our knowing, a last time."""

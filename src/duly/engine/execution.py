@@ -172,7 +172,7 @@ class Execution:
         """Join the line of its stream now that it is due, and wait for its turn there."""
         try:
             self.is_enlisted = await self._by.store.streams.enlist(self.claimed)
-        except StoreUnavailable:
+        except (StoreUnavailable, asyncio.CancelledError):
             # Whether it joined is unknown: if it did, handing back finds nothing to do.
             return self._decide(Released())
         return None
@@ -181,11 +181,11 @@ class Execution:
         expires_at = self.claimed.expires_at
         if expires_at is not None and expires_at <= self.started_at:
             return Expired()
-        if self.claimed.occasion is not None:
-            barred = await self._barred(self.claimed.occasion)
-            if barred is not None:
-                return barred
         try:
+            if self.claimed.occasion is not None:
+                barred = await self._barred(self.claimed.occasion)
+                if barred is not None:
+                    return barred
             return await self._by.transport.attempt(self)
         except asyncio.CancelledError:
             return Released()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -20,6 +20,9 @@ from duly.ports import Gates as Store
 
 UNTIL_WOKEN = Pause(3600.0)
 LAND_SECONDS = 0.2
+UNCLEAR = timedelta(seconds=1)
+LONGEST_PACE = timedelta(seconds=1)
+"""How long a limit is taken for granted: somebody may have changed it."""
 
 
 class Fared(msgspec.Struct):
@@ -28,6 +31,8 @@ class Fared(msgspec.Struct):
     failures: int = 0
     succeeded: bool = False
     gone: bool = False
+    unclear: timedelta | None = None
+    """An attempt told nothing of it; after so long another may."""
 
 
 class Gates:
@@ -47,7 +52,11 @@ class Gates:
         self._shut: set[int] = set()
         self._guarded: set[int] = set()
         self._failing: set[int] = set()
-        self._not_before: dict[int, datetime] = {}
+        self._probe_at: dict[int, datetime] = {}
+        self._paced: dict[int, datetime] = {}
+        self._crowded: set[int] = set()
+        self._probing: set[int] = set()
+        self._turn = asyncio.Lock()
         self._here: Counter[int] = Counter()
         self._reserved: Counter[int] = Counter()
         self._told: dict[int, int] = {}
@@ -62,19 +71,21 @@ class Gates:
     def learn(self, surveyed: Sequence[Opening]) -> None:
         """Take over what a survey saw of the gates."""
         self._shut = {each.target for each in surveyed if each.shut}
-        self._failing = {each.target for each in surveyed if each.failing}
-        opened = {each.target: each.probe_at for each in surveyed if each.probe_at is not None}
-        self._guarded = {each.target for each in surveyed if each.limited} | opened.keys()
-        self._not_before = {
-            target: at for target, at in self._not_before.items() if target in self._guarded
-        } | opened
+        # Of a target whose lanes are all under way a survey says nothing.
+        self._failing -= {each.target for each in surveyed if not each.failing}
+        self._failing |= {each.target for each in surveyed if each.failing}
+        limited = {each.target for each in surveyed if each.limited}
+        self._probe_at = {
+            each.target: each.probe_at for each in surveyed if each.probe_at is not None
+        }
+        self._guarded = limited | self._probe_at.keys()
+        self._paced = {target: at for target, at in self._paced.items() if target in limited}
 
     def ready_at(self, target: int, due_at: datetime) -> datetime | None:
         """When its lanes can be asked for, if they are due then; None until something changes."""
         if target in self._shut or self.room(target) <= 0:
             return None
-        not_before = self._not_before.get(target)
-        return due_at if not_before is None else max(due_at, not_before)
+        return max(due_at, self._probe_at.get(target, due_at), self._paced.get(target, due_at))
 
     def room(self, target: int) -> int:
         """How many more may be under way from here.
@@ -102,12 +113,18 @@ class Gates:
         if target not in self._outside:
             return
         self._here[target] -= 1
+        if target in self._crowded:
+            self._crowded.discard(target)
+            self._paced.pop(target, None)
         if not self._here[target]:
             del self._here[target]
 
-    def claimed(self) -> None:
+    def claimed(self, begun: Collection[int] = ()) -> None:
         """The claim that was let through is over: what it brought has begun."""
         self._reserved.clear()
+        for target in self._probing.difference(begun):
+            self.unclear(target, UNCLEAR)
+        self._probing.clear()
 
     def _under_way(self, target: int) -> int:
         return self._here[target] + self._reserved[target]
@@ -140,18 +157,31 @@ class Gates:
             gate, passes[target] = gates.admit(
                 seen.gate, limits, wanted[target], here, seen.elsewhere, now
             )
-            counted = None if limits.in_flight is None else here + passes[target].many
-            return GateChange(gate, counted)
+            again_at = passes[target].again_at
+            if gate.circuit is Circuit.CLOSED and again_at is not None:
+                passes[target] = gates.Pass(passes[target].many, min(again_at, now + LONGEST_PACE))
+            if limits.in_flight is None:
+                return GateChange(gate)
+            if here + seen.elsewhere >= limits.in_flight:
+                self._crowded.add(target)
+            return GateChange(gate, here + passes[target].many)
 
-        changes = await self._store.revise(self._worker(), wanted.keys(), decide)
-        for target, granted in passes.items():
-            if granted.again_at is not None:
-                self._not_before[target] = granted.again_at
-            if (counted := changes[target][1].in_flight) is not None:
-                self._told[target] = counted
-                self._reserved[target] = granted.many
-                self.wake.set()
+        async with self._turn:
+            changes = await self._store.revise(self._worker(), wanted.keys(), decide)
+            for target, granted in passes.items():
+                self._granted(target, granted, changes[target][1])
         return {target: granted.many for target, granted in passes.items()}
+
+    def _granted(self, target: int, granted: gates.Pass, change: GateChange) -> None:
+        is_open = change.gate.circuit is not Circuit.CLOSED
+        if is_open and granted.many:
+            self._probing.add(target)
+        if granted.again_at is not None:
+            (self._probe_at if is_open else self._paced)[target] = granted.again_at
+        if change.in_flight is not None:
+            self._told[target] = change.in_flight
+            self._reserved[target] = granted.many
+            self.wake.set()
 
     def cares(self, target: int) -> bool:
         """Whether a success is worth telling."""
@@ -170,37 +200,53 @@ class Gates:
             # It answered, if not as hoped.
             self._fared[target] = Fared(succeeded=True)
         else:
+            over = settlement.verdict in (Verdict.EXPIRED, Verdict.SKIPPED)
+            self.unclear(target, timedelta() if over else UNCLEAR)
             return
         self.wake.set()
+
+    def succeeded(self, target: int) -> None:
+        """An attempt's own transaction wrote that it succeeded."""
+        if self.cares(target):
+            self._fared[target] = Fared(succeeded=True)
+            self.wake.set()
+
+    def unclear(self, target: int, rest: timedelta) -> None:
+        """What was let through told nothing of the target: if it was a probe, another may go."""
+        if self.cares(target):
+            self._fared.setdefault(target, Fared()).unclear = rest
+            self.wake.set()
 
     async def tick(self) -> Pause:
         """Tell the store how targets fared, and what is no longer under way."""
         fared, self._fared = self._fared, {}
-        landed = {
-            target: self._under_way(target)
-            for target, told in self._told.items()
-            if told > self._under_way(target)
-        }
+        landed = {target for target, told in self._told.items() if told > self._under_way(target)}
         if fared or landed:
             try:
-                await self._tell(fared, landed)
+                async with self._turn:
+                    await self._tell(fared, landed)
             except BaseException:
                 self._fared = fared | self._fared
                 raise
         self._told = {target: told for target, told in self._told.items() if told}
         return Pause(LAND_SECONDS) if self._told else UNTIL_WOKEN
 
-    async def _tell(self, fared: Mapping[int, Fared], landed: Mapping[int, int]) -> None:
+    async def _tell(self, fared: Mapping[int, Fared], landed: Collection[int]) -> None:
         def decide(seen: SeenGate, now: datetime) -> GateChange:
             report = fared.get(seen.target, Fared())
             gate = gates.succeeded(seen.gate) if report.succeeded else seen.gate
             if report.failures:
                 gate = gates.failed(gate, report.failures, now)
-            return GateChange(gate, landed.get(seen.target), _verdict(seen, report, gate, now))
+            elif report.unclear is not None:
+                gate = gates.unclear(gate, now, report.unclear)
+            under_way = self._under_way(seen.target) if seen.target in landed else None
+            return GateChange(gate, under_way, _verdict(seen, report, gate, now))
 
-        changes = await self._store.revise(self._worker(), fared.keys() | landed.keys(), decide)
-        self._told.update(landed)
-        for seen, change in changes.values():
+        changes = await self._store.revise(self._worker(), fared.keys() | set(landed), decide)
+        for target, (seen, change) in changes.items():
+            if change.in_flight is not None:
+                self._told[target] = change.in_flight
+            (self._failing.add if change.gate.failures else self._failing.discard)(target)
             self._tell_people(seen, change)
         if fared:
             self.on_change()
@@ -225,6 +271,6 @@ def _verdict(seen: SeenGate, fared: Fared, gate: gates.Gate, now: datetime) -> s
         return None
     if fared.gone:
         return "it answered 410 Gone"
-    if gates.is_given_up(gate, now):
+    if fared.failures and gates.is_given_up(gate, now):
         return f"nothing but failures since {gate.first_failed_at}"
     return None

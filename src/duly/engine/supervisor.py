@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from duly.domain.crashes import CrashRule
+from duly.domain.delivery import Lane
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import Draining, LeaseWasLost, WorkerStarted, WorkerStopped
 from duly.engine.backlog import Backlog
@@ -52,6 +53,7 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._heart: Heart | None = None
         self._beating = True
+        self._writing = asyncio.Lock()
         self.settler = Settler(store.agenda, emit, self._on_progress)
         self._executor.written = self.settler.written
         self.gates = Gates(
@@ -132,6 +134,9 @@ class Engine:
     async def prepare(self, *, beating: bool = True) -> None:
         """All of a start but the loops; without a heart, each `step` renews the lease."""
         self._beating = beating
+        if not beating:
+            # No loop writes outcomes: whoever waits for one has to write it.
+            self._executor.written = self._write_now
         await self._store.own()
         await self.dispatcher.learn_targets()
         await self.register()
@@ -156,6 +161,10 @@ class Engine:
         await self.settler.flush()
         await self.gates.tick()
         return claimed
+
+    async def _write_now(self, lane: Lane, token: int) -> None:  # noqa: ARG002 - writes them all
+        async with self._writing:
+            await self.settler.flush()
 
     async def register(self) -> None:
         """Become a new worker with a lease of its own."""
@@ -229,6 +238,7 @@ class Engine:
             LeaseWasLost(worker=self.dispatcher.lease.worker, running=self.dispatcher.running)
         )
         await self.dispatcher.drain(0)
+        self.dispatcher.begin_anew()
         self.settler.forget()
 
 

@@ -28,7 +28,7 @@ from duly.ports.store import (
     WorkerRow,
     Workers,
 )
-from duly.ports.streams import Streams
+from duly.ports.streams import DecideStream, Streams
 from duly.ports.world import (
     Chance,
     Clock,
@@ -43,6 +43,7 @@ __all__ = [
     "AuditEntry",
     "Chance",
     "Clock",
+    "DecideStream",
     "Deliveries",
     "DueSchedule",
     "Endpoints",

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
 
 from duly.domain.delivery import Claimed
+from duly.domain.interventions import Intervention
+from duly.domain.lines import Line, StreamState
+
+DecideStream = Callable[[Line, datetime], Intervention]
+"""What is to become of a stream, given how it stands and the moment; Conflict to leave it alone."""
 
 
 class Streams(Protocol):
@@ -12,3 +19,27 @@ class Streams(Protocol):
 
     async def enlist(self, claimed: Claimed) -> bool:
         """Let a delivery join the line of its stream; False when it is no longer held."""
+
+    async def get(self, name: str, most: int) -> Line:
+        """One stream, or NotFound; those who wait in it are counted up to `most`."""
+
+    async def page(
+        self, state: StreamState | None, after: str, limit: int, most: int
+    ) -> list[Line]:
+        """Streams by name: all of them, or those that are blocked or paused."""
+
+    async def revise(
+        self,
+        name: str,
+        decide: DecideStream,
+        actor: str,
+        action: str,
+        detail: Mapping[str, Any] | None = None,
+        *,
+        create: bool = False,
+    ) -> None:
+        """Change one by what `decide` makes of it, in one transaction with its audit entry.
+
+        While it decides nobody adds to the stream, claims from it or settles in it. NotFound when
+        there is none, unless it is to be created.
+        """

@@ -74,7 +74,7 @@ class Agenda:
             run=lines.LONGEST_RUN,
         )
         await hit("claim.after")
-        return lines.in_runs(_claimed(rows))
+        return lines.in_runs(_claimed(rows), {ask.target for ask in asks})
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
         """Write what became of held lanes; returns the lanes to which it applied.
@@ -90,10 +90,23 @@ class Agenda:
                     applied = await settle(session, settlements)
             else:
                 applied = await settle(self._database, settlements)
+                applied |= await self._settle_again(settlements, applied)
         except self._database.refusals as error:
             raise SettlementRefused(str(error)) from error
         await hit("settle.after")
         return applied
+
+    async def _settle_again(
+        self, settlements: Sequence[Settlement], applied: Collection[Lane]
+    ) -> set[Lane]:
+        """Settle heads of streams that were refused, with their lanes locked."""
+        refused = [
+            each for each in settlements if each.position is not None and each.lane not in applied
+        ]
+        if not refused:
+            return set()
+        async with self._database.together("settle") as session:
+            return await settle(session, refused)
 
     async def release(self, token: int) -> int:
         """Hand back, untouched, whatever is held under the token."""
@@ -113,6 +126,8 @@ async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lan
     unordered = [each for each in settlements if each.position is None]
     if unordered or rest:
         applied |= await _settle_plain(session, [*unordered, *rest])
+    if staying := [each.lane for each in rest if each.position is not None]:
+        await session.fetch("streams.stay", "settle", lanes=staying)
     return applied
 
 

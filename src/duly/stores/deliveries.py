@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,8 +16,9 @@ from duly.ports import Filter
 from duly.stores.agenda import Agenda
 from duly.stores.database import Database, Row, Session
 from duly.stores.endpoints import Endpoints
+from duly.stores.members import Members
 from duly.stores.records import attempt_of, delivery_of
-from duly.stores.stuck import Service, service, why_held, why_left
+from duly.stores.stuck import Service, service, why_blocking, why_held, why_left
 from duly.stores.targets import Targets
 from duly.stores.workers import Workers
 
@@ -33,6 +34,7 @@ class Deliveries:
         agenda: Agenda,
         workers: Workers,
         endpoints: Endpoints,
+        members: Members,
     ) -> None:
         self._database = database
         self._namespace = namespace
@@ -40,6 +42,7 @@ class Deliveries:
         self._agenda = agenda
         self._workers = workers
         self._endpoints = endpoints
+        self._members = members
 
     async def accept(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
         """Store each for itself; safe to repeat with the same ids."""
@@ -131,17 +134,24 @@ class Deliveries:
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel what is pending; Conflict when it is not."""
-        return await self._move("cancel", id, "only a pending delivery can be cancelled")
+        rule = "only a pending delivery can be cancelled"
+        return await self._move("cancel", id, rule, self._members.cancel)
 
     async def retry(self, id: str) -> Delivery:
         """Make a dead letter pending again, or a waiting one due now; else Conflict."""
-        return await self._move("retry", id, "only a dead or waiting delivery can be retried")
+        rule = "only a dead or waiting delivery can be retried"
+        return await self._move("retry", id, rule, self._members.retry)
 
-    async def _move(self, verb: str, id: str, rule: str) -> Delivery:
-        moved = await self._database.fetch(
+    async def _move(
+        self, verb: str, id: str, rule: str, in_line: Callable[[str], Awaitable[bool]]
+    ) -> Delivery:
+        rows = await self._database.fetch(
             f"deliveries.{verb}", "any", id=id, namespace=self._namespace
         )
+        moved = bool(rows)
         delivery = await self.get(id)
+        if not moved and delivery.position is not None:
+            moved, delivery = await in_line(id), await self.get(id)
         if not moved:
             raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
         return delivery
@@ -175,8 +185,15 @@ class Deliveries:
         late = await self._late(timedelta(), limit)
         serving = await self._service(late)
         stuck = [(each, why_held(each, serving)) for each in map(delivery_of, rows)]
+        stuck += [(each, why_blocking(each)) for each in await self._blocking(limit)]
         stuck += [(each, why) for each in late if (why := why_left(each, serving)) is not None]
         return stuck[:limit]
+
+    async def _blocking(self, limit: int) -> list[Delivery]:
+        rows = await self._database.fetch_named(
+            "deliveries.blocking", namespace=self._namespace, limit=limit
+        )
+        return [delivery_of(row) for row in rows]
 
     async def _service(self, found: Sequence[Delivery]) -> Service:
         names = {name for each in found if (name := endpoint_name(each.target)) is not None}

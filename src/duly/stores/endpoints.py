@@ -6,6 +6,7 @@ with the row locked.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -26,6 +27,7 @@ from duly.ports import Waiting
 from duly.stores.audit import note
 from duly.stores.database import Database, Session
 from duly.stores.gates import gate_of
+from duly.stores.members import Members
 from duly.stores.targets import Targets
 
 COUNTED_UP_TO = 1_000_000
@@ -35,10 +37,13 @@ Decide = Callable[[Endpoint | None, datetime], Endpoint]
 class Endpoints:
     """The endpoints of one namespace."""
 
-    def __init__(self, database: Database, namespace: str, targets: Targets) -> None:
+    def __init__(
+        self, database: Database, namespace: str, targets: Targets, members: Members
+    ) -> None:
         self._database = database
         self._namespace = namespace
         self._targets = targets
+        self._members = members
 
     async def get(self, name: str) -> Endpoint:
         """One endpoint, or NotFound."""
@@ -93,6 +98,8 @@ class Endpoints:
         detail: Mapping[str, Any] | None,
     ) -> None:
         async with self._database.together() as session:
+            # The gate first, as whoever disables an endpoint does: or both would wait for ever.
+            await session.fetch_batch("gates.lock", columns={"target": [number]})
             before = await self._locked(session, name)
             rows = await session.fetch("schedules.now", namespace=self._namespace)
             after = decide(before, rows[0][0])
@@ -156,23 +163,32 @@ class Endpoints:
     async def cancel_waiting(self, target: int, limit: int) -> int:
         """Cancel one batch of what waits and nobody holds; returns how many."""
         rows = await self._database.fetch("endpoints.cancel_waiting", target=target, limit=limit)
-        return len(rows)
+        return len(rows) or await self._cancel_heads(target, limit)
+
+    async def _cancel_heads(self, target: int, limit: int) -> int:
+        """Whoever waits for it at the head of a stream; the next one may be another's."""
+        rows = await self._database.fetch("endpoints.waiting_heads", target=target, limit=limit)
+        cancelled = 0
+        for (id,) in rows:
+            with contextlib.suppress(Conflict):
+                cancelled += await self._members.cancel(id)
+        return cancelled
 
     async def recover(
         self, target: int, since: datetime, until: datetime, limit: int, spread: float
     ) -> Sequence[str]:
         """Try one batch of its dead letters again, oldest first, `spread` seconds apart."""
+        wanted = {"namespace": self._namespace, "target": target, "since": since, "until": until}
         rows = await self._database.fetch(
-            "endpoints.recover",
-            "any",
-            namespace=self._namespace,
-            target=target,
-            since=since,
-            until=until,
-            limit=limit,
-            spread=spread,
+            "endpoints.recover", "any", limit=limit, spread=spread, **wanted
         )
-        return [row[0] for row in rows]
+        found = [row[0] for row in rows]
+        if len(found) < limit:
+            left = limit - len(found)
+            rows = await self._database.fetch("endpoints.dead_members", "any", limit=left, **wanted)
+            # Each goes back to its place in its stream, however many are retried a second.
+            found += [id for (id,) in rows if await self._members.retry(id)]
+        return found
 
     async def count_dead(self, target: int, since: datetime) -> int:
         """How many dead letters it has since then."""

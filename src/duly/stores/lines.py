@@ -5,19 +5,18 @@ Who stands where is in the ledger (lane and position); the lane's own row only k
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.payloads import EARLIEST
 from duly.domain.streams import Move, OnFailure, move
 from duly.stores.database import Session
 
 LONGEST_RUN = 32
-TRIES = 3
-"""How often a lane is moved on whose line was changed by somebody at the same moment."""
 
 
 def is_usual(settlement: Settlement) -> bool:
@@ -26,10 +25,11 @@ def is_usual(settlement: Settlement) -> bool:
     return plain and settlement.answer is None
 
 
-def in_runs(claimed: Sequence[Claimed]) -> list[Claimed]:
+def in_runs(claimed: Sequence[Claimed], asked: Collection[int]) -> list[Claimed]:
     """Those of one stream together: the head, and behind it whoever may follow at once.
 
-    A run ends before the first that is not due yet, or goes elsewhere.
+    A run ends before the first that is not due yet, or goes elsewhere. A head like that came to
+    an empty lane, which still shows who was there last: nothing runs, and the lane is put right.
     """
     heads: dict[Lane, Claimed] = {}
     found: list[Claimed] = []
@@ -37,6 +37,12 @@ def in_runs(claimed: Sequence[Claimed]) -> list[Claimed]:
     for each in sorted(claimed, key=_place) if any(_in_line(each) for each in claimed) else claimed:
         head = heads.get(each.lane)
         if not _in_line(each) or head is None:
+            if _in_line(each) and each.id is not None and _is_misplaced(each, asked):
+                each.id, each.position = None, each.position - 1  # type: ignore[assignment,operator]
+                ended.add(each.lane)
+            if each.ready_at is None:
+                # Nobody: when its lane was due is not told then.
+                each.ready_at = EARLIEST
             heads[each.lane] = each
             found.append(each)
         elif each.ready_at is None or each.target != head.target:
@@ -48,6 +54,10 @@ def in_runs(claimed: Sequence[Claimed]) -> list[Claimed]:
 
 def _in_line(claimed: Claimed) -> bool:
     return claimed.position is not None
+
+
+def _is_misplaced(head: Claimed, asked: Collection[int]) -> bool:
+    return head.ready_at is None or head.target not in asked
 
 
 def _place(claimed: Claimed) -> int:
@@ -65,9 +75,12 @@ async def advance(
     going = [
         (each, how) for each, how in zip(settlements, moves, strict=True) if how is not Move.STAY
     ]
-    applied = await _move(session, going) if going else set()
+    moved = await _move(session, going) if going else set()
+    applied = {lane for lane, _ in moved}
     leaving = [
-        each for each, how in going if how in (Move.LEAVE, Move.BLOCK) and each.lane in applied
+        each
+        for each, how in going
+        if how in (Move.LEAVE, Move.BLOCK) and (each.lane, each.token) in moved
     ]
     staying = [each for each, how in zip(settlements, moves, strict=True) if how is Move.STAY]
     return applied, [*staying, *await _apart(session, leaving)]
@@ -93,20 +106,29 @@ async def _moves(session: Session, settlements: Sequence[Settlement]) -> list[Mo
     ]
 
 
-async def _move(session: Session, going: Sequence[tuple[Settlement, Move]]) -> set[Lane]:
-    left = list(going)
-    for _ in range(TRIES):
-        rows = await session.fetch_batch("streams.advance", "settle", columns=_columns(left))
-        refused = {(lane, token) for lane, token in rows}
-        left = [each for each in left if (each[0].lane, each[0].token) in refused]
-        if not left:
-            break
-    lost = {each.lane for each, _ in left}
-    return {each.lane for each, _ in going if each.lane not in lost}
+async def _move(
+    session: Session, going: Sequence[tuple[Settlement, Move]]
+) -> set[tuple[Lane, int]]:
+    left = await _refused(session, going)
+    if left:
+        # Somebody may have changed these lines at the same moment. In a transaction, nobody can
+        # once their lanes are locked: what is refused then is not ours.
+        await session.fetch("streams.hold", "settle", lanes=[each.lane for each, _ in left])
+        left = await _refused(session, left)
+    lost = {(each.lane, each.token) for each, _ in left}
+    return {(each.lane, each.token) for each, _ in going} - lost
+
+
+async def _refused(
+    session: Session, going: Sequence[tuple[Settlement, Move]]
+) -> Sequence[tuple[Settlement, Move]]:
+    rows = await session.fetch_batch("streams.advance", "settle", columns=_columns(going))
+    refused = {(lane, token) for lane, token in rows}
+    return [each for each in going if (each[0].lane, each[0].token) in refused]
 
 
 def _columns(going: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
-    last = {each.lane: index for index, (each, _) in enumerate(going)}
+    last = {(each.lane, each.token): index for index, (each, _) in enumerate(going)}
     settlements = [each for each, _ in going]
     return {
         "lane": [each.lane for each in settlements],
@@ -121,7 +143,8 @@ def _columns(going: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
         "follower": [each.follower and each.follower[0] for each in settlements],
         "follower_position": [each.follower and each.follower[1] for each in settlements],
         "more": [
-            None if last[each.lane] == index else True for index, each in enumerate(settlements)
+            None if last[each.lane, each.token] == index else True
+            for index, each in enumerate(settlements)
         ],
     }
 

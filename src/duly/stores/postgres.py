@@ -283,8 +283,13 @@ class Postgres(PostgresSession):
     @asynccontextmanager
     async def together(self, channel: Channel = "any", /) -> AsyncIterator[Session]:
         """Statements in one transaction."""
-        async with self._line(channel) as connection, connection.transaction():
-            yield PostgresSession(connection, self.moment)
+        try:
+            async with self._line(channel) as connection, connection.transaction():
+                yield PostgresSession(connection, self.moment)
+        except AGAIN as error:
+            raise StoreUnavailable(
+                "two transactions waited for each other, and this one was undone; try it again"
+            ) from error
 
     def another(self) -> Postgres:
         """The same database over connections of its own."""

@@ -51,10 +51,12 @@ BEFORE = {
     "expired": State.PENDING,
     "skipped": State.PENDING,
     "retried": State.DEAD,
+    "dead_lettered": State.PENDING,
 }
 AFTER = {
     "completed": State.COMPLETED,
     "dead": State.DEAD,
+    "dead_lettered": State.DEAD,
     "cancelled": State.CANCELLED,
     "expired": State.CANCELLED,
     "skipped": State.CANCELLED,

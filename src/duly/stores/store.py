@@ -17,6 +17,7 @@ from duly.stores.deliveries import Deliveries
 from duly.stores.endpoints import Endpoints
 from duly.stores.facts import postgres_facts, sqlite_facts
 from duly.stores.gates import Gates
+from duly.stores.members import Members
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
 from duly.stores.schedules import Schedules
@@ -39,9 +40,10 @@ class SqlStore:
         self.agenda = Agenda(database, namespace)
         self.workers = Workers(database, namespace)
         self.targets = Targets(database, namespace)
-        self.endpoints = Endpoints(database, namespace, self.targets)
+        members = Members(database, namespace)
+        self.endpoints = Endpoints(database, namespace, self.targets, members)
         self.deliveries = Deliveries(
-            database, namespace, self.targets, self.agenda, self.workers, self.endpoints
+            database, namespace, self.targets, self.agenda, self.workers, self.endpoints, members
         )
         self.schedules = Schedules(database, namespace, self.targets)
         self.plans = Plans(database, namespace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -34,6 +35,15 @@ def why_held(delivery: Delivery, service: Service) -> str:
     if delivery.worker not in service.alive:
         return f"worker {delivery.worker} that holds it is dead; recovery takes it back"
     return f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
+
+
+def why_blocking(delivery: Delivery) -> str:
+    """What is to be said of a dead letter that its stream stands behind."""
+    name = shlex.quote(delivery.stream or "")
+    return (
+        f"it blocks stream {delivery.stream}; duly streams retry-now {name} tries it again, "
+        f"duly streams release {name} lets those behind it go on"
+    )
 
 
 def why_left(delivery: Delivery, service: Service) -> str | None:

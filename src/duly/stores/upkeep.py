@@ -24,15 +24,36 @@ class Upkeep:
     ) -> tuple[int, str | None]:
         """Remove finished deliveries of one slice; returns how many, and where to go on."""
         until, more = await self._slice(after, batch)
+        rows: Sequence[Row] = []
+        if until is not None:
+            rows = await self._finished("prune", completed_for, dead_for, after, until)
         if not more:
-            await self._database.fetch(
-                "upkeep.prune_workers", "any", completed_for=completed_for.total_seconds()
-            )
-            await self._database.fetch("gates.forget")
-        if until is None:
-            return 0, None
-        rows = await self._finished("prune", completed_for, dead_for, after, until)
+            await self._prune_names(completed_for, batch)
         return len(rows), until if more else None
+
+    async def _prune_names(self, completed_for: timedelta, batch: int) -> None:
+        await self._database.fetch(
+            "upkeep.prune_workers", "any", completed_for=completed_for.total_seconds()
+        )
+        await self._database.fetch("gates.forget")
+        await self._prune_streams(completed_for, batch)
+
+    async def _prune_streams(self, idle_for: timedelta, batch: int) -> None:
+        after: str | None = ""
+        while after is not None:
+            rows = await self._database.fetch(
+                "upkeep.slice_streams", namespace=self._namespace, after=after, batch=batch
+            )
+            until, size = rows[0]
+            if until is not None:
+                await self._database.fetch(
+                    "upkeep.prune_streams",
+                    namespace=self._namespace,
+                    after=after,
+                    until=until,
+                    completed_for=idle_for.total_seconds(),
+                )
+            after = until if size == batch else None
 
     async def count_prunable(
         self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
@@ -79,7 +100,9 @@ class Upkeep:
         orphans = await self._database.fetch("upkeep.free_orphans", "any", after=after, until=until)
         missing = await self._database.fetch("upkeep.lay_missing", "any", after=after, until=until)
         hollow = await self._database.fetch("upkeep.drop_hollow", "any", after=after, until=until)
-        swept = Swept(len(missing), len(orphans), len(hollow))
+        lines = await self._database.fetch("upkeep.lay_lines", "any", after=after, until=until)
+        passed = await self._database.fetch("upkeep.recall", "any", after=after, until=until)
+        swept = Swept(len(missing) + len(lines) + len(passed), len(orphans), len(hollow))
         return swept, last if more else None
 
     async def _slice(self, after: str, batch: int) -> tuple[str | None, bool]:

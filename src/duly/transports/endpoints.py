@@ -18,6 +18,8 @@ from duly.domain.webhooks import Webhook
 from duly.ports import Clock
 
 FRESH_SECONDS = 1.0
+KEPT_SECONDS = 600.0
+"""How long one is read again with the others: longer than any attempt, whose plan it has."""
 Open = Callable[[Sealed, str], str]
 
 
@@ -52,7 +54,7 @@ class Book:
         self._known: dict[str, Endpoint] = {}
         self._keys: dict[str, list[bytes]] = {}
         self._complained: set[str] = set()
-        self._wanted: set[str] = set()
+        self._wanted: dict[str, float] = {}
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
 
@@ -65,7 +67,7 @@ class Book:
 
     async def reach(self, name: str) -> Reach | None:
         """How it is reached now; None when it is paused, disabled, removed or unreadable."""
-        self._wanted.add(name)
+        self._wanted[name] = self._clock.monotonic()
         if not self._is_fresh(name):
             async with self._reading:
                 if not self._is_fresh(name):
@@ -80,8 +82,9 @@ class Book:
         return age < FRESH_SECONDS and name in self._known
 
     async def _read(self) -> None:
-        wanted, self._wanted = self._wanted, set()
-        found = await self._source.some(wanted)
+        since = self._clock.monotonic() - KEPT_SECONDS
+        self._wanted = {name: at for name, at in self._wanted.items() if at >= since}
+        found = await self._source.some(self._wanted.keys())
         self._known = {each.name: each for each in found}
         self._keys = {each.name: keys for each in found if (keys := self.keys(each)) is not None}
         self._read_at = self._clock.monotonic()

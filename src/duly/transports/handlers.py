@@ -60,6 +60,11 @@ class HandledDelivery(Generic[Payload]):
         return self._execution.claimed.key
 
     @property
+    def stream(self) -> str | None:
+        """The stream whose deliveries run in order, if it belongs to one."""
+        return self._execution.claimed.stream
+
+    @property
     def due_at(self) -> datetime:
         """When it was first due."""
         return self._execution.claimed.due_at

@@ -16,6 +16,7 @@ COMMANDS = {
     "deliveries": "deliveries:commands",
     "schedules": "schedules:commands",
     "endpoints": "endpoints:commands",
+    "streams": "streams:commands",
     "status": "status:status",
     "workers": "workers:workers",
     "late": "workers:late",

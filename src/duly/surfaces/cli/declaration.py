@@ -17,7 +17,7 @@ from duly.schedules import Declared
 from duly.surfaces.cli.moments import Moment, local, moments
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, facts, talk
-from duly.surfaces.cli.terms import Payload, Tags, content_of, target_of
+from duly.surfaces.cli.terms import Payload, StreamName, Tags, content_of, target_of
 from duly.surfaces.cli.times import moment
 
 DAY_OF_YEAR = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
@@ -92,6 +92,7 @@ class Choices:
     jitter: Annotated[Text, Parameter(help="Spread over so long after the moment.")] = None
     expires_after: Annotated[Text, Parameter(help="Cancel what has not begun by then.")] = None
     priority: Annotated[int | None, Parameter(help="9 goes first, 1 last.")] = None
+    stream: StreamName = None
     tags: Tags = ()
 
     def options(self) -> dict[str, Any]:

@@ -55,7 +55,7 @@ async def client(common: Common, *, create: bool = False) -> AsyncIterator[App]:
 def app_for(common: Common) -> App:
     """The app that the flags describe, not opened yet."""
     app = App(common.database, namespace=common.namespace)
-    app.schedules.actor = app.endpoints.actor = ACTOR
+    app.schedules.actor = app.endpoints.actor = app.streams.actor = ACTOR
     return app
 
 

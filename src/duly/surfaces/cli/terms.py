@@ -38,6 +38,14 @@ Tags = Annotated[
     ),
 ]
 
+StreamName = Annotated[
+    str | None, Parameter(help="Those of one stream run in the order in which they were accepted.")
+]
+OnFailure = Annotated[
+    str | None,
+    Parameter(help="Whether one of a stream that fails holds up the rest: block or release."),
+]
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -50,6 +58,8 @@ class Terms:
     priority: Priority = DEFAULT_PRIORITY
     expires_at: ExpiresAt = None
     tags: Tags = ()
+    stream: StreamName = None
+    on_failure: OnFailure = None
 
     def arguments(self) -> dict[str, Any]:
         """The terms as `App.deliver` takes them."""
@@ -62,6 +72,8 @@ class Terms:
             if self.expires_at is None
             else moment("expires_at", self.expires_at),
             "tags": self.tags,
+            "stream": self.stream,
+            "on_failure": self.on_failure,
         }
 
 

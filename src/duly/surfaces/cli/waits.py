@@ -1,4 +1,4 @@
-"""Which endpoint a delivery goes to and, while it waits for its target, why."""
+"""Which endpoint a delivery goes to and, while it waits for its target or its turn, why."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from duly.app import App
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import Endpoint, endpoint_name, why_waiting
 from duly.domain.errors import NotFound
+from duly.domain.lines import plight, to_do
 from duly.domain.states import State
 from duly.surfaces.cli.render import cell
 
@@ -19,8 +20,20 @@ async def outlook(app: App, delivery: Delivery) -> dict[str, Any]:
     url = None if endpoint is None else endpoint.details.url
     waits = None
     if delivery.state is State.PENDING:
+        waits = await _turn(app, delivery)
+    if delivery.state is State.PENDING and waits is None:
         waits = await _circuit(app, delivery) if name is None else _why(app, name, endpoint)
     return {"endpoint": None if name is None else {"name": name, "url": url}, "waits": waits}
+
+
+async def _turn(app: App, delivery: Delivery) -> str | None:
+    """What holds up one that has no time of its own, since others of its stream go first."""
+    if delivery.stream is None or delivery.position is None or delivery.next_at is not None:
+        return None
+    line = await app.store.streams.get(delivery.stream, 0)
+    if line.head == delivery.id and line.paused_at is None:
+        return None
+    return f"stream {delivery.stream}, {plight(line)}; {to_do(line)}"
 
 
 def _why(app: App, name: str, endpoint: Endpoint | None) -> str | None:

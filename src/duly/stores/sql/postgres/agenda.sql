@@ -71,9 +71,11 @@ union all
 -- Of a stream as many as run in turn; who was held when a worker died runs by itself.
 select d.id::text, h.lane::text, h.token, coalesce(d.target, h.target), d.payload,
        d.attempt, d.priority, h.crashes, d.due_at,
-       case when d.due_at <= coalesce(:now::timestamptz, now()) then h.due_at end,
+       case when d.due_at <= coalesce(:now::timestamptz, now()) or d.id = h.delivery then h.due_at end,
        d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream,
-       coalesce(d.position, h.position), d.on_failure, false
+       -- Of an empty line, up to where nobody was to be seen: if nobody was added since, it can go.
+       coalesce(d.position, (select s.counter from duly.streams s where s.lane = h.lane), h.position),
+       d.on_failure, false
 from held h left join lateral (
     select * from duly.deliveries d
     where d.lane = h.lane and d.position >= h.position and d.state = 'pending'

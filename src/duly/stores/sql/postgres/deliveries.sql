@@ -91,11 +91,13 @@ with gone as (
 select id::text as id from cancelled;
 
 -- name: retry
--- A dead letter gets a new lane and its attempts back; one that waits becomes due now.
+-- A dead letter gets a new lane and its attempts back; one that waits becomes due now. Those with a
+-- place in a stream go back there instead (see lines).
 with raised as (
     update duly.deliveries d
     set state = 'pending', attempt = 0, dead_at = null, finished_at = null
     where d.id = :id::uuid and d.namespace = :namespace and d.state = 'dead'
+      and d.position is null
     returning d.id, d.target, d.priority, d.schedule, d.occasion
 ), laid as (
     insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
@@ -130,6 +132,12 @@ join duly.booked b on b.id = a.delivery
 where b.namespace = :namespace
   and a.claimed_at < coalesce(:now::timestamptz, now()) - :held_for * interval '1 second'
 order by a.claimed_at limit :limit;
+
+-- name: blocking
+-- Dead letters that their streams stand behind, the longest first.
+select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
+where a.halted = 'blocked' and b.namespace = :namespace
+order by a.halted_at limit :limit;
 
 -- name: target_numbers
 select id, name from duly.targets where namespace = :namespace;

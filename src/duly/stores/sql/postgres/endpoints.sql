@@ -42,15 +42,16 @@ select name from duly.schedules where target = :target order by name limit 1;
 -- How many wait, and how many of them are held by a worker; counted up to the limit.
 select count(*) as waiting, count(a.token) as held from (
     select token from duly.agenda
-    where target = :target and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) limit :limit
+    where target = :target and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+      and halted is distinct from 'blocked' limit :limit
 ) a;
 
 -- name: cancel_waiting
--- One batch of what nobody holds.
+-- One batch of what nobody holds, but for those who stand in the line of a stream.
 with gone as (
     delete from duly.agenda a where a.lane = any(array(
         select lane from duly.agenda
-        where target = :target and token is null
+        where target = :target and token is null and position is null
           and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) limit :limit for update skip locked
     )) and a.token is null
     returning a.delivery
@@ -65,19 +66,27 @@ with gone as (
 )
 select id::text as id from cancelled;
 
+-- name: waiting_heads
+-- Heads of streams that wait for it.
+select d.id::text as id from duly.agenda a join duly.deliveries d on d.id = a.delivery
+where a.target = :target and a.token is null and a.position is not null
+  and a.priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) and d.state = 'pending'
+limit :limit;
+
 -- name: count_dead
 select count(*) as dead from duly.deliveries
 where dead_at >= :since::timestamptz and namespace = :namespace and target = :target;
 
 -- name: recover
 -- A batch of dead letters, the oldest first, each with all its attempts again. They are due one
--- after the other.
+-- after the other. Those with a place in a stream go back there instead.
 with raised as (
     update duly.deliveries d
     set state = 'pending', attempt = 0, dead_at = null, finished_at = null
     where d.id = any(array(
         select id from duly.deliveries
         where dead_at >= :since::timestamptz and dead_at <= :until::timestamptz and namespace = :namespace and target = :target
+          and position is null
         order by dead_at, id limit :limit for update skip locked
     )) and d.state = 'dead'
     returning d.id, d.target, d.priority, d.schedule, d.occasion
@@ -95,3 +104,10 @@ with raised as (
     select lane, 0, 'retried', coalesce(:now::timestamptz, now()) from laid
 )
 select lane::text as id from laid;
+
+-- name: dead_members
+-- Dead letters with a place in a stream, the oldest first.
+select id::text as id from duly.deliveries
+where dead_at >= :since::timestamptz and dead_at <= :until::timestamptz
+  and namespace = :namespace and target = :target and position is not null
+order by dead_at, position limit :limit;

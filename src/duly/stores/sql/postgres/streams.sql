@@ -73,7 +73,7 @@ with outcome as materialized (
 ), quiet as materialized (
     select s.lane from duly.streams s join ending o on o.lane = s.lane
     where s.lane = any(array(select lane from ending where follower is null and blocks is null))
-      and s.counter = o.position
+      and s.counter = o.position and o.replay_from is null
     for update of s skip locked
 ), ended as (
     delete from duly.agenda a
@@ -85,7 +85,7 @@ with outcome as materialized (
            n.position as next_position
     from ending o left join lateral (
         select d.id, d.due_at, d.target, d.priority, d.position from duly.deliveries d
-        where d.lane = o.lane and d.position >= coalesce(o.replay_from, o.position + 1)
+        where d.lane = o.lane and d.position >= least(o.replay_from, o.position + 1)
           and d.state = 'pending'
           and (o.replay_from is null
                or not exists (select from outcome f where f.lane = o.lane and f.delivery = d.id))
@@ -95,14 +95,16 @@ with outcome as materialized (
 ), moved as (
     update duly.agenda a
     set delivery = coalesce(o.follower, o.next, o.delivery, a.delivery),
-        position = coalesce(o.follower_position, o.next_position, o.position),
+        -- Those after it may all have left: then the line is looked at from its end on.
+        position = coalesce(o.follower_position, o.next_position, case when o.blocks is null then (
+            select s.counter from duly.streams s where s.lane = o.lane) end, o.position),
         token = case when o.follower is not null then a.token end,
         claimed_at = case when o.follower is not null then a.claimed_at end,
         crashes = case when o.follower is not null then a.crashes else 0 end,
         target = coalesce(o.target, a.target),
         priority = case when o.follower is not null then a.priority
                    else coalesce(o.priority, a.priority) end,
-        replay_from = case when o.follower is not null then a.replay_from end,
+        replay_from = case when o.follower is not null or o.blocks then a.replay_from end,
         halted = case when o.blocks then 'blocked' else a.halted end,
         halted_at = case when o.blocks then coalesce(:now::timestamptz, now())
                     else a.halted_at end,
@@ -125,17 +127,19 @@ with outcome as materialized (
         finished_at = to_timestamp(o.finished_at / 1e6::float8), reason = null, error = null
     from outcome o
     where d.id = any(array(
-            select delivery from outcome where apart is null and lane in (select lane from touched)))
-      and d.id = o.delivery
+            select delivery from outcome
+            where apart is null and (lane, token) in (select lane, token from touched)))
+      and d.id = o.delivery and d.state = 'pending'
+      and (o.lane, o.token) in (select lane, token from touched)
 ), apart as (
     -- Whoever leaves the line has a lane of its own, in which the rest of it is settled.
     insert into duly.agenda (lane, delivery, due_at, token, claimed_at, target, priority, schedule)
     select d.id, d.id, d.due_at, o.token, coalesce(:now::timestamptz, now()), d.target, d.priority,
            case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
     from outcome o cross join lateral (
-        select * from duly.deliveries d where d.id = o.delivery offset 0
+        select * from duly.deliveries d where d.id = o.delivery and d.state = 'pending' offset 0
     ) d
-    where o.apart and o.lane in (select lane from touched)
+    where o.apart and (o.lane, o.token) in (select lane, token from touched)
     returning delivery
 ), gone as (
     update duly.deliveries d set lane = null
@@ -144,6 +148,32 @@ with outcome as materialized (
 )
 select o.lane::text as lane, o.token from outcome o
 where not exists (select from touched t where t.lane = o.lane and t.token = o.token);
+
+-- name: hold
+select lane::text as lane from duly.agenda where lane = any(:lanes::uuid[]) order by lane
+for update;
+
+-- name: stay
+-- Lanes whose head stays, after it was handed back: one that somebody paused meanwhile is never due,
+-- and if an earlier one came back into the line, that is the head.
+with earlier as materialized (
+    select a.lane, d.* from duly.agenda a left join lateral (
+        select d.id, d.due_at, d.target, d.priority, d.position from duly.deliveries d
+        where d.lane = a.lane and d.position >= a.replay_from and d.position < a.position
+          and d.state = 'pending' and a.crashes = 0
+        order by d.position limit 1
+    ) d on true
+    where a.lane = any(:lanes::uuid[]) and a.token is null
+      and (a.halted is not null or a.replay_from < a.position)
+)
+update duly.agenda a
+set delivery = coalesce(e.id, a.delivery), position = coalesce(e.position, a.position),
+    target = coalesce(e.target, a.target), priority = coalesce(e.priority, a.priority),
+    replay_from = case when e.id is null then a.replay_from end,
+    due_at = case when a.halted is not null then '9999-12-31Z'::timestamptz
+             else coalesce(e.due_at, a.due_at) end
+from earlier e
+where a.lane = any(:lanes::uuid[]) and a.lane = e.lane and a.token is null;
 
 -- name: own_lanes
 select id::text as id, id::text as lane from duly.deliveries where id = any(:ids::uuid[]);

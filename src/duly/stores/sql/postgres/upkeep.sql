@@ -5,7 +5,8 @@ select max(id::text) as id, count(*) as size from (
 ) s;
 
 -- name: prune
--- What a schedule still has on its books stays, or the sweep would make it again.
+-- What a schedule still has on its books stays, or the sweep would make it again; so does a dead
+-- letter that its stream stands behind.
 with old as (
     select id from duly.deliveries d
     where id > :after::uuid and id <= :until::uuid and namespace = :namespace
@@ -14,6 +15,7 @@ with old as (
         or (state = 'dead'
             and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'))
       and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
+      and not exists (select from duly.agenda a where a.lane = d.lane and a.delivery = d.id)
     for update skip locked
 ), history as (
     delete from duly.attempts where delivery = any(array(select id from old))
@@ -30,11 +32,34 @@ where id > :after::uuid and id <= :until::uuid and namespace = :namespace
         and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
     or (state = 'dead'
         and finished_at < coalesce(:now::timestamptz, now()) - :dead_for * interval '1 second'))
-  and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id);
+  and not exists (select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
+  and not exists (select from duly.agenda a where a.lane = d.lane and a.delivery = d.id);
 
 -- name: prune_workers
 delete from duly.workers
 where reclaimed_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second';
+
+-- name: slice_streams
+-- The last name of the slice that begins after the given one.
+select max(name) as name, count(*) as size from (
+    select name from duly.streams where namespace = :namespace and name > :after
+    order by name limit :batch
+) s;
+
+-- name: prune_streams
+-- Streams that nobody has used for long and of which nothing is left. Whoever adds to one meanwhile
+-- has its row, or has changed when it was used.
+with idle as (
+    select s.lane from duly.streams s
+    where s.namespace = :namespace and s.name > :after and s.name <= :until
+      and s.used_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second'
+      and s.on_failure is null and s.paused_at is null
+      and not exists (select from duly.agenda a where a.lane = s.lane)
+      and not exists (select from duly.deliveries d where d.lane = s.lane)
+    for update skip locked
+)
+delete from duly.streams where lane = any(array(select lane from idle))
+returning name;
 
 -- name: lay_missing
 -- A pending delivery that is in no lane: no ordinary path would find it.
@@ -49,6 +74,42 @@ with laid as (
     returning lane
 )
 select lane::text as lane from laid;
+
+-- name: lay_lines
+-- A stream with pending deliveries in its line, but without a lane.
+with stranded as materialized (
+    select distinct d.lane from duly.deliveries d
+    where d.id > :after::uuid and d.id <= :until::uuid and d.state = 'pending'
+      and d.lane is not null and not exists (select from duly.agenda a where a.lane = d.lane)
+), line as materialized (
+    select s.lane, s.paused_at from duly.streams s
+    where s.lane = any(array(select lane from stranded)) for update skip locked
+), laid as (
+    insert into duly.agenda
+        (lane, delivery, target, priority, due_at, position, halted, halted_at)
+    select l.lane, h.id, h.target, h.priority,
+           case when l.paused_at is null then h.due_at else '9999-12-31Z'::timestamptz end,
+           h.position, case when l.paused_at is not null then 'paused' end, l.paused_at
+    from line l cross join lateral (
+        select * from duly.deliveries d where d.lane = l.lane and d.state = 'pending'
+        order by d.position limit 1
+    ) h
+    on conflict do nothing
+    returning lane
+)
+select lane::text as lane from laid;
+
+-- name: recall
+-- A pending delivery that its line has gone past: it is gone back to.
+update duly.agenda a set replay_from = p.position
+from (
+    select d.lane, min(d.position) as position from duly.deliveries d
+    join duly.agenda a on a.lane = d.lane and d.position < least(a.position, a.replay_from)
+    where d.id > :after::uuid and d.id <= :until::uuid and d.state = 'pending'
+    group by d.lane
+) p
+where a.lane = p.lane
+returning a.lane::text as lane;
 
 -- name: free_orphans
 -- A lane held under a token of a worker that is long gone, or never was.
@@ -101,5 +162,9 @@ with workers as (
     where target in (select id from duly.targets where namespace = :namespace)
 ), endpoints as (
     delete from duly.endpoints where namespace = :namespace
+), streams as (
+    delete from duly.streams where namespace = :namespace returning lane
+), lanes as (
+    delete from duly.agenda where lane = any(array(select lane from streams))
 )
 delete from duly.targets where namespace = :namespace;

@@ -60,7 +60,7 @@ from (
 ) held left join duly.deliveries d on d.number = held.delivery;
 select json_group_array(json_array(
     d.id, held.lane, held.token, coalesce(d.target, held.target), cast(d.payload as text),
-    d.attempt, d.priority, held.crashes, d.due_at, iif(d.due_at <= :now, held.due_at, null),
+    d.attempt, d.priority, held.crashes, d.due_at, iif(d.due_at <= :now or d.number = held.delivery, held.due_at, null),
     d.expires_at, d.retry, d.key,
     d.occasion, d.address, d.stream, coalesce(d.position, held.position), d.on_failure, 0
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at

@@ -61,10 +61,11 @@ delete from duly.agenda where token is null and lane = (
     select number from duly.deliveries where id = :id and state = 'cancelled');
 
 -- name: retry
--- A dead letter gets a new lane and its attempts back; one that waits becomes due now.
+-- A dead letter gets a new lane and its attempts back; one that waits becomes due now. Those with a
+-- place in a stream go back there instead (see lines).
 update duly.deliveries
 set state = 'pending', attempt = 0, dead_at = null, finished_at = null
-where id = :id and namespace = :namespace and state = 'dead';
+where id = :id and namespace = :namespace and state = 'dead' and position is null;
 insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
 select number, number, target, priority, :now,
        iif(occasion ->> 'overlap' <> 'allow', schedule, null)
@@ -89,6 +90,13 @@ join duly.deliveries d on d.number = a.delivery join duly.booked b on b.id = d.i
 where a.token is not null and b.namespace = :namespace
   and a.claimed_at < :now - cast(:held_for * 1000000 as integer)
 order by a.claimed_at limit :limit;
+
+-- name: blocking
+-- Dead letters that their streams stand behind, the longest first.
+select b.* from duly.agenda a
+join duly.deliveries d on d.number = a.delivery join duly.booked b on b.id = d.id
+where a.halted = 'blocked' and b.namespace = :namespace
+order by a.halted_at limit :limit;
 
 -- name: target_numbers
 select id, name from duly.targets where namespace = :namespace;

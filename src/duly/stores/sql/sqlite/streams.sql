@@ -59,14 +59,14 @@ from (
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
     where o.value ->> 6 is null
 ) o
-where d.id = o.delivery;
+where d.id = o.delivery and d.state = 'pending';
 -- Whoever leaves the line has a lane of its own, in which the rest of it is settled.
 insert into duly.agenda (lane, delivery, due_at, token, claimed_at, target, priority, schedule)
 select d.number, d.number, d.due_at, a.token, :now, d.target, d.priority,
        iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null)
 from json_each(:batch) o
 join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-join duly.deliveries d on d.id = o.value ->> 2
+join duly.deliveries d on d.id = o.value ->> 2 and d.state = 'pending'
 where o.value ->> 6;
 update duly.deliveries set lane = null
 where id in (
@@ -90,7 +90,7 @@ from (
     select a.lane, (
         select d.number from duly.deliveries d
         where d.lane = a.lane and d.state = 'pending'
-          and d.position >= coalesce(a.replay_from, (o.value ->> 3) + 1)
+          and d.position >= min(coalesce(a.replay_from, (o.value ->> 3) + 1), (o.value ->> 3) + 1)
         order by d.position limit 1) as next
     from json_each(:batch) o
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
@@ -101,6 +101,25 @@ delete from duly.agenda where lane in (
     select a.lane from json_each(:batch) o
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
     where o.value ->> 10 is null and o.value ->> 8 is null);
+
+-- name: hold
+select lane from duly.agenda where lane in (select value from json_each(:lanes));
+
+-- name: stay
+-- Lanes whose head stays, after it was handed back: one that somebody paused meanwhile is never due,
+-- and if an earlier one came back into the line, that is the head.
+update duly.agenda set due_at = 253402214400000000
+where lane in (select value from json_each(:lanes)) and token is null and halted is not null;
+update duly.agenda as a
+set delivery = n.number, position = n.position, target = n.target, priority = n.priority,
+    replay_from = null, due_at = iif(a.halted is null, n.due_at, 253402214400000000)
+from duly.deliveries n
+where a.lane in (select value from json_each(:lanes)) and a.token is null and a.crashes = 0
+  and a.replay_from < a.position and n.number = (
+    select d.number from duly.deliveries d
+    where d.lane = a.lane and d.position >= a.replay_from and d.position < a.position
+      and d.state = 'pending'
+    order by d.position limit 1);
 
 -- name: own_lanes
 select id, number as lane from duly.deliveries where id in (select value from json_each(:ids));

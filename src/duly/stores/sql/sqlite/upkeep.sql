@@ -5,7 +5,8 @@ select max(id) as id, count(*) as size from (
 ) s;
 
 -- name: prune
--- What a schedule still has on its books stays, or the sweep would make it again.
+-- What a schedule still has on its books stays, or the sweep would make it again; so does a dead
+-- letter that its stream stands behind.
 delete from duly.attempts where delivery in (
     select id from duly.deliveries d
     where id > :after and id <= :until and namespace = :namespace
@@ -13,7 +14,8 @@ delete from duly.attempts where delivery in (
             and finished_at < :now - cast(:completed_for * 1000000 as integer))
         or (state = 'dead'
             and finished_at < :now - cast(:dead_for * 1000000 as integer)))
-      and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id));
+      and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
+      and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number));
 delete from duly.deliveries as d
 where id > :after and id <= :until and namespace = :namespace
   and ((state in ('completed', 'cancelled')
@@ -21,6 +23,7 @@ where id > :after and id <= :until and namespace = :namespace
     or (state = 'dead'
         and finished_at < :now - cast(:dead_for * 1000000 as integer)))
   and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
+  and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number)
 returning id;
 
 -- name: count_prunable
@@ -30,11 +33,29 @@ where id > :after and id <= :until and namespace = :namespace
         and finished_at < :now - cast(:completed_for * 1000000 as integer))
     or (state = 'dead'
         and finished_at < :now - cast(:dead_for * 1000000 as integer)))
-  and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id);
+  and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
+  and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number);
 
 -- name: prune_workers
 delete from duly.workers
 where reclaimed_at < :now - cast(:completed_for * 1000000 as integer);
+
+-- name: slice_streams
+-- The last name of the slice that begins after the given one.
+select max(name) as name, count(*) as size from (
+    select name from duly.streams where namespace = :namespace and name > :after
+    order by name limit :batch
+) s;
+
+-- name: prune_streams
+-- Streams that nobody has used for long and of which nothing is left.
+delete from duly.streams as s
+where s.namespace = :namespace and s.name > :after and s.name <= :until
+  and s.used_at < :now - cast(:completed_for * 1000000 as integer)
+  and s.on_failure is null and s.paused_at is null
+  and not exists (select 1 from duly.agenda a where a.lane = s.lane)
+  and not exists (select 1 from duly.deliveries d where d.lane = s.lane)
+returning name;
 
 -- name: lay_missing
 -- A pending delivery that is in no lane: no ordinary path would find it.
@@ -45,6 +66,35 @@ from duly.deliveries d
 where d.id > :after and d.id <= :until and d.state = 'pending' and d.lane is null
   and not exists (select 1 from duly.agenda a where a.lane = d.number)
 on conflict do nothing
+returning lane;
+
+-- name: lay_lines
+-- A stream with pending deliveries in its line, but without a lane.
+insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
+select s.lane, h.number, h.target, h.priority,
+       iif(s.paused_at is null, h.due_at, 253402214400000000), h.position,
+       iif(s.paused_at is null, null, 'paused'), s.paused_at
+from duly.streams s join duly.deliveries h on h.number = (
+    select number from duly.deliveries d where d.lane = s.lane and d.state = 'pending'
+    order by d.position limit 1)
+where s.lane in (
+    select d.lane from duly.deliveries d
+    where d.id > :after and d.id <= :until and d.state = 'pending' and d.lane is not null
+      and not exists (select 1 from duly.agenda a where a.lane = d.lane))
+on conflict do nothing
+returning lane;
+
+-- name: recall
+-- A pending delivery that its line has gone past: it is gone back to.
+update duly.agenda as a set replay_from = p.position
+from (
+    select d.lane, min(d.position) as position from duly.deliveries d
+    join duly.agenda a on a.lane = d.lane
+     and d.position < min(a.position, coalesce(a.replay_from, a.position))
+    where d.id > :after and d.id <= :until and d.state = 'pending'
+    group by d.lane
+) p
+where a.lane = p.lane
 returning lane;
 
 -- name: free_orphans
@@ -85,4 +135,7 @@ returning id;
 delete from duly.workers where namespace = :namespace;
 delete from duly.gates where target in (select id from duly.targets where namespace = :namespace);
 delete from duly.endpoints where namespace = :namespace;
+delete from duly.agenda where lane in (
+    select lane from duly.streams where namespace = :namespace);
+delete from duly.streams where namespace = :namespace;
 delete from duly.targets where namespace = :namespace;

@@ -1,0 +1,169 @@
+-- What operators do to streams. Whoever changes one locks its row first, so that nobody adds to it,
+-- and then its lane's, so that nobody claims or settles it; only then is anything read.
+
+-- name: find
+select lane::text as lane from duly.streams where namespace = :namespace and name = :name;
+
+-- name: lock
+select lane::text as lane from duly.streams where namespace = :namespace and name = :name
+for update;
+
+-- name: open
+-- As lock, for a stream that may not exist yet, or no longer; its counter is at least that.
+insert into duly.streams (namespace, name, counter, used_at)
+values (:namespace, :name, :counter, coalesce(:now::timestamptz, now()))
+on conflict (namespace, name) do update set counter = greatest(streams.counter, excluded.counter)
+returning lane::text as lane, counter;
+
+-- name: hold
+select lane::text as lane from duly.agenda where lane = :lane::uuid for update;
+
+-- name: facts
+-- Of each stream what is known, its head, and how many wait behind that, counted up to a limit. The
+-- lane may name one that has left the line, until it is looked at again: that is no head.
+select s.lane::text as lane, s.name, s.on_failure, s.paused_at, s.reason as pause_reason,
+       d.id::text as head, a.position, a.token, a.due_at, a.halted, a.halted_at, a.replay_from,
+       d.state as head_state, d.attempt, d.reason, d.error,
+       coalesce(w.waiting, 0) as waiting, w.oldest_at
+from duly.streams s
+left join duly.agenda a on a.lane = s.lane
+left join duly.deliveries d on d.id = a.delivery and d.lane = a.lane
+left join lateral (
+    select count(*) as waiting, min(m.accepted_at) as oldest_at from (
+        select m.accepted_at from duly.deliveries m
+        where m.lane = a.lane and m.position >= least(a.position, a.replay_from)
+          and m.state = 'pending' and m.id <> a.delivery
+        order by m.position limit :most
+    ) m
+) w on true
+where s.lane = any(:lanes::uuid[]) order by s.name;
+
+-- name: page
+select lane::text as lane from duly.streams
+where namespace = :namespace and name > :after and (paused_at is not null or not :paused)
+order by name limit :limit;
+
+-- name: blocked
+select s.lane::text as lane from duly.agenda a join duly.streams s on s.lane = a.lane
+where a.halted = 'blocked' and s.namespace = :namespace and s.name > :after
+order by s.name limit :limit;
+
+-- name: change
+update duly.streams
+set on_failure = :on_failure, paused_at = :paused_at::timestamptz, reason = :pause_reason
+where lane = :lane::uuid;
+
+-- name: next
+-- The first in line from a place on, and when it is due: after a failure, when it was to be retried.
+select d.id::text as id, d.position, d.target, d.priority, coalesce(h.next_at, d.due_at) as due_at
+from duly.deliveries d left join lateral (
+    select t.next_at from duly.attempts t where t.delivery = d.id
+    order by t.finished_at desc, t.next_at nulls first limit 1
+) h on true
+where d.lane = :lane::uuid and d.position >= :since and d.state = 'pending'
+order by d.position limit 1;
+
+-- name: lay
+-- Make it the head. One that was the head already is still suspected if it was.
+insert into duly.agenda as a
+    (lane, delivery, target, priority, due_at, position, halted, halted_at)
+values (:lane::uuid, :id::uuid, :target, :priority, :due_at::timestamptz, :position, :halted,
+        :halted_at::timestamptz)
+on conflict (lane) do update
+set delivery = excluded.delivery, target = excluded.target, due_at = excluded.due_at,
+    position = excluded.position, halted = excluded.halted, halted_at = excluded.halted_at,
+    replay_from = null,
+    priority = case when a.delivery = excluded.delivery then a.priority else excluded.priority end,
+    crashes = case when a.delivery = excluded.delivery then a.crashes else 0 end
+where a.token is null;
+
+-- name: drop
+delete from duly.agenda where lane = :lane::uuid and token is null;
+
+-- name: halt
+-- A lane that is held: whoever holds it finishes what it claimed.
+update duly.agenda
+set halted = :halted, halted_at = :halted_at::timestamptz, due_at = :due_at::timestamptz
+where lane = :lane::uuid;
+
+-- name: replay
+update duly.agenda set replay_from = least(replay_from, :position) where lane = :lane::uuid;
+
+-- name: member
+select id::text as id, stream, lane::text as lane, position, state from duly.deliveries
+where id = :id::uuid and namespace = :namespace and position is not null;
+
+-- name: before
+-- How many stand in line from a place on and before another; counted up to a limit.
+select count(*) as many from (
+    select from duly.deliveries
+    where lane = :lane::uuid and position >= :since and position < :position and state = 'pending'
+    limit :limit
+) m;
+
+-- name: taken
+select exists (
+    select from duly.deliveries
+    where lane = :lane::uuid and position = :position and id <> :id::uuid
+) as taken;
+
+-- name: cancel
+with cancelled as (
+    update duly.deliveries
+    set state = 'cancelled', finished_at = coalesce(:now::timestamptz, now()), lane = null
+    where id = :id::uuid and state = 'pending'
+    returning id, attempt
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at)
+    select id, attempt, 'cancelled', coalesce(:now::timestamptz, now()) from cancelled
+)
+select id::text as id from cancelled;
+
+-- name: hurry
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+values (:id::uuid, 0, 'retried', coalesce(:now::timestamptz, now()))
+returning delivery::text as id;
+
+-- name: raise
+with raised as (
+    update duly.deliveries
+    set state = 'pending', attempt = 0, dead_at = null, finished_at = null, lane = :lane::uuid,
+        position = :position
+    where id = :id::uuid and state = 'dead'
+    returning id
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at)
+    select id, 0, 'retried', coalesce(:now::timestamptz, now()) from raised
+)
+select id::text as id from raised;
+
+-- name: apart
+with gone as (
+    update duly.deliveries set lane = null where id = :id::uuid and state = 'pending'
+    returning id, target, priority, schedule, occasion
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    select id, id, target, priority, :due_at::timestamptz,
+           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+    from gone
+)
+select id::text as id from gone;
+
+-- name: leave
+update duly.deliveries set lane = null where id = :id::uuid
+returning id::text as id;
+
+-- name: bury
+with buried as (
+    update duly.deliveries
+    set state = 'dead', dead_at = coalesce(:now::timestamptz, now()),
+        finished_at = coalesce(:now::timestamptz, now()), lane = null, reason = 'operator',
+        error = coalesce(:note, error)
+    where id = :id::uuid and state = 'pending'
+    returning id, attempt
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+    select id, attempt, 'dead_lettered', coalesce(:now::timestamptz, now()), 'operator', :note
+    from buried
+)
+select id::text as id from buried;

@@ -1,0 +1,150 @@
+-- What operators do to streams. Whoever changes one does so in a transaction, during which nobody
+-- else writes.
+
+-- name: find
+select lane from duly.streams where namespace = :namespace and name = :name;
+
+-- name: lock
+select lane from duly.streams where namespace = :namespace and name = :name;
+
+-- name: open
+-- As lock, for a stream that may not exist yet, or no longer; its counter is at least that.
+insert into duly.streams (lane, namespace, name, counter, used_at)
+values (coalesce((select min(lane) from duly.streams), 0) - 1, :namespace, :name, :counter, :now)
+on conflict (namespace, name) do update set counter = max(counter, excluded.counter)
+returning lane, counter;
+
+-- name: hold
+select lane from duly.agenda where lane = :lane;
+
+-- name: facts
+-- Of each stream what is known, its head, and how many wait behind that, counted up to a limit. The
+-- lane may name one that has left the line: that is no head.
+select s.lane, s.name, s.on_failure, s.paused_at, s.reason as pause_reason,
+       d.id as head, a.position, a.token, a.due_at, a.halted, a.halted_at, a.replay_from,
+       d.state as head_state, d.attempt, d.reason, d.error, (
+           select count(*) from (
+               select 1 from duly.deliveries m
+               where m.lane = a.lane and m.state = 'pending' and m.number <> a.delivery
+                 and m.position >= min(a.position, coalesce(a.replay_from, a.position))
+               limit :most)
+       ) as waiting, (
+           select m.accepted_at from duly.deliveries m
+           where m.lane = a.lane and m.state = 'pending' and m.number <> a.delivery
+             and m.position >= min(a.position, coalesce(a.replay_from, a.position)) and :most > 0
+           order by m.position limit 1
+       ) as oldest_at
+from duly.streams s
+left join duly.agenda a on a.lane = s.lane
+left join duly.deliveries d on d.number = a.delivery and d.lane = a.lane
+where s.lane in (select value from json_each(:lanes)) order by s.name;
+
+-- name: page
+select lane from duly.streams
+where namespace = :namespace and name > :after and (paused_at is not null or not :paused)
+order by name limit :limit;
+
+-- name: blocked
+select s.lane from duly.agenda a join duly.streams s on s.lane = a.lane
+where a.halted = 'blocked' and a.halted is not null and s.namespace = :namespace and s.name > :after
+order by s.name limit :limit;
+
+-- name: change
+update duly.streams set on_failure = :on_failure, paused_at = :paused_at, reason = :pause_reason
+where lane = :lane;
+
+-- name: next
+-- The first in line from a place on, and when it is due: after a failure, when it was to be retried.
+select d.id, d.position, d.target, d.priority, coalesce((
+    select t.next_at from duly.attempts t where t.delivery = d.id
+    order by t.finished_at desc, t.next_at nulls first limit 1
+), d.due_at) as due_at
+from duly.deliveries d
+where d.lane = :lane and d.position >= :since and d.state = 'pending'
+order by d.position limit 1;
+
+-- name: lay
+-- Make it the head. One that was the head already is still suspected if it was.
+insert into duly.agenda as a
+    (lane, delivery, target, priority, due_at, position, halted, halted_at)
+values (:lane, (select number from duly.deliveries where id = :id), :target, :priority, :due_at,
+        :position, :halted, :halted_at)
+on conflict (lane) do update
+set delivery = excluded.delivery, target = excluded.target, due_at = excluded.due_at,
+    position = excluded.position, halted = excluded.halted, halted_at = excluded.halted_at,
+    replay_from = null,
+    priority = iif(a.delivery = excluded.delivery, a.priority, excluded.priority),
+    crashes = iif(a.delivery = excluded.delivery, a.crashes, 0)
+where a.token is null;
+
+-- name: drop
+delete from duly.agenda where lane = :lane and token is null;
+
+-- name: halt
+-- A lane that is held: whoever holds it finishes what it claimed.
+update duly.agenda set halted = :halted, halted_at = :halted_at, due_at = :due_at
+where lane = :lane;
+
+-- name: replay
+update duly.agenda set replay_from = min(coalesce(replay_from, :position), :position)
+where lane = :lane;
+
+-- name: member
+select id, stream, lane, position, state from duly.deliveries
+where id = :id and namespace = :namespace and position is not null;
+
+-- name: before
+-- How many stand in line from a place on and before another; counted up to a limit.
+select count(*) as many from (
+    select 1 from duly.deliveries
+    where lane = :lane and position >= :since and position < :position and state = 'pending'
+    limit :limit
+) m;
+
+-- name: taken
+select exists (
+    select 1 from duly.deliveries where lane = :lane and position = :position and id <> :id
+) as taken;
+
+-- name: cancel
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select id, attempt, 'cancelled', :now from duly.deliveries where id = :id and state = 'pending';
+update duly.deliveries set state = 'cancelled', finished_at = :now, lane = null
+where id = :id and state = 'pending'
+returning id;
+
+-- name: hurry
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+values (:id, 0, 'retried', :now)
+returning delivery as id;
+
+-- name: raise
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select id, 0, 'retried', :now from duly.deliveries where id = :id and state = 'dead';
+update duly.deliveries
+set state = 'pending', attempt = 0, dead_at = null, finished_at = null, lane = :lane,
+    position = :position
+where id = :id and state = 'dead'
+returning id;
+
+-- name: apart
+insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+select number, number, target, priority, :due_at,
+       iif(occasion ->> 'overlap' <> 'allow', schedule, null)
+from duly.deliveries where id = :id and state = 'pending';
+update duly.deliveries set lane = null where id = :id and state = 'pending'
+returning id;
+
+-- name: leave
+update duly.deliveries set lane = null where id = :id
+returning id;
+
+-- name: bury
+insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+select id, attempt, 'dead_lettered', :now, 'operator', :note
+from duly.deliveries where id = :id and state = 'pending';
+update duly.deliveries
+set state = 'dead', dead_at = :now, finished_at = :now, lane = null, reason = 'operator',
+    error = coalesce(:note, error)
+where id = :id and state = 'pending'
+returning id;

@@ -1,0 +1,165 @@
+"""`duly streams`: deliveries that run in order, what holds them up, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.domain.errors import InvalidInput
+from duly.domain.lines import Stream, StreamState
+from duly.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
+from duly.surfaces.cli.deliveries import Limit, checked_limit
+from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.render import answer, cell, facts, items, table, talk
+from duly.surfaces.cli.terms import OnFailure
+
+commands = App(
+    name="streams", help="List, show, pause, resume, retry, release and configure streams."
+)
+
+
+@commands.command(name="list")
+async def list_(
+    *,
+    state: Annotated[str | None, Parameter(help="Only those that are blocked, or paused.")] = None,
+    after: Annotated[str, Parameter(help="The last name of the page before.")] = "",
+    limit: Limit = 50,
+    common: Common = COMMON,
+) -> None:
+    """List streams by name, with their heads and what waits behind."""
+    checked_limit(limit)
+    async with client(common) as app:
+        found = await app.streams.list(state, after=after, limit=limit + 1)
+    page = found[:limit]
+    next_name = page[-1].name if len(found) > limit else None
+    answer(common.json, items(page, next_name), lambda: _listed(page))
+    if next_name and not common.json:
+        talk(f"there are more: --after {next_name}")
+
+
+@commands.command
+async def show(name: str, /, *, common: Common = COMMON) -> None:
+    """Show one stream: what holds it up, since when, what waits, and what to do."""
+    async with client(common) as app:
+        stream = await app.streams.get(name)
+    answer(common.json, stream, lambda: _shown(stream))
+
+
+@commands.command
+async def pause(
+    name: str,
+    /,
+    *,
+    reason: Annotated[str | None, Parameter(help="Why, for whoever wonders.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Start nothing more of it until it is resumed; what is claimed is finished."""
+    async with client(common) as app:
+        _tell(await app.streams.pause(name, reason), common)
+
+
+@commands.command
+async def resume(name: str, /, *, common: Common = COMMON) -> None:
+    """Let it go on where it stopped; one that is blocked stays so."""
+    async with client(common) as app:
+        _tell(await app.streams.resume(name), common)
+
+
+@commands.command
+async def retry_now(name: str, /, *, common: Common = COMMON) -> None:
+    """Try its head now, be it that it waits or that it is dead."""
+    async with client(common) as app:
+        _tell(await app.streams.retry_now(name), common)
+
+
+@commands.command
+async def release(name: str, /, *, common: Common = COMMON) -> None:
+    """Let those behind a failed head go on; it is retried beside them, or stays dead."""
+    async with client(common) as app:
+        _tell(await app.streams.release(name), common)
+
+
+@commands.command
+async def dead_letter_head(
+    name: str,
+    /,
+    *,
+    note: Annotated[str | None, Parameter(help="Why, for whoever wonders.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Make a dead letter of its head; those behind it go on, whatever the policy."""
+    async with client(common) as app:
+        _tell(await app.streams.dead_letter_head(name, note), common)
+
+
+@commands.command
+async def configure(name: str, /, *, on_failure: OnFailure = None, common: Common = COMMON) -> None:
+    """Say what a failed head does to those behind it, from the next failure on."""
+    if on_failure is None:
+        raise InvalidInput("on_failure", "there is nothing to change; give block or release")
+    async with client(common, create=True) as app:
+        stream = await app.streams.configure(name, on_failure=on_failure)
+    answer(common.json, stream, lambda: f"{name} on failure {stream.on_failure}")
+
+
+def _tell(stream: Stream, common: Common) -> None:
+    answer(common.json, stream, lambda: f"{stream.name} {in_words(stream)}")
+
+
+def in_words(stream: Stream) -> str:
+    """How it stands, in a few words."""
+    head = stream.head
+    if head is None or stream.state is StreamState.PAUSED:
+        return str(stream.state)
+    when = f", next at {cell(head.next_at)}" if head.next_at is not None else ""
+    return f"{stream.state}, head {head.id}{when}"
+
+
+def _listed(page: Sequence[Stream]) -> str:
+    return table(
+        ("name", "state", "on failure", "since", "waiting", "head", "attempt", "next", "error"),
+        (
+            (
+                each.name,
+                each.state,
+                each.on_failure,
+                each.since,
+                counted(each.waiting, COUNTED_IN_LISTS),
+                each.head and each.head.id,
+                each.head and each.head.attempt,
+                each.head and each.head.next_at,
+                each.head and each.head.error,
+            )
+            for each in page
+        ),
+    )
+
+
+def counted(waiting: int, most: int) -> str:
+    """A number that was counted up to a limit."""
+    return f"{waiting} or more" if waiting >= most else str(waiting)
+
+
+def _shown(stream: Stream) -> str:
+    head = stream.head
+    told: dict[str, object] = {
+        "name": stream.name,
+        "state": stream.state,
+        "since": stream.since,
+        "on_failure": stream.on_failure,
+        "paused_at": stream.paused_at,
+        "pause_reason": stream.pause_reason,
+        "waiting": counted(stream.waiting, COUNTED_UP_TO),
+        "oldest_at": stream.oldest_at,
+    }
+    if head is not None:
+        told |= {
+            "head": f"{head.id}, {head.state}",
+            "attempt": head.attempt,
+            "next_at": head.next_at,
+            "reason": head.reason,
+            "error": head.error,
+        }
+    return facts(told | {"to_do": stream.to_do})

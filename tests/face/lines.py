@@ -1,0 +1,88 @@
+"""A handler that fails as it is told, and streams as the tests see them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import duly
+from duly import App, Delivery, DeliveryRecord
+from duly.domain.lines import Stream
+
+DEADLINE_SECONDS = 30
+NAME = "team:7"
+AGAIN = duly.delays(60, 60)
+"""A plan of three attempts, a minute apart."""
+
+
+class Work:
+    """The handlers `work` and `other`; they note what they were given, and fail as told."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.seen: list[Any] = []
+        self.failing: dict[Any, list[Exception]] = defaultdict(list)
+        self.gates: dict[Any, asyncio.Event] = {}
+        self.began: dict[Any, asyncio.Event] = defaultdict(asyncio.Event)
+        for name in ("work", "other"):
+            app.handler(name, retry=AGAIN)(self._handle)
+
+    async def _handle(self, delivery: Delivery[Any]) -> None:
+        payload = delivery.payload
+        self.seen.append(payload)
+        self.began[payload].set()
+        if payload in self.gates:
+            await self.gates[payload].wait()
+        if self.failing[payload]:
+            raise self.failing[payload].pop(0)
+
+    def fails(self, payload: Any, times: int = 1) -> None:
+        """Let that one fail so many times."""
+        self.failing[payload] += [RuntimeError(f"no {payload}") for _ in range(times)]
+
+    def dies(self, payload: Any) -> None:
+        """Let that one be a dead letter at its next attempt."""
+        self.failing[payload].append(duly.ValidationFailure(f"bad {payload}"))
+
+    def waits(self, payload: Any) -> asyncio.Event:
+        """Let that one run until the event is set."""
+        return self.gates.setdefault(payload, asyncio.Event())
+
+    async def add(self, *payloads: Any, **options: Any) -> list[str]:
+        """Hand these over to the stream, in this order; returns their ids."""
+        given = {"target": "work", "stream": NAME} | options
+        return [(await self.app.deliver(payload=each, **given)).id for each in payloads]
+
+    async def states(self, *ids: str) -> list[str]:
+        """The states of those deliveries."""
+        return [str((await self.app.get(id)).state) for id in ids]
+
+    async def stream(self) -> Stream:
+        """The stream as it stands."""
+        return await self.app.streams.get(NAME)
+
+    async def until(self, id: str, state: str) -> DeliveryRecord:
+        """The delivery once it is in that state."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while (found := await self.app.get(id)).state != state:
+                pass
+        return found
+
+
+@asynccontextmanager
+async def running(app: App) -> AsyncIterator[None]:
+    """The app at work, with a real engine; stopped gracefully at the end."""
+    task = asyncio.create_task(app.run(signals=False))
+    try:
+        yield
+    finally:
+        app.stop()
+        await asyncio.wait_for(task, DEADLINE_SECONDS)
+
+
+async def begun(event: asyncio.Event) -> None:
+    """Wait until it has begun."""
+    await asyncio.wait_for(event.wait(), DEADLINE_SECONDS)
