@@ -121,6 +121,9 @@ def test_what_will_not_pass_ends_at_once(status: int) -> None:
         ("-5", None),
         ("1.5", None),
         ("", None),
+        ("Sun, 15 Nov 99999999999999999999 08:05:00 GMT", None),
+        ("Sun, 15 Nov 2026 99999999999999999999:05:00 GMT", None),
+        ("Sun, 15 Nov 2026 08:05:00 +99999999999999999999", None),
     ],
 )
 def test_retry_after_is_seconds_or_a_date_up_to_a_day(

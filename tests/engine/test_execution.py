@@ -323,3 +323,31 @@ async def test_every_attempt_carries_the_same_id_and_its_number(any_house: House
         accepted = await app.deliver("work", key="k")
         await run_until_idle(app, within=10)
     assert seen == [(accepted.id, number, "k", accepted.due_at) for number in (1, 2, 3)]
+
+
+@pytest.mark.requirement("D13", "F6")
+@pytest.mark.parametrize("asked", ["unfinished_before", "enlist"])
+async def test_cut_off_before_its_handler_was_called_it_is_handed_back(
+    any_house: House, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    app, gate = any_house.app(lease=3600), Gate()
+    app.handler("work", retry=duly.no_retry)(gate.handle)
+    life = await any_house.born(app)
+    terms = {"overlap": "queue"} if asked == "unfinished_before" else {"stream": "team:7"}
+    await app.schedule("each", duly.every("1m"), "work", **terms)
+    any_house.clock.advance(60)
+    began = asyncio.Event()
+
+    async def hangs(*_: Any) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    store = app.store.schedules if asked == "unfinished_before" else app.store.streams
+    monkeypatch.setattr(store, asked, hangs)
+    assert await life.tick() == 1
+    assert began.is_set()
+    await life.engine.dispatcher.drain(0)
+    await life.engine.settler.flush()
+    cut, *_ = sorted(await app.list(), key=lambda each: each.due_at)
+    assert (cut.state, cut.attempt, cut.error) == ("pending", 0, None)
+    assert gate.entered == []

@@ -96,3 +96,12 @@ def test_a_claim_for_nothing_more_says_so(brought: int) -> None:
     openings = learned((5, 1, EARLIER))
     asked = openings.asks(4, NOW)
     assert not openings.note(asked, [claimed(5, 1, EARLIER)] * brought, 4)
+
+
+@pytest.mark.requirement("C8")
+def test_of_more_targets_than_slots_each_gets_its_turn() -> None:
+    found = Openings(gates())
+    found.learn([Opening(5, target, NOW) for target in range(20)], set(range(20)))
+    asked = [ask for _ in range(10) for ask in found.asks(4, NOW)]
+    assert {ask.quota for ask in asked} == {1}
+    assert [sum(ask.target == target for ask in asked) for target in range(20)] == [2] * 20

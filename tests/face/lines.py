@@ -11,6 +11,7 @@ from typing import Any
 import duly
 from duly import App, Delivery, DeliveryRecord
 from duly.domain.lines import Stream
+from duly.testing import run_until_idle
 
 DEADLINE_SECONDS = 30
 NAME = "team:7"
@@ -86,3 +87,38 @@ async def running(app: App) -> AsyncIterator[None]:
 async def begun(event: asyncio.Event) -> None:
     """Wait until it has begun."""
     await asyncio.wait_for(event.wait(), DEADLINE_SECONDS)
+
+
+async def retrying(work: Work, **options: Any) -> list[str]:
+    """A stream whose head waits for its retry; two wait behind it."""
+    work.fails("a")
+    ids = await work.add("a", "b", "c", **options)
+    await run_until_idle(work.app)
+    return ids
+
+
+async def blocked(work: Work, **options: Any) -> list[str]:
+    """A stream whose head is dead; two wait behind it."""
+    work.dies("a")
+    ids = await work.add("a", "b", "c", **options)
+    await run_until_idle(work.app)
+    return ids
+
+
+async def waiting(work: Work) -> list[str]:
+    """A stream whose head is not yet due; one waits behind it."""
+    return [*await work.add("a", after=30.0), *await work.add("b")]
+
+
+async def paused(work: Work) -> list[str]:
+    """A stream that somebody paused while its head waited for its retry."""
+    ids = await retrying(work)
+    await work.app.streams.pause(NAME)
+    return ids
+
+
+async def idle(work: Work) -> list[str]:
+    """A stream in which all is done."""
+    ids = await work.add("a")
+    await run_until_idle(work.app, within=1.0)
+    return ids

@@ -115,6 +115,25 @@ class TestTheLine:
         assert claimed.ready_at <= START
 
 
+@pytest.mark.requirement("D7")
+@pytest.mark.parametrize("stale_first", [True, False])
+async def test_of_two_ends_in_one_batch_the_holders_counts_whatever_their_order(
+    lines: Lines, stale_first: bool
+) -> None:
+    (id,) = await lines.add()
+    stale = await lines.claim()
+    assert stale is not None
+    await lines.books.store.agenda.release(stale.token)
+    present = await lines.claim()
+    assert present is not None
+    batch = [lines.settlement(each, Verdict.COMPLETED) for each in (stale, present)]
+    await lines.books.settle(*(batch if stale_first else reversed(batch)))
+    ledger = await lines.books.ledger(id)
+    assert (ledger["state"], ledger["attempt"]) == ("completed", 1)
+    assert ledger["token"] == present.token
+    assert await lines.lane() is None
+
+
 @pytest.mark.requirement("F5")
 class TestGoingBack:
     """Somebody retries an earlier one while the lane is held."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from datetime import timedelta
 from typing import Any
 
@@ -226,7 +226,9 @@ async def test_with_the_key_away_deliveries_wait_and_the_log_says_why(
         async with make_app(secret_key=OTHER_KEY) as app:
             await run_until_idle(app)
             assert await states(app, ids) == ["pending"] * 3
-            assert (await app.get(ids[0])).attempt == 0
+            booked = await app.get(ids[0])
+            assert booked.attempt == 0
+            assert booked.next_at == clock.now() + timedelta(seconds=15), "not every second"
         assert "which is not in DULY_SECRET_KEY; add it" in caplog.text
         clock.advance(20)
         async with make_app(secret_key=KEY) as app:
@@ -249,6 +251,45 @@ async def test_an_edit_counts_for_what_waits_already(app: App, clock: VirtualClo
     assert await states(app, ids) == ["completed"] * 2
 
 
+@pytest.mark.requirement("C5", "C8")
+async def test_its_own_plan_counts_though_others_are_read_while_it_is_sent_to(
+    app: App, clock: VirtualClock
+) -> None:
+    async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        clock.advance(2)
+        assert await app.book.reach("other") is not None
+        writer.write(answer(503))
+
+    async with receiver(slow) as there:
+        await app.endpoints.add("billing", there.url("/"), retry=duly.no_retry)
+        await app.endpoints.add("other", there.url("/"))
+        ids = await deliver(app)
+        await run_until_idle(app)
+    assert await states(app, ids) == ["dead"]
+
+
+@pytest.mark.requirement("C8")
+async def test_endpoints_that_take_turns_are_read_together(
+    app: App, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some, read = app.store.endpoints.some, list[set[str]]()
+
+    async def noted(names: Collection[str]) -> Any:
+        read.append(set(names))
+        return await some(names)
+
+    monkeypatch.setattr(app.store.endpoints, "some", noted)
+    for name in ("x", "y"):
+        await app.endpoints.add(name, "https://example.org/in")
+    for _ in range(10):
+        for name in ("x", "y"):
+            assert await app.book.reach(name) is not None
+    assert read == [{"x"}, {"x", "y"}]
+    clock.advance(1)
+    assert await app.book.reach("x") is not None
+    assert read[2:] == [{"x", "y"}]
+
+
 @pytest.mark.requirement("C8")
 async def test_one_that_is_waited_for_is_removed_only_with_what_waits(
     app: App, clock: VirtualClock
@@ -264,6 +305,25 @@ async def test_one_that_is_waited_for_is_removed_only_with_what_waits(
         assert await states(app, ids) == ["cancelled"] * 3
         with pytest.raises(duly.NotFound, match="no endpoint 'billing'"):
             await deliver(app)
+
+
+@pytest.mark.requirement("C8", "F5")
+async def test_removed_with_what_waits_it_leaves_the_others_of_a_stream_their_turn(
+    app: App,
+) -> None:
+    ran: list[Any] = []
+
+    @app.handler("work")
+    async def work(delivery: duly.Delivery[str]) -> None:
+        ran.append(delivery.payload)
+
+    await app.endpoints.add("billing", "https://example.org/in")
+    ids = await deliver(app, 2, stream="team:7")
+    ids += [(await app.deliver("work", each, stream="team:7")).id for each in "ab"]
+    await app.endpoints.remove("billing", cancel_waiting=True)
+    await run_until_idle(app)
+    assert await states(app, ids) == ["cancelled"] * 2 + ["completed"] * 2
+    assert ran == ["a", "b"]
 
 
 @pytest.mark.requirement("C8")

@@ -53,17 +53,26 @@ class Openings:
         return []
 
     def asks(self, slots: int, now: datetime) -> list[Ask]:
-        """What to ask for with that many free slots."""
-        room = self._gates.room
+        """What to ask for with that many free slots.
+
+        Of more targets than there are slots another part is asked for each time, or those that
+        come first would take everything.
+        """
         levels: dict[int, list[tuple[int, datetime]]] = {}
         for (level, target), due_at in self._openings.items():
             if level != ALONE and self._is_ready((level, target), now):
                 levels.setdefault(level, []).append((target, due_at))
         return [
-            Ask(level, target, due_at, min(-(-slots // len(levels[level])), room(target)))
+            ask
             for level in self._order(sorted(levels, reverse=True))
-            for target, due_at in levels[level]
+            for ask in self._shares(level, levels[level], slots)
         ]
+
+    def _shares(self, level: int, waiting: list[tuple[int, datetime]], slots: int) -> list[Ask]:
+        room, first = self._gates.room, self._turn * slots % len(waiting)
+        chosen = [*waiting[first:], *waiting[:first]][:slots]
+        share = -(-slots // len(waiting))
+        return [Ask(level, target, due_at, min(share, room(target))) for target, due_at in chosen]
 
     def _order(self, levels: list[int]) -> list[int]:
         self._turn += 1

@@ -1,0 +1,192 @@
+"""How a stream stands, and what an operator may do to it, state by state."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly.domain import interventions
+from duly.domain.errors import Conflict
+from duly.domain.interventions import Fate, Member, Return
+from duly.domain.lines import Line, StreamState, plight, stream_of, to_do
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+HEADED: dict[str, Any] = {
+    "head": "h",
+    "position": 4,
+    "due_at": LATER,
+    "head_state": "pending",
+    "attempt": 0,
+}
+
+
+def line(**changes: Any) -> Line:
+    return Line(lane=1, name="it's", **changes)
+
+
+LINES = {
+    StreamState.IDLE: line(),
+    StreamState.WAITING: line(**HEADED),
+    StreamState.RUNNING: line(**HEADED | {"token": 7}),
+    StreamState.RETRYING: line(**HEADED | {"attempt": 2}),
+    StreamState.BLOCKED: line(
+        **HEADED | {"head_state": "dead", "halted": "blocked", "halted_at": NOW, "attempt": 3}
+    ),
+    StreamState.PAUSED: line(
+        **HEADED | {"halted": "paused", "paused_at": NOW, "pause_reason": "holidays"}
+    ),
+}
+FATES = {
+    "retry_now": {
+        StreamState.WAITING: Fate.HURRIED,
+        StreamState.RETRYING: Fate.HURRIED,
+        StreamState.BLOCKED: Fate.RAISED,
+    },
+    "release": {StreamState.RETRYING: Fate.APART, StreamState.BLOCKED: Fate.LEFT},
+    "dead_letter_head": {
+        StreamState.WAITING: Fate.BURIED,
+        StreamState.RETRYING: Fate.BURIED,
+        StreamState.PAUSED: Fate.BURIED,
+    },
+}
+
+
+@pytest.mark.parametrize("state", StreamState)
+def test_each_state_is_told_from_the_others(state: StreamState) -> None:
+    assert LINES[state].state is state
+    assert stream_of(LINES[state]).state is state
+
+
+@pytest.mark.requirement("F7")
+@pytest.mark.parametrize("state", StreamState)
+@pytest.mark.parametrize("move", FATES)
+def test_each_move_in_each_state(move: str, state: StreamState) -> None:
+    decide: Any = getattr(interventions, move)
+    given = (LINES[state], "note") if move == "dead_letter_head" else (LINES[state],)
+    expected = FATES[move].get(state)
+    if expected is None:
+        with pytest.raises(Conflict, match=f'stream "it\'s" is {state}; .*; '):
+            decide(*given)
+    else:
+        change = decide(*given)
+        assert (change.fate, change.line.halted) == (expected, given[0].halted and _left(state))
+
+
+def _left(state: StreamState) -> str | None:
+    """What still halts a line after a move: a pause, but no dead head."""
+    return "paused" if state is StreamState.PAUSED else None
+
+
+@pytest.mark.parametrize("state", StreamState)
+def test_pausing_and_resuming_change_nothing_else(state: StreamState) -> None:
+    before = LINES[state]
+    paused = interventions.pause(before, LATER, "because").line
+    since = NOW if state is StreamState.PAUSED else LATER
+    assert (paused.paused_at, paused.pause_reason) == (since, "because")
+    resumed = interventions.resume(paused).line
+    assert resumed == msgspec.structs.replace(before, paused_at=None, pause_reason=None)
+
+
+@pytest.mark.parametrize("state", StreamState)
+def test_what_to_do_names_a_command_that_can_be_pasted(state: StreamState) -> None:
+    told = to_do(LINES[state])
+    commands = told.split("`")[1::2]
+    assert bool(commands) is (state is not StreamState.IDLE)
+    for command in commands:
+        assert command.startswith("duly ")
+        assert "'it'\"'\"'s'" in command or command == "duly deliveries cancel h"
+
+
+def test_what_holds_a_line_up_is_told() -> None:
+    told = {state: plight(found) for state, found in LINES.items()}
+    assert told == {
+        StreamState.IDLE: "idle",
+        StreamState.WAITING: "behind delivery h (due at 2026-03-01 12:05:00Z)",
+        StreamState.RUNNING: "behind delivery h (processing)",
+        StreamState.RETRYING: "behind delivery h (retrying, next at 2026-03-01 12:05:00Z)",
+        StreamState.BLOCKED: "blocked by delivery h (dead since 2026-03-01 12:00:00Z)",
+        StreamState.PAUSED: "paused since 2026-03-01 12:00:00Z (holidays)",
+    }
+
+
+def test_a_head_is_due_unless_its_line_stands_still_or_runs() -> None:
+    due = {
+        state: head.next_at
+        for state, found in LINES.items()
+        if (head := stream_of(found).head) is not None
+    }
+    assert due == {
+        StreamState.WAITING: LATER,
+        StreamState.RUNNING: None,
+        StreamState.RETRYING: LATER,
+        StreamState.BLOCKED: None,
+        StreamState.PAUSED: None,
+    }
+
+
+def member(position: int, id: str = "m", state: str = "dead") -> Member:
+    return Member(id, "it's", 1, position, state)
+
+
+@pytest.mark.requirement("F4", "F5")
+@pytest.mark.parametrize(
+    ("state", "its", "expected"),
+    [
+        (StreamState.IDLE, member(2), Return.LEADS),
+        (StreamState.WAITING, member(2), Return.LEADS),
+        (StreamState.WAITING, member(9), Return.WAITS),
+        (StreamState.RETRYING, member(2), Return.LEADS),
+        (StreamState.RETRYING, member(9), Return.WAITS),
+        (StreamState.RUNNING, member(2), Return.REPLAYED),
+        (StreamState.RUNNING, member(9), Return.REPLAYED),
+        (StreamState.BLOCKED, member(4, "h"), Return.LEADS),
+        (StreamState.BLOCKED, member(2), Return.REPLAYED),
+        (StreamState.BLOCKED, member(9), Return.WAITS),
+        (StreamState.PAUSED, member(2), Return.LEADS),
+        (StreamState.PAUSED, member(9), Return.WAITS),
+    ],
+)
+def test_a_dead_letter_comes_back_before_those_after_it(
+    state: StreamState, its: Member, expected: Return
+) -> None:
+    assert interventions.comes_back(LINES[state], its) is expected
+
+
+@pytest.mark.parametrize(
+    ("state", "its", "goes"),
+    [
+        (StreamState.WAITING, member(4, "h", "pending"), True),
+        (StreamState.RETRYING, member(4, "h", "pending"), True),
+        (StreamState.RETRYING, member(2, "m", "pending"), True),
+        (StreamState.RETRYING, member(9, "m", "pending"), False),
+        (StreamState.RUNNING, member(9, "m", "pending"), False),
+        (StreamState.BLOCKED, member(9, "m", "pending"), False),
+        (StreamState.PAUSED, member(4, "h", "pending"), False),
+    ],
+)
+def test_only_whoever_nobody_goes_before_can_be_due_now(
+    state: StreamState, its: Member, goes: bool
+) -> None:
+    if goes:
+        interventions.refuse_if_behind(LINES[state], its)
+    else:
+        with pytest.raises(Conflict, match=r"waits in stream \"it's\", (behind|blocked|paused)"):
+            interventions.refuse_if_behind(LINES[state], its)
+
+
+def test_whoever_may_be_running_cannot_be_cancelled() -> None:
+    running, waiting = LINES[StreamState.RUNNING], LINES[StreamState.WAITING]
+    with pytest.raises(Conflict, match="is being run with its stream"):
+        interventions.cancels_head(running, member(5), in_run=True)
+    assert not interventions.cancels_head(running, member(50), in_run=False)
+    assert not interventions.cancels_head(waiting, member(5), in_run=False)
+    assert interventions.cancels_head(waiting, member(4, "h"), in_run=False)
+
+
+def test_a_line_begins_where_somebody_came_back() -> None:
+    found = LINES[StreamState.WAITING]
+    assert found.beginning == 4
+    assert msgspec.structs.replace(found, replay_from=2).beginning == 2
+    assert msgspec.structs.replace(found, replay_from=9).beginning == 4

@@ -1,0 +1,359 @@
+"""Gates at work: every probe tells something or is handed back, and no limit is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App, Delivery
+from duly.domain import gates as rules
+from duly.domain.errors import StoreUnavailable
+from duly.domain.failures import Reason
+from duly.domain.gates import Circuit, Gate, Limits
+from duly.domain.outcomes import Completed, Deferred, Failed, Outcome
+from duly.domain.retry import RetryPlan
+from duly.engine.gates import Gates
+from duly.ports import Ask, GateChange, SeenGate
+from duly.testing import VirtualClock
+from tests.engine.house import House, Life
+
+REST = 10
+"""Seconds until the first probe."""
+NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
+
+
+class Bank:
+    """The handler `pay`: away until it is back, and slow while it is told so."""
+
+    def __init__(self, app: App, *, in_transaction: bool = False) -> None:
+        self.is_away, self.served = True, list[Any]()
+        self.in_transaction = in_transaction
+        self.open = asyncio.Event()
+        self.open.set()
+        app.handler("pay", retry=duly.no_retry)(self.handle)
+
+    async def handle(self, delivery: Delivery[Any]) -> None:
+        if self.is_away:
+            raise duly.DependencyFailure("away")
+        await self.open.wait()
+        if self.in_transaction:
+            await delivery.transaction.execute("select 1")
+        self.served.append(delivery.payload)
+
+
+class Wire:
+    """A transport to every endpoint, which answers as it is told."""
+
+    def __init__(self) -> None:
+        self.answer: Outcome = Failed(Reason.DEPENDENCY_FAILURE, "503")
+        self.sent = 0
+        self.open = asyncio.Event()
+        self.open.set()
+
+    def serves(self) -> tuple[str, ...]:
+        return ()
+
+    def reaches(self, _: str) -> bool:
+        return True
+
+    def plan(self, _: str) -> RetryPlan:
+        return duly.no_retry
+
+    async def attempt(self, _: Any) -> Outcome:
+        self.sent += 1
+        await self.open.wait()
+        return self.answer
+
+
+async def gate_of(app: App, target: str = "pay") -> Gate:
+    number = (await app.store.targets.numbers([target], create=True))[target]
+    found = await app.store.gates.revise(0, [number], lambda seen, _: GateChange(seen.gate))
+    return found[number][0].gate
+
+
+async def opened(house: House, app: App) -> Life:
+    """A worker that saw five payments fail, so that the circuit is open."""
+    life = await house.born(app)
+    await app.deliver_many([("pay", None)] * 5)
+    for _ in range(3):
+        await life.engine.step()
+    assert (await gate_of(app)).circuit is Circuit.OPEN
+    return life
+
+
+async def to_the_endpoint(house: House, wire: Wire, **limits: Any) -> Life:
+    """A worker that knows the endpoint `x`."""
+    app = house.app(egress_allow="127.0.0.1")
+    await app.open()
+    await app.endpoints.add("x", "http://127.0.0.1:1/", **limits)
+    engine = app.engine(wire)
+    await engine.prepare(beating=False)
+    return Life(app, engine)
+
+
+async def five_failures(house: House, life: Life) -> None:
+    await life.app.deliver_many([(duly.endpoint("x"), None)] * 5)
+    for _ in range(3):
+        await life.engine.step()
+        house.clock.advance(1)
+    assert (await life.app.endpoints.get("x")).gate.circuit is Circuit.OPEN
+
+
+@pytest.mark.requirement("F9")
+class TestAProbe:
+    async def test_that_succeeds_in_its_own_transaction_closes_the_circuit(
+        self, any_house: House
+    ) -> None:
+        app = any_house.app()
+        bank = Bank(app, in_transaction=True)
+        life = await opened(any_house, app)
+        bank.is_away = False
+        await app.deliver_many([("pay", number) for number in range(3)])
+        any_house.clock.advance(REST)
+        assert await life.engine.step() == 1
+        assert (await gate_of(app)).circuit is Circuit.CLOSED
+        assert await life.engine.step() == 2
+
+    async def test_is_told_of_though_nothing_else_waits_for_its_target(
+        self, any_house: House
+    ) -> None:
+        app = any_house.app(lease=3600)
+        bank = Bank(app)
+        life = await opened(any_house, app)
+        bank.is_away = False
+        bank.open.clear()
+        await app.deliver("pay", "the only one")
+        any_house.clock.advance(REST)
+        assert await life.tick() == 1, "and looks again while it is under way"
+        bank.open.set()
+        await life.finish()
+        await life.engine.gates.tick()
+        gate = await gate_of(app)
+        assert (gate.circuit, gate.failures) == (Circuit.CLOSED, 0)
+
+    async def test_that_finds_one_expired_is_followed_by_the_next_at_once(
+        self, any_house: House
+    ) -> None:
+        app = any_house.app()
+        bank = Bank(app)
+        life = await opened(any_house, app)
+        bank.is_away = False
+        soon = any_house.clock.now() + timedelta(seconds=5)
+        for number in range(3):
+            await app.deliver("pay", number, expires_at=soon)
+        any_house.clock.advance(REST)
+        await app.deliver("pay", "fresh")
+        for _ in range(4):
+            assert await life.engine.step() == 1
+        assert bank.served == ["fresh"]
+        assert (await gate_of(app)).circuit is Circuit.CLOSED
+
+    async def test_for_which_no_slot_was_left_may_go_soon_after(self, any_house: House) -> None:
+        app = any_house.app(concurrency=4)
+        bank = Bank(app)
+
+        @app.handler("busy")
+        async def busy(_: Delivery[Any]) -> None:
+            pass
+
+        life = await opened(any_house, app)
+        bank.is_away = False
+        await app.deliver("pay", "waiting")
+        any_house.clock.advance(REST)
+        for _ in range(2):
+            await app.deliver("busy", priority=9)
+        assert await life.engine.step() == 2
+        assert bank.served == []
+        any_house.clock.advance(1)
+        await life.engine.step()
+        assert bank.served == ["waiting"]
+
+    @pytest.mark.parametrize(
+        ("answer", "circuit"),
+        [(Completed('{"status":204}'), Circuit.CLOSED), (Deferred(1.0), Circuit.OPEN)],
+    )
+    async def test_that_does_not_fail_disables_no_endpoint_however_long_it_failed_before(
+        self, any_house: House, answer: Outcome, circuit: Circuit
+    ) -> None:
+        wire = Wire()
+        life = await to_the_endpoint(any_house, wire, in_flight=5)
+        await five_failures(any_house, life)
+        wire.answer = answer
+        any_house.clock.advance(timedelta(days=6))
+        await life.engine.step()
+        await life.app.deliver(duly.endpoint("x"))
+        wire.open.clear()
+        assert await life.tick() == 1
+        wire.open.set()
+        await life.finish()
+        await life.engine.gates.tick()
+        endpoint = await life.app.endpoints.get("x")
+        assert (endpoint.state, endpoint.state_reason) == ("active", None)
+        assert endpoint.gate.circuit is circuit
+
+
+@pytest.mark.requirement("C8", "F9")
+@pytest.mark.parametrize("limits", [{}, {"rate": 100.0}, {"in_flight": 5}])
+async def test_one_that_is_resumed_does_not_wait_for_the_probe_of_before(
+    any_house: House, limits: dict[str, Any]
+) -> None:
+    wire = Wire()
+    life = await to_the_endpoint(any_house, wire, **limits)
+    await five_failures(any_house, life)
+    await life.app.deliver(duly.endpoint("x"))
+    assert await life.engine.step() == 0, "it waits for the probe"
+    wire.answer = Completed()
+    await life.app.endpoints.resume("x")
+    assert await life.engine.step() == 1
+
+
+@pytest.mark.requirement("C8")
+async def test_where_one_at_a_time_goes_the_next_goes_when_it_is_done(any_house: House) -> None:
+    wire = Wire()
+    wire.answer = Completed()
+    life = await to_the_endpoint(any_house, wire, in_flight=1)
+    await life.app.deliver_many([(duly.endpoint("x"), None)] * 3)
+    for sent in (1, 2, 3):
+        wire.open.clear()
+        assert await life.tick() == 1, "no time has passed"
+        await life.tick()
+        assert wire.sent == sent, "one at a time"
+        wire.open.set()
+        await life.finish()
+
+
+class Counter:
+    """A store that only notes how many are said to be under way, and can be slow at it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limits = Limits(in_flight=limit)
+        self.told, self.slow = 0, ""
+        self.go_on = asyncio.Event()
+
+    async def revise(
+        self, _: int, targets: Any, decide: Callable[[SeenGate, datetime], GateChange]
+    ) -> dict[int, tuple[SeenGate, GateChange]]:
+        (target,) = targets
+        first, self.slow = self.slow, ""
+        if first == "before":
+            await self.go_on.wait()
+        seen = SeenGate(target, "endpoint:x", "active", self.limits, Gate(), 0)
+        change = decide(seen, NOW)
+        self.told = self.told if change.in_flight is None else change.in_flight
+        if first == "after":
+            await self.go_on.wait()
+        return {target: (seen, change)}
+
+
+@pytest.mark.requirement("C8")
+@pytest.mark.parametrize("slow", ["before", "after"])
+async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
+    counter, x = Counter(4), 7
+    gates = Gates(counter, lambda _: None, lambda: 1, concurrency=10)
+    gates.know(x, "endpoint:x")
+    gates._guarded = {x}
+
+    async def claim() -> None:
+        for ask in await gates.passing([Ask(5, x, NOW, 4)]):
+            for _ in range(ask.quota):
+                gates.begin(x)
+        gates.claimed()
+
+    await claim()
+    for _ in range(3):
+        gates.end(x)
+    counter.slow = slow
+    # Slow before it is counted: the loop that tells; after it: the claim.
+    calls = (gates.tick, claim) if slow == "before" else (claim, gates.tick)
+    tasks = []
+    for call in calls:
+        tasks.append(asyncio.create_task(call()))
+        for _ in range(5):
+            await asyncio.tasks.sleep(0)
+    counter.go_on.set()
+    await asyncio.gather(*tasks)
+    await gates.tick()
+    assert (counter.told, gates._here[x]) == (4, 4)
+
+
+@pytest.fixture
+async def shared_house(postgres_url: str, clock: VirtualClock) -> Any:
+    found = House(postgres_url, clock)
+    yield found
+    await found.close()
+
+
+WAITING = (
+    "select count(*) from pg_stat_activity"
+    " where datname = current_database() and wait_event_type = 'Lock'"
+)
+
+
+async def somebody_waits(app: App) -> None:
+    """Return once a transaction waits for another's lock."""
+    database = app.store.database  # type: ignore[attr-defined]
+    async with asyncio.timeout(30), database.shared() as connection:
+        while not await connection.fetchval(WAITING):
+            pass
+
+
+@pytest.mark.requirement("F9")
+async def test_resuming_an_endpoint_and_disabling_it_do_not_wait_for_each_other(
+    shared_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = shared_house.app()
+    await app.open()
+    await app.endpoints.add("x", "https://example.org/")
+    target = (await app.endpoints.get("x")).target
+    gates, began, go_on = app.store.gates, asyncio.Event(), asyncio.Event()
+    disable = gates._disable  # type: ignore[attr-defined]
+
+    async def slow(*given: Any) -> None:
+        began.set()
+        await go_on.wait()
+        await disable(*given)
+
+    def failing(seen: SeenGate, now: datetime) -> GateChange:
+        return GateChange(rules.failed(seen.gate, 5, now))
+
+    def given_up(seen: SeenGate, now: datetime) -> GateChange:
+        return GateChange(rules.failed(seen.gate, 1, now), None, "five days")
+
+    await gates.revise(1, [target], failing)
+    monkeypatch.setattr(gates, "_disable", slow)
+    disabling = asyncio.create_task(gates.revise(1, [target], given_up))
+    await began.wait()
+    resuming = asyncio.create_task(app.endpoints.resume("x"))
+    await somebody_waits(app)
+    go_on.set()
+    await asyncio.gather(disabling, resuming)
+    assert (await app.endpoints.get("x")).state == "active"
+
+
+@pytest.mark.requirement("D3")
+async def test_whoever_waits_for_each_other_is_told_to_try_again(shared_house: House) -> None:
+    app = shared_house.app()
+    await app.open()
+    numbers = []
+    for name in "xy":
+        await app.endpoints.add(name, "https://example.org/")
+        numbers.append((await app.endpoints.get(name)).target)
+    both = asyncio.Barrier(2)
+
+    async def lock(*targets: int) -> str:
+        try:
+            async with app.store.database.together() as session:  # type: ignore[attr-defined]
+                await session.fetch_batch("gates.lock", columns={"target": [targets[0]]})
+                await both.wait()
+                await session.fetch_batch("gates.lock", columns={"target": [targets[1]]})
+        except StoreUnavailable as error:
+            return str(error)
+        return "done"
+
+    ends = await asyncio.gather(lock(*numbers), lock(*reversed(numbers)))
+    assert sorted(each[:16] for each in ends) == ["done", "two transactions"]
