@@ -170,7 +170,7 @@ class App:
         `await app.schedule("monday", duly.cron("0 9 * * MON"), "report", {"team": 7})` creates or
         changes it; the same again changes nothing. `@app.schedule(duly.cron("0 9 * * *"))` on a
         handler declares it whenever the app opens. Options: catch_up, window, cap, overlap, start,
-        end, max_runs, jitter, expires_after, retry, priority, tags.
+        end, max_runs, jitter, expires_after, retry, priority, stream, tags.
         """
         if isinstance(first, str):
             return self.schedules.declare(first, *rest, **options)

@@ -27,7 +27,8 @@ select s.lane::text as lane, s.name, s.on_failure, s.paused_at, s.reason as paus
        coalesce(w.waiting, 0) as waiting, w.oldest_at
 from duly.streams s
 left join duly.agenda a on a.lane = s.lane
-left join duly.deliveries d on d.id = a.delivery and d.lane = a.lane
+left join duly.deliveries d
+    on d.lane = a.lane and d.position = a.position and d.id = a.delivery
 left join lateral (
     select count(*) as waiting, min(m.accepted_at) as oldest_at from (
         select m.accepted_at from duly.deliveries m

@@ -36,7 +36,8 @@ select s.lane, s.name, s.on_failure, s.paused_at, s.reason as pause_reason,
        ) as oldest_at
 from duly.streams s
 left join duly.agenda a on a.lane = s.lane
-left join duly.deliveries d on d.number = a.delivery and d.lane = a.lane
+left join duly.deliveries d
+    on d.lane = a.lane and d.position = a.position and d.number = a.delivery
 where s.lane in (select value from json_each(:lanes)) order by s.name;
 
 -- name: page
