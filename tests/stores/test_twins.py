@@ -15,6 +15,10 @@ PARAMETERS = {
         {"lane", "token", "started_at", "finished_at"},
         {"batch"},
     ),
+    "agenda.complete_answered": (
+        {"lane", "token", "started_at", "finished_at", "answer"},
+        {"batch"},
+    ),
     "deliveries.accept": (
         {
             *("id", "target", "priority", "key", "address", "due_at", "after", "expires_at"),

@@ -8,7 +8,7 @@ from datetime import timedelta
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import SettlementRefused
 from duly.domain.identity import worker_of
-from duly.domain.outcomes import Settlement
+from duly.domain.outcomes import Settlement, Verdict
 from duly.failpoints import hit
 from duly.ports import Ask, LateWork, Opening
 from duly.stores import lines
@@ -132,25 +132,34 @@ async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lan
 
 
 async def _settle_plain(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    completed = [each for each in settlements if is_usual(each)]
-    if len(completed) == len(settlements):
-        return await _complete(session, completed)
-    others = [each for each in settlements if not is_usual(each)]
-    applied = await _settle(session, others)
-    return applied | await _complete(session, completed) if completed else applied
+    kinds: dict[str, list[Settlement]] = {}
+    for each in settlements:
+        kinds.setdefault(_kind(each), []).append(each)
+    applied: set[Lane] = set()
+    for kind, group in kinds.items():
+        settle_all = (
+            _settle(session, group) if kind == "settle" else _complete(session, group, kind)
+        )
+        applied |= await settle_all
+    return applied
 
 
-async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    rows = await session.fetch_batch(
-        "agenda.complete",
-        "settle",
-        columns={
-            "lane": [each.lane for each in settlements],
-            "token": [each.token for each in settlements],
-            "started_at": [each.started_at for each in settlements],
-            "finished_at": [each.finished_at for each in settlements],
-        },
-    )
+def _kind(settlement: Settlement) -> str:
+    if settlement.verdict is not Verdict.COMPLETED:
+        return "settle"
+    return "complete" if settlement.answer is None else "complete_answered"
+
+
+async def _complete(session: Session, settlements: Sequence[Settlement], kind: str) -> set[Lane]:
+    columns: dict[str, list[object]] = {
+        "lane": [each.lane for each in settlements],
+        "token": [each.token for each in settlements],
+        "started_at": [each.started_at for each in settlements],
+        "finished_at": [each.finished_at for each in settlements],
+    }
+    if kind == "complete_answered":
+        columns["answer"] = [each.answer for each in settlements]
+    rows = await session.fetch_batch(f"agenda.{kind}", "settle", columns=columns)
     refused = {(lane, token) for lane, token in rows}
     return {each.lane for each in settlements if (each.lane, each.token) not in refused}
 
