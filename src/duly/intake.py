@@ -90,16 +90,20 @@ class Intake:
         )
 
     async def chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[Request]]:
-        """Many deliveries in pieces that are stored one after the other."""
+        """Many deliveries in pieces that are stored one after the other.
+
+        All in one transaction, in which the store makes new targets known: from here nothing else
+        could be written meanwhile.
+        """
         chunk: list[Request] = []
         for item in items:
             chunk.append(self._item(item))
             if len(chunk) >= BULK_CHUNK:
-                await self.know({each.target for each in chunk})
+                await self._checked({each.target for each in chunk})
                 yield chunk
                 chunk = []
         if chunk:
-            await self.know({each.target for each in chunk})
+            await self._checked({each.target for each in chunk})
             yield chunk
 
     def _item(self, item: Item) -> Request:
@@ -125,16 +129,20 @@ class Intake:
 
     async def know(self, targets: Collection[str]) -> None:
         """See that the store has a number for each target, and refuse those nobody has."""
+        missing = await self._checked(targets)
+        if missing:
+            await self._store.targets.numbers(missing, create=True)
+
+    async def _checked(self, targets: Collection[str]) -> set[str]:
+        """Refuse targets that nobody has; returns those the store has no number for yet."""
         numbers = await self._store.targets.numbers(targets, create=False)
         missing = set(targets) - numbers.keys()
         await self._know_endpoints(targets)
-        if not missing:
-            return
         here = self._elsewhere.union(self._handlers())
         here.update(filter(is_webhook, missing))
         if unknown := sorted(missing - here):
             await self._refuse(unknown[0], here)
-        await self._store.targets.numbers(missing, create=True)
+        return missing
 
     async def _know_endpoints(self, targets: Collection[str]) -> None:
         """Refuse endpoints that do not exist; one that was just seen still does."""

@@ -9,7 +9,7 @@ import pytest
 from duly.domain.delivery import Claimed
 from duly.domain.identity import token, worker_of
 from duly.domain.outcomes import Verdict
-from duly.ports import Opening
+from duly.ports import Ask, Opening
 from tests.stores.books import START, Books, settlement
 
 SECOND = timedelta(seconds=1)
@@ -197,3 +197,19 @@ async def test_releasing_a_token_hands_back_untouched_what_it_holds(books: Books
     assert await books.ledger(one.id) == ledger
     assert (await books.lane(other.id) or {})["token"] == other.token
     assert await books.store.agenda.release(one.token) == 0
+
+
+@pytest.mark.requirement("D6")
+async def test_what_is_asked_for_first_is_taken_first(books: Books) -> None:
+    """With more asks than slots, the first ones get them: higher priorities come first."""
+    names = [f"mail{n}" for n in range(60)]
+    for priority in (9, 1):
+        await books.accept(*(books.request(target=name, priority=priority) for name in names))
+    worker = await books.worker()
+    asks = [
+        Ask(priority, await books.target(name), START - SECOND, 1)
+        for priority in (9, 1)
+        for name in names
+    ]
+    claimed = await books.store.agenda.claim(token(worker, 1), 10, asks)
+    assert [each.priority for each in claimed] == [9] * 10

@@ -217,3 +217,12 @@ async def test_a_key_that_is_known_for_another_address_is_a_conflict(app: App) -
     assert (again.id, again.known) == (first.id, True)
     with pytest.raises(duly.Conflict, match="'once' already belongs to"):
         await app.deliver(duly.webhook("https://example.org/b"), {"n": 1}, key="once")
+
+
+@pytest.mark.requirement("C5")
+async def test_many_at_once_may_go_to_hosts_that_nobody_knew(app: App) -> None:
+    hosts = [duly.webhook(f"https://host{n}.example/") for n in range(30)]
+    accepted = await app.deliver_many((hosts[n % 30], {"n": n}) for n in range(5000))
+    assert len({each.id for each in accepted}) == 5000
+    again = await app.deliver(hosts[0], {"n": 0})
+    assert (await app.get(again.id)).target == "https://host0.example"

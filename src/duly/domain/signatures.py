@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -55,7 +54,7 @@ def signatures(keys: Sequence[bytes], id: str, timestamp: int, body: bytes) -> s
 
 def _signature(key: bytes, id: str, timestamp: int, body: bytes) -> str:
     signed = b"%s.%d.%s" % (id.encode(), timestamp, body)
-    return base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    return base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
 
 
 def check(

@@ -58,6 +58,7 @@ class Gates:
         self._probing: set[int] = set()
         self._turn = asyncio.Lock()
         self._here: Counter[int] = Counter()
+        self._outgoing = 0
         self._reserved: Counter[int] = Counter()
         self._told: dict[int, int] = {}
         self.on_change: Callable[[], None] = self.wake.set
@@ -96,7 +97,7 @@ class Gates:
         if target not in self._outside:
             return self._concurrency
         here = self._here[target]
-        others = self._here.total() - here
+        others = self._outgoing - here
         return max(1, (self._concurrency - others) // 2) - here
 
     def is_guarded(self, target: int) -> bool:
@@ -107,12 +108,14 @@ class Gates:
         """An attempt starts; those of handlers are nobody's business here."""
         if target in self._outside:
             self._here[target] += 1
+            self._outgoing += 1
 
     def end(self, target: int) -> None:
         """An attempt is over."""
         if target not in self._outside:
             return
         self._here[target] -= 1
+        self._outgoing -= 1
         if target in self._crowded:
             self._crowded.discard(target)
             self._paced.pop(target, None)

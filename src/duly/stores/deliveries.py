@@ -74,7 +74,8 @@ class Deliveries:
     async def _accept(
         self, session: Session, requests: Sequence[Request]
     ) -> list[Accepted | Conflict]:
-        numbers = await self._targets.numbers({each.target for each in requests}, create=False)
+        names = {each.target for each in requests}
+        numbers = await self._targets.numbers_within(session, names)
         columns = _columns(requests, numbers)
         statement = "deliveries.accept"
         if any(each.stream is not None for each in requests):
@@ -90,7 +91,8 @@ class Deliveries:
     async def _accept_new(
         self, session: Session, requests: Sequence[Request]
     ) -> list[Accepted | Conflict]:
-        numbers = await self._targets.numbers({each.target for each in requests}, create=False)
+        names = {each.target for each in requests}
+        numbers = await self._targets.numbers_within(session, names)
         columns = _columns(requests, numbers)
         del columns["key"]
         _, accepted_at = await self._stored(session, "deliveries.accept_new", columns)

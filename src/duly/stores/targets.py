@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from duly.stores.database import Database
+from duly.stores.database import Database, Session
 
 
 class Targets:
@@ -27,6 +27,21 @@ class Targets:
                 )
                 await self.refresh()
         return {name: self._numbers[name] for name in names if name in self._numbers}
+
+    async def numbers_within(self, session: Session, names: Collection[str]) -> dict[str, int]:
+        """The numbers of all those names; unknown ones are made in the session.
+
+        They are not remembered: the session's transaction may be undone.
+        """
+        numbers = await self.numbers(names, create=False)
+        if missing := sorted(set(names) - numbers.keys()):
+            columns = {"name": missing}
+            await session.fetch_batch(
+                "deliveries.create_target", columns=columns, namespace=self._namespace
+            )
+            rows = await session.fetch_named("deliveries.target_numbers", namespace=self._namespace)
+            numbers |= {row["name"]: row["id"] for row in rows if row["name"] in missing}
+        return numbers
 
     async def refresh(self) -> dict[int, str]:
         """Read them anew; returns the names by number."""

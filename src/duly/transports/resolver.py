@@ -12,6 +12,8 @@ from typing import Any
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
+from duly.transports.timing import mark
+
 LATELY_SECONDS = 60.0
 
 
@@ -38,6 +40,7 @@ class Resolver(AbstractResolver):
             if self._is_trouble(error) and not self._found_another(host):
                 raise ResolverAway(f"no name can be looked up: {error}") from error
             raise
+        mark("dns")
         self._remember(host)
         return addresses
 

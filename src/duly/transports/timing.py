@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
-
-from aiohttp import TraceConfig
 
 TIMED: ContextVar[Timing | None] = ContextVar("timed", default=None)
 """The timing of the exchange that the present task makes."""
@@ -34,17 +31,6 @@ class Timing:
             part: round(seconds * 1000, 3)
             for part, seconds in (*self._parts.items(), ("total", total))
         }
-
-
-def tracing() -> TraceConfig:
-    """A hook that marks when a name was looked up for the exchange the present task makes."""
-    config = TraceConfig()
-
-    async def resolved(*_: Any) -> None:
-        mark("dns")
-
-    config.on_dns_resolvehost_end.append(resolved)
-    return config
 
 
 def mark(part: str) -> None:

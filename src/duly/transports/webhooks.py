@@ -12,7 +12,6 @@ from typing import Any
 import aiohttp
 import msgspec
 from aiohttp import BytesPayload, ClientSession, ClientTimeout, DummyCookieJar
-from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 import duly.failpoints as failpoints
@@ -31,7 +30,7 @@ from duly.transports.connector import Connector
 from duly.transports.egress import AddressRefused, Guard, Passage, literal_address
 from duly.transports.endpoints import Book, Reach
 from duly.transports.resolver import Resolver, ResolverAway
-from duly.transports.timing import TIMED, Timing, mark
+from duly.transports.timing import TIMED, Timing
 from duly.version import __version__
 
 EXCERPT_BYTES = 16 * 1024
@@ -186,7 +185,7 @@ class Webhooks:
     def _opened(self) -> ClientSession:
         if self._session is None:
             connector = Connector(
-                limit=0, resolver=Timed(self._resolver), socket_factory=self._guarded_socket
+                limit=0, resolver=self._resolver, socket_factory=self._guarded_socket
             )
             self._session = ClientSession(
                 connector=connector,
@@ -220,26 +219,6 @@ class Webhooks:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-
-
-class Timed(AbstractResolver):
-    """A resolver that marks when a name was found.
-
-    The client's own traces would tell too, but they cost every request a tenth of its time.
-    """
-
-    def __init__(self, resolver: Resolver) -> None:
-        self._resolver = resolver
-
-    async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
-        """The host's addresses."""
-        addresses = await self._resolver.resolve(host, port, family)
-        mark("dns")
-        return addresses
-
-    async def close(self) -> None:
-        """Let go of the resolver."""
-        await self._resolver.close()
 
 
 async def _excerpt(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:

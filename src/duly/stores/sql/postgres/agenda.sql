@@ -32,12 +32,14 @@ select count(*) as count, min(a.due_at) as oldest_at from (
 -- The left join and offset 0 matter: a lane whose delivery cannot be seen must still be
 -- returned, or its lease would leak; and the ledger must be probed by key, never scanned.
 -- The rows are locked, so that their place (ctid) is theirs until the end of the statement.
-with ask as (
+with ask as materialized (
+    -- In the order in which they were asked for, which the join would lose.
     select * from unnest(
         :priority::smallint[], :target::integer[], :floor_at::timestamptz[], :quota::integer[]
-    ) as t(priority, target, floor_at, quota)
+    ) with ordinality as t(priority, target, floor_at, quota, turn)
     where not exists (
         select from duly.endpoints e where e.target = t.target and e.state <> 'active')
+    order by turn
 ), picked as materialized (
     select l.place from ask cross join lateral (
         select a.ctid as place from duly.agenda a

@@ -1,0 +1,59 @@
+"""What is delivered: a backlog at once, or a steady trickle to many endpoints."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import duly
+from duly.domain.webhooks import Webhook
+from duly.intake import Target
+
+SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SETTINGS: dict[str, Any] = {"egress_allow": "127.0.0.0/8", "webhook_secret": SECRET}
+STEP_SECONDS = 0.01
+PAYLOAD = {"type": "invoice.paid", "data": {"invoice": 4711, "amount": "99.00", "currency": "EUR"}}
+
+
+async def know(app: duly.App, targets: Iterable[Target]) -> None:
+    """Make origins known first: `deliver_many` on SQLite cannot while its transaction is open."""
+    origins = {each.origin for each in targets if isinstance(each, Webhook)}
+    await app.store.targets.numbers(origins, create=True)
+
+
+async def fill(database: str, target: Target, count: int) -> None:
+    """Put a backlog for one target on the books."""
+    async with duly.App(database, **SETTINGS) as app:
+        await know(app, [target])
+        await app.deliver_many((target, PAYLOAD) for _ in range(count))
+
+
+async def add_endpoints(database: str, urls: dict[str, str], **details: Any) -> None:
+    """Make named endpoints."""
+    async with duly.App(database, **SETTINGS) as app:
+        for name, url in urls.items():
+            await app.endpoints.add(name, url, secret=SECRET, **details)
+
+
+def target_of(told: str) -> Target:
+    """A target from its URL or its endpoint's name."""
+    return duly.webhook(told) if told.startswith("http") else duly.endpoint(told)
+
+
+async def produce(app: duly.App, targets: list[str], rate: float, seconds: float) -> int:
+    """Ask for `rate` deliveries a second to each of the targets, spread evenly; returns how many.
+
+    The payload is the moment at which each was asked for.
+    """
+    all_of_them = [target_of(each) for each in targets]
+    await know(app, all_of_them)
+    turns = itertools.cycle(all_of_them)
+    per_second, begun, made = rate * len(targets), time.perf_counter(), 0
+    while (past := time.perf_counter() - begun) < seconds:
+        due = int(past * per_second) - made
+        if due > 0:
+            made += due
+            await app.deliver_many((next(turns), time.time()) for _ in range(due))
+        await asyncio.sleep(STEP_SECONDS)
+    return made

@@ -1,0 +1,118 @@
+"""The processes of a run, what each is told and says, and the CPU each has used."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks.places import ROOT
+from tests.support.postgres import Server, children
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Member:
+    """A process that says a line when it is ready, and waits for one before it begins."""
+
+    def __init__(self, module: str, *arguments: object) -> None:
+        command = [sys.executable, "-m", f"benchmarks.webhooks.{module}", *map(str, arguments)]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.greeting = self.hear()
+
+    @property
+    def pid(self) -> int:
+        """Which process it is."""
+        return self._process.pid
+
+    def say(self, line: str) -> None:
+        """Tell it something."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> str:
+        """Its next line."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self._process.args!r} ended without a word")
+        return line.strip()
+
+    def end(self) -> dict[str, int]:
+        """Have it stop, and return what it counted."""
+        self._process.terminate()
+        counted: dict[str, int] = json.loads(self.hear())
+        self._process.wait()
+        return counted
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+class Sink(Member):
+    """Where the webhooks arrive."""
+
+    def __init__(self) -> None:
+        super().__init__("sink")
+        self.port = int(self.greeting)
+
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        """An address of it."""
+        return f"http://{host}:{self.port}/{path}"
+
+    async def arrived(self, count: int, within: float = 600) -> None:
+        """Wait until so many arrived since the last report, or the time is over."""
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline:
+            self.say("count")
+            if int(self.hear()) >= count:
+                return
+            await asyncio.sleep(0.05)
+
+    def report(self) -> dict[str, Any]:
+        """What arrived since the last report."""
+        self.say("report")
+        told: dict[str, Any] = json.loads(self.hear())
+        return told
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used."""
+    return sum(_times(pid)[:2])
+
+
+def server_cpu_seconds(server: Server) -> float:
+    """CPU time of PostgreSQL: its first process, its children, and those that are gone."""
+    first = int((server.data_directory / "postmaster.pid").read_text().split()[0])
+    used = sum(_times(first))
+    for child in children(first):
+        with suppress(FileNotFoundError):
+            used += cpu_seconds(child)
+    return used
+
+
+def _times(pid: int) -> list[float]:
+    """User and system time of a process, then those of its children that it has waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return [int(each) / TICKS for each in fields[11:15]]
