@@ -3,11 +3,9 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import duly
-from duly.domain.webhooks import Webhook
 from duly.intake import Target
 
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -16,16 +14,9 @@ STEP_SECONDS = 0.01
 PAYLOAD = {"type": "invoice.paid", "data": {"invoice": 4711, "amount": "99.00", "currency": "EUR"}}
 
 
-async def know(app: duly.App, targets: Iterable[Target]) -> None:
-    """Make origins known first: `deliver_many` on SQLite cannot while its transaction is open."""
-    origins = {each.origin for each in targets if isinstance(each, Webhook)}
-    await app.store.targets.numbers(origins, create=True)
-
-
 async def fill(database: str, target: Target, count: int) -> None:
     """Put a backlog for one target on the books."""
     async with duly.App(database, **SETTINGS) as app:
-        await know(app, [target])
         await app.deliver_many((target, PAYLOAD) for _ in range(count))
 
 
@@ -47,7 +38,6 @@ async def produce(app: duly.App, targets: list[str], rate: float, seconds: float
     The payload is the moment at which each was asked for.
     """
     all_of_them = [target_of(each) for each in targets]
-    await know(app, all_of_them)
     turns = itertools.cycle(all_of_them)
     per_second, begun, made = rate * len(targets), time.perf_counter(), 0
     while (past := time.perf_counter() - begun) < seconds:
