@@ -15,10 +15,10 @@ import pytest
 from tests.crash.fleet import Books, Fleet
 from tests.crash.worker import build
 
-DELIVERIES = int(os.environ.get("DULY_TEST_CHAOS", "3000"))
+DELIVERIES = int(os.environ.get("DULY_TEST_CHAOS", "1500"))
 """In every run; `DULY_TEST_CHAOS=20000` for a long one."""
 STREAMS = 200
-KILLS = 8
+KILLS = 6
 PLACES = ["claim.after", "settle.before", "settle.after", "complete.middle", "handler.exit"]
 
 
@@ -82,7 +82,7 @@ async def test_kill_nine_again_and_again_keeps_every_stream_in_order(
             if until_next <= 0 and process.alive and kills < KILLS:
                 process.kill()
                 kills += 1
-                until_next = chance.randrange(50, DELIVERIES // 15)
+                until_next = chance.randrange(40, DELIVERIES // 10)
             elif kills >= KILLS:
                 break
     await books.until_finished(within=300)
