@@ -10,7 +10,7 @@ serve: $(installed)
 	.venv/bin/duly serve
 
 test: $(installed)
-	.venv/bin/pytest --numprocesses 4 --dist loadfile --durations 25
+	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(installed)
 	.venv/bin/ruff check
