@@ -221,19 +221,18 @@ class Endpoints:
         since = payloads.checked_moment("since", since)
         if rate is not None and not 0.001 <= rate <= 100_000:
             raise InvalidInput("rate", f"{rate!r} is not from 0.001 to 100000 a second")
-        target = (await self.get(name)).target
+        endpoint = await self.get(name)
         # Those that die anew meanwhile are not tried for ever.
         until, _ = await self._store.plans.clock()
         batch = BATCH if rate is None else max(1, min(BATCH, int(rate)))
         spread = 0.0 if rate is None else 1 / rate
         done = 0
-        while found := await self._store.endpoints.recover(target, since, until, batch, spread):
-            done += len(found)
+        recover = self._store.endpoints.recover
+        while many := await recover(endpoint, since, until, batch, spread, self.actor):
+            done += many
             self._store.wakeups.hint()
             yield done
-            if len(found) < batch:
-                return
-            await self._clock.sleep(batch * spread)
+            await self._clock.sleep(many * spread)
 
     async def _revised(self, name: str, decide: Decide, action: str, **detail: Any) -> Endpoint:
         def known(before: Endpoint | None, now: datetime) -> Endpoint:

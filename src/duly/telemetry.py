@@ -101,7 +101,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     events.CircuitClosed: (logging.INFO, "{target} answers again: its deliveries go on"),
     events.EndpointDisabled: (
         logging.ERROR,
-        "{endpoint} is disabled: {reason}; its deliveries wait until it is resumed",
+        "endpoint {endpoint} is disabled: {reason}; its deliveries wait until it is resumed",
     ),
     events.SecretUnreadable: (
         logging.ERROR,

@@ -194,8 +194,7 @@ class Dispatcher:
     async def _claim_and_start(
         self, slots: int, asks: list[Ask]
     ) -> tuple[list[Ask], list[Claimed], int]:
-        """Claim what the gates let through; returns what was asked for, what came, and how many
-        were started."""
+        """Claim what the gates let through: what was asked for, what came, how many started."""
         claimed: list[Claimed] = []
         try:
             asks = await self._gates.passing(asks)
@@ -247,13 +246,15 @@ class Dispatcher:
 
     async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
         """Attempt it, and if it heads a run of its stream those behind it, each when it is done."""
-        current: Claimed | None = claimed
-        held, fresh = self.lease, copy_context()
-        behind = list(claimed.followers or ())
-        while current is not None:
-            following = behind.pop(0) if behind else None
+        held, behind = self.lease, claimed.followers or []
+        fresh = copy_context() if behind else None
+        goes_on = True
+        for place, current in enumerate((claimed, *behind)):
+            if not goes_on:
+                break
+            following = behind[place] if place < len(behind) else None
             try:
-                if copy_context() == fresh:
+                if fresh is None or copy_context() == fresh:
                     goes_on = await self._attempt(current, task, following, held)
                 else:
                     # Each finds the task as if it were new.
@@ -262,7 +263,6 @@ class Dispatcher:
                 problem = f"{type(error).__name__}: {error}"
                 self._settle_for(current, Failed(Reason.UNKNOWN, problem))
                 goes_on = False
-            current = following if goes_on else None
         self._over(claimed)
 
     def _over(self, claimed: Claimed) -> None:
@@ -294,13 +294,13 @@ class Dispatcher:
             else:
                 self._settler.count_own(execution.is_written)
             if execution.is_written:
-                self._gates.succeeded(execution.claimed.target)
+                self._gates.succeeded(claimed.target)
             else:
-                self._gates.unclear(execution.claimed.target, timedelta())
+                self._gates.unclear(claimed.target, timedelta())
             return False
         goes_on = self._goes_on(settlement, following, held)
         self._settler.put(settlement)
-        target = execution.claimed.target
+        target = claimed.target
         if settlement.verdict is not Verdict.COMPLETED:
             self._tell(execution.target, settlement)
             self._gates.note(target, settlement)

@@ -265,7 +265,8 @@ class Gates:
                 )
             )
         if change.disable is not None:
-            self._emit(EndpointDisabled(endpoint=seen.name, reason=change.disable))
+            name = endpoint_name(seen.name) or seen.name
+            self._emit(EndpointDisabled(endpoint=name, reason=change.disable))
 
 
 def _verdict(seen: SeenGate, fared: Fared, gate: gates.Gate, now: datetime) -> str | None:

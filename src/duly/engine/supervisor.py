@@ -56,34 +56,18 @@ class Engine:
         self._writing = asyncio.Lock()
         self.settler = Settler(store.agenda, emit, self._on_progress)
         self._executor.written = self.settler.written
-        self.gates = Gates(
-            store.gates, emit, lambda: self.dispatcher.lease.worker, settings.concurrency
-        )
-        self.dispatcher = Dispatcher(
-            self._executor,
-            self.settler,
-            Lease(0, settings.lease, clock),
-            self.gates,
-            emit,
-            concurrency=settings.concurrency,
-            poll=settings.poll,
-            grace=timedelta(seconds=settings.grace),
-        )
+        self.gates = Gates(store.gates, emit, self._worker, settings.concurrency)
+        self.dispatcher = self._dispatching()
+        self.gates.on_change = self.dispatcher.hinted
         self.recovery = Recovery(
             self._executor, emit, settings.recovery_interval, lambda: self.dispatcher.lease
         )
         self.planner = Planner(
             store, clock, chance, emit, poll=settings.poll, is_busy=lambda: self.dispatcher.is_busy
         )
-        self.gates.on_change = self.dispatcher.hinted
         self.dispatcher.on_return = self.planner.catch_up
-        self.backlog = Backlog(
-            store.agenda,
-            clock,
-            emit,
-            self.dispatcher.served,
-            timedelta(seconds=settings.grace),
-        )
+        grace = timedelta(seconds=settings.grace)
+        self.backlog = Backlog(store.agenda, clock, emit, self.dispatcher.served, grace)
         self.life = Life(self)
         self._loops: list[Loop] = [
             self.dispatcher,
@@ -94,6 +78,22 @@ class Engine:
             self.life,
             *self._slow_loops(),
         ]
+
+    def _dispatching(self) -> Dispatcher:
+        settings = self._settings
+        return Dispatcher(
+            self._executor,
+            self.settler,
+            Lease(0, settings.lease, self._clock),
+            self.gates,
+            self._emit,
+            concurrency=settings.concurrency,
+            poll=settings.poll,
+            grace=timedelta(seconds=settings.grace),
+        )
+
+    def _worker(self) -> int:
+        return self.dispatcher.lease.worker
 
     def _slow_loops(self) -> list[Loop]:
         settings, upkeep = self._settings, self._store.upkeep

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -87,9 +87,18 @@ class Endpoints(Protocol):
         """Cancel one batch of what waits and nobody holds; returns how many."""
 
     async def recover(
-        self, target: int, since: datetime, until: datetime, limit: int, spread: float
-    ) -> Sequence[str]:
-        """Try one batch of its dead letters again, oldest first, `spread` seconds apart."""
+        self,
+        endpoint: Endpoint,
+        since: datetime,
+        until: datetime,
+        limit: int,
+        spread: float,
+        actor: str,
+    ) -> int:
+        """Try one batch of its dead letters again, oldest first, `spread` seconds apart.
+
+        Returns how many; none means that none are left.
+        """
 
     async def count_dead(self, target: int, since: datetime) -> int:
         """How many dead letters it has since then."""

@@ -12,7 +12,7 @@ from duly.domain.delivery import Attempt, Delivery
 from duly.domain.errors import InvalidInput
 from duly.domain.states import State
 from duly.surfaces.cli.options import COMMON, Common, client
-from duly.surfaces.cli.render import answer, facts, fields, items, table, talk
+from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
 from duly.surfaces.cli.waits import outlook
 
 MOST = 1000
@@ -47,9 +47,8 @@ async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = 
         found = await app.list(**asdict(wanted), limit=limit + 1)
     page = found[:limit]
     next_id = page[-1].id if len(found) > limit else None
-    answer(common.json, items([record(each) for each in page], next_id), lambda: listed(page))
-    if next_id and not common.json:
-        talk(f"there are more: --before {next_id}")
+    records = [record(each) for each in page]
+    answer_page(common.json, records, next_id, lambda: listed(page), flag="--before")
 
 
 @commands.command

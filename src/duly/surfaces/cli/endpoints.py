@@ -12,9 +12,9 @@ from duly.domain.errors import Conflict
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.details import add, edit
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, After, Common, Why, client
 from duly.surfaces.cli.recover import recover
-from duly.surfaces.cli.render import answer, items, talk
+from duly.surfaces.cli.render import answer, answer_page, talk
 from duly.surfaces.cli.rotation import reseal, rotate
 from duly.surfaces.cli.standing import listed, record, shown, standing, state_in_words
 from duly.surfaces.cli.trial import try_out
@@ -31,7 +31,7 @@ commands = App(
 @commands.command(name="list")
 async def list_(
     *,
-    after: Annotated[str, Parameter(help="The last name of the page before.")] = "",
+    after: After = "",
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
@@ -41,10 +41,8 @@ async def list_(
         found = await app.endpoints.list(after=after, limit=limit + 1)
         page = [await standing(app, each) for each in found[:limit]]
     next_name = page[-1].endpoint.name if len(found) > limit else None
-    document = items([record(each) for each in page], next_name)
-    answer(common.json, document, lambda: listed(page))
-    if next_name and not common.json:
-        talk(f"there are more: --after {next_name}")
+    records = [record(each) for each in page]
+    answer_page(common.json, records, next_name, lambda: listed(page))
 
 
 @commands.command
@@ -64,7 +62,7 @@ async def pause(
     name: str,
     /,
     *,
-    reason: Annotated[str | None, Parameter(help="Why, for whoever wonders.")] = None,
+    reason: Why = None,
     common: Common = COMMON,
 ) -> None:
     """Let its deliveries wait until it is resumed; what is under way goes on."""

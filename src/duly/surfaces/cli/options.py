@@ -20,6 +20,8 @@ Database = Annotated[
     str | None,
     Parameter(help="Where deliveries are kept: sqlite:///file.db or postgresql://user@host/name."),
 ]
+After = Annotated[str, Parameter(help="The last name of the page before.")]
+Why = Annotated[str | None, Parameter(help="Why, for whoever wonders.")]
 Json = Annotated[bool, Parameter(negative=(), help="Print one JSON document.")]
 
 

@@ -37,6 +37,19 @@ def items(found: Sequence[object], next_id: str | None = None) -> dict[str, obje
     return {"items": found, "next": next_id}
 
 
+def answer_page(
+    as_json: bool,
+    page: Sequence[object],
+    next_name: str | None,
+    people: Callable[[], str],
+    flag: str = "--after",
+) -> None:
+    """Answer one page of a list, and say how to go on."""
+    answer(as_json, items(page, next_name), people)
+    if next_name and not as_json:
+        talk(f"there are more: {flag} {next_name}")
+
+
 def fields(value: msgspec.Struct, **more: object) -> dict[str, Any]:
     """A value as a document, with what belongs to it."""
     return msgspec.structs.asdict(value) | more

@@ -19,8 +19,8 @@ from duly.surfaces.cli.declaration import add
 from duly.surfaces.cli.deliveries import Limit, checked_limit, record
 from duly.surfaces.cli.explain import explain
 from duly.surfaces.cli.moments import Count, Moment, listed, moments
-from duly.surfaces.cli.options import COMMON, Common, client
-from duly.surfaces.cli.render import answer, cell, facts, fields, items, table, talk
+from duly.surfaces.cli.options import COMMON, After, Common, Why, client
+from duly.surfaces.cli.render import answer, answer_page, cell, facts, fields, items, table, talk
 from duly.surfaces.cli.times import spelled
 
 SHOWN_MOMENTS = 5
@@ -47,7 +47,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 @commands.command(name="list")
 async def list_(
     *,
-    after: Annotated[str, Parameter(help="The last name of the page before.")] = "",
+    after: After = "",
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
@@ -57,9 +57,7 @@ async def list_(
         found = await app.schedules.list(after=after, limit=limit + 1)
     page = [line(each) for each in found[:limit]]
     next_name = page[-1].name if len(found) > limit else None
-    answer(common.json, items(page, next_name), lambda: _listed(page))
-    if next_name and not common.json:
-        talk(f"there are more: --after {next_name}")
+    answer_page(common.json, page, next_name, lambda: _listed(page))
 
 
 @commands.command
@@ -80,7 +78,7 @@ async def pause(
     name: str,
     /,
     *,
-    reason: Annotated[str | None, Parameter(help="Why, for whoever wonders.")] = None,
+    reason: Why = None,
     common: Common = COMMON,
 ) -> None:
     """Make nothing until it is resumed; what is under way goes on."""

@@ -11,8 +11,8 @@ from duly.domain.errors import InvalidInput
 from duly.domain.lines import Stream, StreamState
 from duly.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries import Limit, checked_limit
-from duly.surfaces.cli.options import COMMON, Common, client
-from duly.surfaces.cli.render import answer, cell, facts, items, table, talk
+from duly.surfaces.cli.options import COMMON, After, Common, Why, client
+from duly.surfaces.cli.render import answer, answer_page, cell, facts, table
 from duly.surfaces.cli.terms import OnFailure
 
 commands = App(
@@ -24,7 +24,7 @@ commands = App(
 async def list_(
     *,
     state: Annotated[str | None, Parameter(help="Only those that are blocked, or paused.")] = None,
-    after: Annotated[str, Parameter(help="The last name of the page before.")] = "",
+    after: After = "",
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
@@ -34,9 +34,7 @@ async def list_(
         found = await app.streams.list(state, after=after, limit=limit + 1)
     page = found[:limit]
     next_name = page[-1].name if len(found) > limit else None
-    answer(common.json, items(page, next_name), lambda: _listed(page))
-    if next_name and not common.json:
-        talk(f"there are more: --after {next_name}")
+    answer_page(common.json, page, next_name, lambda: _listed(page))
 
 
 @commands.command
@@ -52,7 +50,7 @@ async def pause(
     name: str,
     /,
     *,
-    reason: Annotated[str | None, Parameter(help="Why, for whoever wonders.")] = None,
+    reason: Why = None,
     common: Common = COMMON,
 ) -> None:
     """Start nothing more of it until it is resumed; what is claimed is finished."""
@@ -86,7 +84,7 @@ async def dead_letter_head(
     name: str,
     /,
     *,
-    note: Annotated[str | None, Parameter(help="Why, for whoever wonders.")] = None,
+    note: Why = None,
     common: Common = COMMON,
 ) -> None:
     """Make a dead letter of its head; those behind it go on, whatever the policy."""
