@@ -22,7 +22,8 @@ from duly.domain.zones import fingerprint, zone_data_version
 from duly.stores.sqlite import Sqlite
 
 ZONE = "Europe/Oslo"
-REST_SECONDS = 5.0
+REST_SECONDS = 30.0
+WINDOW_SECONDS = 5.0
 
 
 async def store_yearly(app: duly.App, count: int, due: int) -> None:

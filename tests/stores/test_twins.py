@@ -48,6 +48,10 @@ PARAMETERS = {
         },
         {"batch"},
     ),
+    "streams.finish": (
+        {"lane", "token", "position", "started_at", "finished_at"},
+        {"batch"},
+    ),
     "deliveries.accept_new": (
         {
             *("id", "target", "priority", "address", "due_at", "after", "expires_at", "tags"),

@@ -5,6 +5,7 @@ Who stands where is in the ledger (lane and position); the lane's own row only k
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -71,12 +72,17 @@ async def advance(
 
     Those who leave the line are settled in a lane of their own, those who stay in the stream's.
     """
+    last = _last_in_line(settlements)
+    finished = await _finish(session, last) if last else set()
+    settlements = [each for each in settlements if (each.lane, each.token) not in finished]
+    if not settlements:
+        return {lane for lane, _ in finished}, []
     moves = await _moves(session, settlements)
     going = [
         (each, how) for each, how in zip(settlements, moves, strict=True) if how is not Move.STAY
     ]
     moved = await _move(session, going) if going else set()
-    applied = {lane for lane, _ in moved}
+    applied = {lane for lane, _ in moved | finished}
     leaving = [
         each
         for each, how in going
@@ -84,6 +90,35 @@ async def advance(
     ]
     staying = [each for each, how in zip(settlements, moves, strict=True) if how is Move.STAY]
     return applied, [*staying, *await _apart(session, leaving)]
+
+
+def _last_in_line(settlements: Sequence[Settlement]) -> list[Settlement]:
+    """Those behind whom probably nobody waits: each ended its run, by itself."""
+    many = Counter(each.lane for each in settlements)
+    return [
+        each
+        for each in settlements
+        if each.verdict is Verdict.COMPLETED
+        and each.answer is None
+        and each.follower is None
+        and many[each.lane] == 1
+    ]
+
+
+async def _finish(session: Session, last: Sequence[Settlement]) -> set[tuple[Lane, int]]:
+    rows = await session.fetch_batch(
+        "streams.finish",
+        "settle",
+        columns={
+            "lane": [each.lane for each in last],
+            "token": [each.token for each in last],
+            "position": [each.position for each in last],
+            "started_at": [each.started_at for each in last],
+            "finished_at": [each.finished_at for each in last],
+        },
+    )
+    refused = {(lane, token) for lane, token in rows}
+    return {(each.lane, each.token) for each in last} - refused
 
 
 async def _moves(session: Session, settlements: Sequence[Settlement]) -> list[Move]:

@@ -47,6 +47,41 @@ select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at fro
 select lane::text as lane, on_failure from duly.streams
 where lane = any(:lanes::uuid[]) and on_failure is not null;
 
+-- name: finish
+-- Heads with nobody behind them, the usual end of a short stream: as agenda.complete, if surely nobody
+-- is adding to it (see advance). It returns what it did not apply to, which is for advance.
+with outcome as materialized (
+    select o.*, a.place, a.delivery, s.quiet from unnest(
+        :lane::text::uuid[], :token::text::bigint[], :position::text::bigint[],
+        :started_at::text::bigint[], :finished_at::text::bigint[]
+    ) as o(lane, token, position, started_at, finished_at)
+    left join lateral (
+        select a.ctid as place, a.delivery from duly.agenda a
+        where a.lane = o.lane and a.token = o.token and a.position = o.position
+          and a.replay_from is null
+        offset 0
+    ) a on true
+    left join lateral (
+        select true as quiet from duly.streams s
+        where s.lane = o.lane and s.counter = o.position and a.place is not null
+        for update skip locked
+    ) s on true
+), ended as (
+    delete from duly.agenda a
+    where a.ctid = any(array(select place from outcome where quiet))
+      and a.token = any(array(select distinct token from outcome)) and a.replay_from is null
+    returning a.lane, a.token, a.delivery
+), finished as (
+    update duly.deliveries d
+    set state = 'completed', attempt = d.attempt + 1, token = o.token,
+        started_at = to_timestamp(o.started_at / 1e6::float8),
+        finished_at = to_timestamp(o.finished_at / 1e6::float8), reason = null, error = null
+    from outcome o
+    where d.id = any(array(select delivery from ended)) and d.id = o.delivery
+)
+select o.lane::text as lane, o.token from outcome o
+where not exists (select from ended e where e.lane = o.lane and e.token = o.token);
+
 -- name: advance
 -- What became of the heads of streams: some of a lane may come at once, in their order, and `more`
 -- marks all but the last of them. If the run goes on, its follower becomes the head under the same token;

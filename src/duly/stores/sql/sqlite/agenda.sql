@@ -34,7 +34,8 @@ select count(*) as count, min(a.due_at) as oldest_at from (
 ) a;
 
 -- name: claim
--- Runs once for each ask, in one transaction. All rows come back packed into one (see the session).
+-- Runs once for each ask, in one transaction; what was claimed comes back at last, all rows packed into
+-- one (see the session), in the order in which it is due.
 update duly.agenda set token = :token, claimed_at = :now
 where lane in (
     select a.lane from duly.agenda a
@@ -46,6 +47,7 @@ where lane in (
     order by a.due_at
     limit min(:quota, :slots - (select count(*) from duly.agenda where token = :token))
 );
+-- at last
 select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
     held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key,
@@ -54,9 +56,8 @@ select json_group_array(json_array(
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
                retry key occasion address stream position on_failure joins"
 from (
-    select * from duly.agenda
-    where token = :token and priority = :priority and target = :target and position is null
-    order by due_at
+    select * from duly.agenda where token = :token and position is null
+    order by priority desc, due_at
 ) held left join duly.deliveries d on d.number = held.delivery;
 select json_group_array(json_array(
     d.id, held.lane, held.token, coalesce(d.target, held.target), cast(d.payload as text),
@@ -66,8 +67,7 @@ select json_group_array(json_array(
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
                retry key occasion address stream position on_failure joins"
 from (
-    select * from duly.agenda
-    where token = :token and priority = :priority and target = :target and position is not null
+    select * from duly.agenda where token = :token and position is not null
 ) held left join duly.deliveries d on d.number in (
     -- Of a stream as many as run in turn; who was held when a worker died runs by itself.
     select number from duly.deliveries m
