@@ -1,6 +1,7 @@
-"""Filling a store with waiting deliveries faster than through the front door."""
+"""Filling a store with waiting deliveries, alone or in streams, faster than through the door."""
 
 import duly
+from duly.stores.database import Database
 from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite
 
@@ -22,6 +23,44 @@ insert into duly_deliveries
 with recursive n(n) as (select 1 union all select n + 1 from n where n < ?1)
 select lower(hex(randomblob(16))), ?2, 5, 'default', ?3, ?3, cast('{"n":1}' as blob) from n
 """
+POSTGRES_STREAMS = """
+with stream as (
+    insert into duly.streams (namespace, name, counter, used_at)
+    select 'default', 's' || n, $4, now() from generate_series($2 + 1, $2 + $3) n
+    returning lane, name
+), made as (
+    insert into duly.deliveries
+        (id, target, priority, namespace, due_at, accepted_at, payload, stream, lane, position)
+    select gen_random_uuid(), $1, 5, 'default', now() - interval '10 seconds', now(), '{"n":1}',
+           name, lane, place
+    from stream cross join generate_series(1, $4) place
+    returning id, lane, position, due_at
+)
+insert into duly.agenda (lane, delivery, target, priority, due_at, position)
+select lane, id, $1, 5, due_at, position from made where position = 1
+"""
+SQLITE_STREAMS = (
+    """
+insert into duly_streams (lane, namespace, name, counter, used_at)
+with recursive n(n) as (select ?2 + 1 union all select n + 1 from n where n < ?2 + ?3)
+select -n, 'default', 's' || n, ?4, ?5 from n
+""",
+    """
+insert into duly_deliveries
+    (id, target, priority, namespace, due_at, accepted_at, payload, stream, lane, position)
+with recursive n(n) as (select ?2 + 1 union all select n + 1 from n where n < ?2 + ?3),
+    place(place) as (select 1 union all select place + 1 from place where place < ?4)
+select lower(hex(randomblob(16))), ?1, 5, 'default', ?5, ?5, cast('{"n":1}' as blob), 's' || n,
+       -n, place
+from n cross join place
+""",
+    """
+insert into duly_agenda (lane, delivery, target, priority, due_at, position)
+select d.lane, d.number, ?1, 5, ?5, 1 from duly_deliveries d
+where d.position = 1 and d.lane >= -(?2 + ?3) and d.lane < -?2 and ?4
+on conflict do update set delivery = excluded.delivery, position = 1
+""",
+)
 CHUNK = 100_000
 
 
@@ -38,16 +77,41 @@ async def fill(app: duly.App, target: str, count: int, seconds_ahead: float = 0.
                 await connection.execute(POSTGRES, size, number, seconds_ahead, first, timeout=300)
         else:
             await _fill_sqlite(app, database, size, number, seconds_ahead)
+    await tidy(database)
+
+
+async def fill_streams(app: duly.App, target: str, streams: int, each: int) -> None:
+    """Put so many streams on the books, each with that many in line, due ten seconds ago."""
+    app.expect(target)
+    number = (await app.store.targets.numbers([target], create=True))[target]
+    database = app.store.database  # type: ignore[attr-defined]
+    chunk = max(1, CHUNK // each)
+    for done in range(0, streams, chunk):
+        size = min(chunk, streams - done)
+        if isinstance(database, Postgres):
+            async with database.shared() as connection:
+                await connection.execute(POSTGRES_STREAMS, number, done, size, each, timeout=300)
+        else:
+            due = round((app.clock.now().timestamp() - 10) * 1_000_000)
+            for sql in SQLITE_STREAMS:
+                await _write(database, sql, (number, done, size, each, due))
+    await tidy(database)
+
+
+async def tidy(database: Database) -> None:
+    """Have the server do what it would do otherwise while something is measured."""
     if isinstance(database, Postgres):
         async with database.shared() as connection:
-            await connection.execute("vacuum analyze duly.deliveries", timeout=600)
-            await connection.execute("vacuum analyze duly.agenda", timeout=600)
+            for table in ("deliveries", "agenda", "streams"):
+                await connection.execute(f"vacuum analyze duly.{table}", timeout=600)
 
 
 async def _fill_sqlite(
     app: duly.App, database: Sqlite, size: int, target: int, ahead: float
 ) -> None:
     due = round((app.clock.now().timestamp() + ahead) * 1_000_000)
-    await database.write(
-        lambda connection: connection.execute(SQLITE, (size, target, due)).fetchall()
-    )
+    await _write(database, SQLITE, (size, target, due))
+
+
+async def _write(database: Sqlite, sql: str, given: tuple[int, ...]) -> None:
+    await database.write(lambda connection: connection.execute(sql, given).fetchall())

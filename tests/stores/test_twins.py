@@ -8,7 +8,7 @@ from duly.stores.statements import migrations, statements
 
 PARAMETERS = {
     # PostgreSQL notes claims in a table of their own; SQLite has an index on the token.
-    "agenda.claim": ({"finished"}, set()),
+    "agenda.claim": ({"finished", "priority", "target", "floor_at", "quota"}, {"batch"}),
     "upkeep.free_orphans": ({"after", "until"}, set()),
     # SQLite gets all rows of a batch in one parameter, in the order of PostgreSQL's columns.
     "agenda.complete": (

@@ -101,7 +101,12 @@ class Settlement(msgspec.Struct):
     """The next of the same run, which is attempted now under the same token: id and position."""
 
 
-def complete(claimed: Claimed, started_at: datetime | None, finished_at: datetime) -> Settlement:
+def complete(
+    claimed: Claimed,
+    started_at: datetime | None,
+    finished_at: datetime,
+    answer: str | None = None,
+) -> Settlement:
     """What the usual outcome means: nothing but an end."""
     return Settlement(
         claimed.lane,
@@ -114,6 +119,7 @@ def complete(claimed: Claimed, started_at: datetime | None, finished_at: datetim
         claimed.priority,
         position=claimed.position,
         on_failure=claimed.on_failure,
+        answer=answer,
     )
 
 

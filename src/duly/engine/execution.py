@@ -164,8 +164,8 @@ class Execution:
             RUNNING.reset(before)
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
-        if isinstance(outcome, Completed) and outcome.answer is None:
-            return complete(self.claimed, self.started_at, self._by.now())
+        if isinstance(outcome, Completed):
+            return complete(self.claimed, self.started_at, self._by.now(), outcome.answer)
         return self._decide(outcome)
 
     async def _join(self) -> Settlement | None:

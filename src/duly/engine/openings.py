@@ -52,6 +52,13 @@ class Openings:
                 return [Ask(level, target, due_at, 1)]
         return []
 
+    def is_crowded(self, now: datetime) -> bool:
+        """Whether something is due that only has to wait until others of its target are done."""
+        return any(
+            due_at <= now and self._gates.room(target) <= 0
+            for (_, target), due_at in self._openings.items()
+        )
+
     def asks(self, slots: int, now: datetime) -> list[Ask]:
         """What to ask for with that many free slots.
 

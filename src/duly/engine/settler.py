@@ -9,10 +9,11 @@ from duly.domain.delivery import Lane
 from duly.domain.errors import SettlementRefused
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
 from duly.domain.outcomes import Settlement, Verdict
-from duly.engine.loops import NOW, Emit, Pause
+from duly.engine.loops import NOW, Breath, Emit, Pause
 from duly.ports import Agenda
 
 MOST_IN_ONE_CALL = 1000
+ENOUGH = 32
 UNTIL_WOKEN = Pause(3600.0)
 STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED, Verdict.DEFERRED})
 
@@ -20,7 +21,7 @@ STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED, Verd
 class Settler:
     """Takes outcomes, writes them, and reports those the store refused.
 
-    Nothing lingers: at rest an outcome is written at once, under load hundreds share a commit.
+    Nothing lingers: at rest an outcome is written at once, under load many share a commit.
     """
 
     name = "settler"
@@ -72,6 +73,7 @@ class Settler:
 
     async def tick(self) -> Pause:
         """Write one batch."""
+        await self._gather()
         batch = self._waiting[:MOST_IN_ONE_CALL]
         if not batch:
             return UNTIL_WOKEN
@@ -90,6 +92,13 @@ class Settler:
         self._report(batch, applied)
         self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
         return NOW if self._waiting else UNTIL_WOKEN
+
+    async def _gather(self) -> None:
+        """Let whoever is about to end join: a batch costs little more than one outcome."""
+        before = 0
+        while before < len(self._waiting) < ENOUGH:
+            before = len(self._waiting)
+            await Breath()
 
     async def _settle(self, batch: list[Settlement]) -> set[Lane]:
         try:

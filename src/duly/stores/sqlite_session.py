@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -90,24 +90,16 @@ class SqliteSession(ABC):
 def _run(
     connection: apsw.Connection, statement: Statement, batch: Sequence[dict[str, Any]]
 ) -> list[Row]:
+    cursor = connection.cursor()
     rows: list[Row] = []
     for bound in batch:
-        rows.extend(_rows(connection, statement, statement.text, bound))
-    if statement.at_last and batch:
-        rows.extend(_rows(connection, statement, statement.at_last, batch[-1]))
+        for row in cursor.execute(statement.text, bound):
+            shape = _shape(cursor, statement)
+            if shape.packed:
+                rows.extend(map(shape.decoded, msgspec.json.decode(row[0])))
+            else:
+                rows.append(shape.decoded(row))
     return rows
-
-
-def _rows(
-    connection: apsw.Connection, statement: Statement, text: str, bound: dict[str, Any]
-) -> Iterator[Row]:
-    cursor = connection.cursor()
-    for row in cursor.execute(text, bound):
-        shape = _shape(cursor, statement)
-        if shape.packed:
-            yield from map(shape.decoded, msgspec.json.decode(row[0]))
-        else:
-            yield shape.decoded(row)
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -16,7 +16,6 @@ import msgspec
 
 Dialect = Literal["postgres", "sqlite"]
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
-AT_LAST = "-- at last\n"
 LITERAL = re.compile(r"(?<![:\w]):([a-z_]+)::text::\w+\[\]")
 """An array that PostgreSQL reads from its text form. The driver's own way of sending arrays asks
 of every element whether it is an array itself, which costs more than all the rest."""
@@ -29,8 +28,6 @@ class Statement(msgspec.Struct, frozen=True):
     text: str
     parameters: tuple[str, ...]
     literals: frozenset[str] = frozenset()
-    at_last: str = ""
-    """What runs once, after the text ran for each row of a batch: whatever follows `-- at last`."""
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -62,14 +59,7 @@ def _split(text: str) -> dict[str, str]:
 def _statement(dialect: Dialect, name: str, text: str) -> Statement:
     names = tuple(dict.fromkeys(PARAMETER.findall(_code(text))))
     literals = frozenset(LITERAL.findall(text))
-    each, _, at_last = text.partition(AT_LAST)
-    return Statement(
-        name,
-        _spelled(dialect, each, names),
-        names,
-        literals,
-        _spelled(dialect, at_last, names),
-    )
+    return Statement(name, _spelled(dialect, text, names), names, literals)
 
 
 def _code(text: str) -> str:

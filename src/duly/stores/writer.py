@@ -110,8 +110,12 @@ class Writer:
         answers: list[tuple[Future[Any], Any, BaseException | None]] = []
         try:
             self._connection.execute("begin immediate")
-            for work, future in batch:
-                answers.append((future, *self._try(work)))
+            if len(batch) == 1:
+                # By itself it needs no savepoint: if it fails, nothing else goes with it.
+                [(work, future)] = batch
+                answers.append((future, work(self._connection), None))
+            else:
+                answers.extend((future, *self._try(work)) for work, future in batch)
             self._connection.execute("commit")
             self.commits += 1
         except Exception as error:

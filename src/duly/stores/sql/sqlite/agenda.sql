@@ -34,20 +34,24 @@ select count(*) as count, min(a.due_at) as oldest_at from (
 ) a;
 
 -- name: claim
--- Runs once for each ask, in one transaction; what was claimed comes back at last, all rows packed into
--- one (see the session), in the order in which it is due.
+-- All asks at once (priority, target, floor_at, quota), since Python's lock is handed over for each
+-- statement. A limit cannot differ from ask to ask: the largest is for all, and then each is counted.
 update duly.agenda set token = :token, claimed_at = :now
 where lane in (
-    select a.lane from duly.agenda a
-    where a.token is null and a.priority = :priority and a.target = :target
-      and a.due_at >= :floor_at and a.due_at <= :now
-      and exists (select 1 from duly.workers w where w.id = :worker and w.ended_at is null)
-      and not exists (
-          select 1 from duly.endpoints e where e.target = :target and e.state <> 'active')
-    order by a.due_at
-    limit min(:quota, :slots - (select count(*) from duly.agenda where token = :token))
-);
--- at last
+    select lane from (
+        select a.lane, o.key as turn, o.value ->> 3 as quota,
+               row_number() over (partition by o.key order by a.due_at) as place
+        from json_each(:batch) o cross join duly.agenda a
+        where a.lane in (
+            select l.lane from duly.agenda l
+            where l.token is null and l.priority = o.value ->> 0 and l.target = o.value ->> 1
+              and l.due_at >= o.value ->> 2 and l.due_at <= :now
+            order by l.due_at limit (select max(q.value ->> 3) from json_each(:batch) q))
+          and not exists (
+            select 1 from duly.endpoints e where e.target = o.value ->> 1 and e.state <> 'active')
+    ) where place <= quota order by turn, place limit :slots
+) and exists (select 1 from duly.workers w where w.id = :worker and w.ended_at is null);
+-- All rows come back packed into one (see the session).
 select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
     held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key,
