@@ -12,10 +12,6 @@ PARAMETERS = {
     "upkeep.free_orphans": ({"after", "until"}, set()),
     # SQLite gets all rows of a batch in one parameter, in the order of PostgreSQL's columns.
     "agenda.complete": (
-        {"lane", "token", "started_at", "finished_at"},
-        {"batch"},
-    ),
-    "agenda.complete_answered": (
         {"lane", "token", "started_at", "finished_at", "answer"},
         {"batch"},
     ),

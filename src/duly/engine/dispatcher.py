@@ -13,13 +13,11 @@ from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import (
     AttemptFailed,
-    DeliveryLate,
     RowPassedOver,
     SuspectRuns,
 )
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
-from duly.domain.schedule import decode_occasion
 from duly.engine.carriers import Carriers
 from duly.engine.claims import Claims
 from duly.engine.execution import Execution, Executor
@@ -77,7 +75,7 @@ class Dispatcher:
         self._claims = Claims(executor.store.agenda, executor.clock)
         self._alone = self.is_draining = False
         self._suspects_turn = True
-        self._ended = self.on_time = self.recovered = 0
+        self._ended = 0
 
     @property
     def running(self) -> int:
@@ -296,7 +294,8 @@ class Dispatcher:
     ) -> bool:
         """Make the attempt; whether whoever follows in its run is attempted next."""
         execution = Execution(self._by, claimed, self._names[claimed.target], task)
-        self._measure_lateness(execution)
+        if (late := execution.lateness(self._grace)) is not None:
+            self._emit(late)
         settlement = await execution.run()
         if settlement is None:
             if execution.is_enlisted:
@@ -332,24 +331,6 @@ class Dispatcher:
     def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
         target = self._names[claimed.target]
         self._settler.put(self._by.decide(claimed, target, outcome, None))
-
-    def _measure_lateness(self, execution: Execution) -> None:
-        claimed, started_at = execution.claimed, execution.started_at
-        late_by = started_at - claimed.due_at
-        if late_by <= self._grace:
-            self.on_time += 1
-        elif claimed.attempt == 0:
-            self.recovered += 1
-            self._emit(
-                DeliveryLate(
-                    delivery=claimed.id,
-                    target=execution.target,
-                    schedule=_schedule_of(claimed),
-                    due_at=claimed.due_at,
-                    started_at=started_at,
-                    minutes_late=round(late_by.total_seconds() / 60, 1),
-                )
-            )
 
     def _tell(self, target: str, settlement: Settlement) -> None:
         if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
@@ -397,7 +378,3 @@ class Dispatcher:
         """Hand back what was claimed without our knowing, a last time."""
         with contextlib.suppress(StoreUnavailable):
             await self._claims.hand_back(at_once=True)
-
-
-def _schedule_of(claimed: Claimed) -> str | None:
-    return None if claimed.occasion is None else decode_occasion(claimed.occasion).schedule

@@ -14,7 +14,7 @@ from duly.domain import retry
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import Conflict, LeaseLost, StoreUnavailable
-from duly.domain.events import PlanUnreadable
+from duly.domain.events import DeliveryLate, PlanUnreadable
 from duly.domain.failures import Reason
 from duly.domain.outcomes import (
     Completed,
@@ -119,6 +119,21 @@ class Execution:
         self.target = target
         self.task = task
         self.started_at = by.now()
+
+    def lateness(self, grace: timedelta) -> DeliveryLate | None:
+        """What to tell when it is first attempted later than `grace` after it was due."""
+        claimed, late_by = self.claimed, self.started_at - self.claimed.due_at
+        if late_by <= grace or claimed.attempt:
+            return None
+        occasion = claimed.occasion
+        return DeliveryLate(
+            delivery=claimed.id,
+            target=self.target,
+            schedule=None if occasion is None else decode_occasion(occasion).schedule,
+            due_at=claimed.due_at,
+            started_at=self.started_at,
+            minutes_late=round(late_by.total_seconds() / 60, 1),
+        )
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""

@@ -132,34 +132,27 @@ async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lan
 
 
 async def _settle_plain(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    kinds: dict[str, list[Settlement]] = {}
-    for each in settlements:
-        kinds.setdefault(_kind(each), []).append(each)
-    applied: set[Lane] = set()
-    for kind, group in kinds.items():
-        settle_all = (
-            _settle(session, group) if kind == "settle" else _complete(session, group, kind)
-        )
-        applied |= await settle_all
+    completed = [each for each in settlements if each.verdict is Verdict.COMPLETED]
+    applied = await _complete(session, completed) if completed else set()
+    if len(completed) < len(settlements):
+        rest = [each for each in settlements if each.verdict is not Verdict.COMPLETED]
+        applied |= await _settle(session, rest)
     return applied
 
 
-def _kind(settlement: Settlement) -> str:
-    if settlement.verdict is not Verdict.COMPLETED:
-        return "settle"
-    return "complete" if settlement.answer is None else "complete_answered"
-
-
-async def _complete(session: Session, settlements: Sequence[Settlement], kind: str) -> set[Lane]:
-    columns: dict[str, list[object]] = {
-        "lane": [each.lane for each in settlements],
-        "token": [each.token for each in settlements],
-        "started_at": [each.started_at for each in settlements],
-        "finished_at": [each.finished_at for each in settlements],
-    }
-    if kind == "complete_answered":
-        columns["answer"] = [each.answer for each in settlements]
-    rows = await session.fetch_batch(f"agenda.{kind}", "settle", columns=columns)
+async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
+    rows = await session.fetch_batch(
+        "agenda.complete",
+        "settle",
+        columns={
+            "lane": [each.lane for each in settlements],
+            "token": [each.token for each in settlements],
+            "started_at": [each.started_at for each in settlements],
+            "finished_at": [each.finished_at for each in settlements],
+            "answer": [each.answer for each in settlements],
+        },
+        answered=any(each.answer is not None for each in settlements),
+    )
     refused = {(lane, token) for lane, token in rows}
     return {each.lane for each in settlements if (each.lane, each.token) not in refused}
 

@@ -88,36 +88,7 @@ where h.position is not null;
 -- name: complete
 -- The usual settlement, with nothing that it does not need; it returns what did not apply,
 -- so usually nothing. The token is looked at again where the row is deleted: it may
--- have changed hands in the meantime.
-with outcome as materialized (
-    select o.*, a.place, a.delivery from unnest(
-        :lane::text::uuid[], :token::text::bigint[],
-        :started_at::text::bigint[], :finished_at::text::bigint[]
-    ) as o(lane, token, started_at, finished_at)
-    left join lateral (
-        select a.ctid as place, a.delivery from duly.agenda a
-        where a.lane = o.lane and a.token = o.token offset 0
-    ) a on true
-), ended as (
-    delete from duly.agenda a
-    where a.ctid = any(array(select place from outcome))
-      and a.token = any(array(select distinct token from outcome))
-    returning a.lane, a.token, a.delivery
-), finished as (
-    update duly.deliveries d
-    set state = 'completed', attempt = d.attempt + 1, token = o.token,
-        started_at = to_timestamp(o.started_at / 1e6::float8),
-        finished_at = to_timestamp(o.finished_at / 1e6::float8),
-        reason = null, error = null
-    from outcome o
-    where d.id = any(array(select delivery from ended)) and d.id = o.delivery
-)
-select o.lane::text as lane, o.token from outcome o
-where not exists (select from ended e where e.lane = o.lane and e.token = o.token);
-
--- name: complete_answered
--- The same, with what the history keeps of an answer. Apart, since most ends have none, and even
--- looking for it would cost them a tenth.
+-- have changed hands in the meantime. The history keeps what was answered.
 with outcome as materialized (
     select o.*, a.place, a.delivery from unnest(
         :lane::text::uuid[], :token::text::bigint[],
@@ -145,6 +116,7 @@ with outcome as materialized (
     insert into duly.attempts
         (delivery, attempt, outcome, token, started_at, finished_at, answer)
     select id, attempt, 'completed', token, started_at, finished_at, answer from finished
+    where :answered::boolean and answer is not null
 )
 select o.lane::text as lane, o.token from outcome o
 where not exists (select from ended e where e.lane = o.lane and e.token = o.token);
