@@ -145,6 +145,8 @@ async def test_the_workers_are_woken_by_the_commit(database_url: str) -> None:
         assert await asyncio.wait_for(handled.get(), WITHIN) == 1
         async with app.transaction() as tx:
             await app.deliver("work", 2, connection=tx)
+            with pytest.raises(TimeoutError):  # and meanwhile the worker comes to rest
+                await asyncio.wait_for(handled.get(), 0.5)
         assert await asyncio.wait_for(handled.get(), WITHIN) == 2
         assert await asyncio.wait_for(handled.get(), WITHIN) == 3
         app.stop()

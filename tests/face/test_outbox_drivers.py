@@ -9,6 +9,7 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
+from django.db import connections
 
 import duly
 from duly import App
@@ -18,6 +19,7 @@ from tests.face.drivers import ASYNC, PLAIN, by_psycopg, django_connection, hand
 
 pytestmark = pytest.mark.requirement("F10")
 WAYS = ASYNC | PLAIN
+NOTE = 'a "quote", 100% %s :x {} \\ \0 and ø'
 each_way = pytest.mark.parametrize("name", list(WAYS))
 
 
@@ -46,15 +48,13 @@ async def test_what_is_committed_goes(app: App, postgres_url: str, name: str) ->
     seen = noted(app)
     async with WAYS[name](postgres_url) as (connection, execute):
         await execute("insert into orders values (7)")
-        accepted = await hand_over(
-            app, name, connection, "work", {"order": 7, "note": 'a "quote", 100% %s :x and ø'}
-        )
+        accepted = await hand_over(app, name, connection, "work", {"order": 7, "note": NOTE})
         assert (accepted.known, accepted.due_at) == (False, START)
         assert await app.list() == []
     assert await sql(postgres_url, "select number from orders") == [(7,)]
     assert (await app.get(accepted.id)).accepted_at == START
     assert await run_until_idle(app) == 1
-    assert seen == [{"order": 7, "note": 'a "quote", 100% %s :x and ø'}]
+    assert seen == [{"order": 7, "note": NOTE}]
 
 
 @each_way
@@ -171,6 +171,27 @@ async def test_every_option_arrives(app: App, postgres_url: str) -> None:
     assert two.due_at == (await app.get(two.id)).due_at == START.replace(minute=31, second=30)
 
 
+async def test_a_commit_wakes_the_workers(postgres_url: str) -> None:
+    app = App(postgres_url, environment={}, poll=60)
+    handled: asyncio.Queue[int] = asyncio.Queue()
+
+    @app.handler("work")
+    async def work(delivery: duly.Delivery[int]) -> None:
+        await handled.put(delivery.payload)
+
+    async with app:
+        running = asyncio.create_task(app.run(signals=False))
+        await app.deliver("work", 1)
+        assert await asyncio.wait_for(handled.get(), 20) == 1
+        async with by_psycopg(postgres_url) as (connection, _):
+            app.deliver_within(connection, "work", 2)
+            with pytest.raises(TimeoutError):  # and meanwhile the worker comes to rest
+                await asyncio.wait_for(handled.get(), 0.5)
+        assert await asyncio.wait_for(handled.get(), 20) == 2
+        app.stop()
+        await running
+
+
 async def test_without_a_transaction_it_is_accepted_at_once(app: App, postgres_url: str) -> None:
     noted(app)
     connection = await asyncpg.connect(postgres_url)
@@ -210,7 +231,7 @@ async def test_a_connection_to_another_kind_of_database_is_refused(app: App, tmp
         django_connection(f"x://h/{tmp_path}/d", "sqlite3") as connection,
         pytest.raises(duly.InvalidInput, match="leads to sqlite"),
     ):
-        app.deliver_within(connection, "work")
+        app.deliver_within(connections["default"], "work")
 
 
 async def test_on_sqlite_a_drivers_connection_is_refused(small_app: App, postgres_url: str) -> None:

@@ -19,6 +19,14 @@ pytestmark = pytest.mark.requirement("F10")
 Connection = Any
 HOOK = 'https://Example.org:443/in?a=1&b="\\'
 
+GRANTS = (
+    "usage on schema duly",
+    "select, insert on duly.deliveries, duly.agenda, duly.targets",
+    "select, insert, update on duly.streams",
+    "select on duly.endpoints",
+)
+"""What docs/outbox.md says."""
+
 
 @pytest.fixture
 async def app(postgres_url: str) -> AsyncIterator[App]:
@@ -222,6 +230,25 @@ async def test_a_trigger_can_deliver(app: App, connection: Connection) -> None:
         """
     )
     assert {each.key for each in await app.list()} == {None, "order:1", "order:2", "order:3"}
+
+
+async def test_a_role_needs_no_more_than_these_grants(app: App, connection: Connection) -> None:
+    role = f"duly_{uuid.uuid4().hex}"
+    await connection.execute(f"create role {role}")
+    try:
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute(f"set role {role}; select duly.deliver('work')")
+        await connection.execute("reset role")
+        for grant in GRANTS:
+            await connection.execute(f"grant {grant} to {role}")
+        await connection.execute(f"set role {role}")
+        await connection.execute("select duly.deliver('work', '1', key => 'k', stream => 's')")
+        await connection.execute("select duly.deliver('https://new.example/', '1')")
+        await connection.execute("select duly.deliver('endpoint:billing', '1')")
+        await connection.execute("reset role")
+    finally:
+        await connection.execute(f"reset role; drop owned by {role}; drop role {role}")
+    assert len(await app.list()) == 4
 
 
 async def test_two_who_race_for_a_key_or_a_new_host_agree(

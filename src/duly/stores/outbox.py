@@ -24,10 +24,10 @@ from duly.stores.transactions import own
 class Answer(msgspec.Struct, frozen=True):
     """What `duly.accept` says: the delivery under the id or key, or what it refused."""
 
-    known: list[str]
-    refused: str | None = None
     id: str = ""
     due_at: datetime | None = None
+    refused: str | None = None
+    known: list[str] = []
 
 
 _answers = msgspec.json.Decoder(Answer)

@@ -81,7 +81,7 @@ begin
         into strict known
         from duly.deliveries d where d.namespace = r.namespace and d.key = r.key;
         return json_build_object('refused', case when not known.is_same then 'key' end,
-            'id', known.id, 'due_at', known.due_at at time zone 'UTC', 'known', '[]'::json);
+            'id', known.id, 'due_at', known.due_at at time zone 'UTC');
     end if;
     insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
     values (coalesce(line.lane, r.id), r.id, number, r.priority,
@@ -92,7 +92,7 @@ begin
        and coalesce(current_setting('duly.notify', true), '') <> 'off' then
         perform pg_notify('duly', r.namespace);
     end if;
-    return json_build_object('id', r.id, 'due_at', r.due_at at time zone 'UTC', 'known', '[]'::json);
+    return json_build_object('id', r.id, 'due_at', r.due_at at time zone 'UTC');
 end $$;
 
 create function duly.refuse(field text, problem text, what_to_do text)
