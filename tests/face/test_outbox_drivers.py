@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,7 +16,15 @@ import duly
 from duly import App
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START, noted
-from tests.face.drivers import ASYNC, PLAIN, by_psycopg, django_connection, hand_over
+from tests.face.drivers import (
+    ASYNC,
+    PLAIN,
+    by_asyncpg,
+    by_psycopg,
+    by_psycopg_async,
+    django_connection,
+    hand_over,
+)
 
 pytestmark = pytest.mark.requirement("F10")
 WAYS = ASYNC | PLAIN
@@ -131,6 +140,53 @@ async def test_a_plain_program_needs_no_event_loop_and_no_open_app(
     await asyncio.to_thread(program)
     assert await run_until_idle(app) == 1
     assert seen == [1]
+
+
+async def test_those_who_commit_and_those_who_do_not_get_in_nobodys_way(
+    app: App, postgres_url: str
+) -> None:
+    seen: list[tuple[str | None, Any]] = []
+    committed: list[tuple[str | None, Any]] = []
+
+    @app.handler("work")
+    async def work(delivery: duly.Delivery[Any]) -> None:
+        seen.append((delivery.stream, delivery.payload))
+
+    async def produce(chance: random.Random, number: int) -> None:
+        way = chance.choice([by_asyncpg, by_psycopg_async, lambda _: own(app)])
+        stream = chance.choice([None, "a", "b"])
+        async with way(postgres_url) as (connection, _):
+            await app.deliver("work", number, stream=stream, connection=connection)
+            await asyncio.wait([asyncio.create_task(app.list(limit=1))])  # others go on meanwhile
+            if chance.random() < 0.3:
+                raise Undo
+        committed.append((stream, number))
+
+    async def producer(seed: int) -> None:
+        chance = random.Random(seed)
+        for number in range(20):
+            with contextlib.suppress(Undo):
+                await produce(chance, seed * 100 + number)
+
+    producers = asyncio.gather(*map(producer, range(4)))
+    while not producers.done():
+        await run_until_idle(app)
+    await producers
+    await run_until_idle(app, within=60)  # a stream to which somebody adds is looked at again
+    assert sorted(map(str, seen)) == sorted(map(str, committed))
+    for stream in ("a", "b"):
+        rows = await sql(
+            postgres_url,
+            "select convert_from(payload, 'UTF8')::integer from duly.deliveries "
+            f"where stream = '{stream}' order by position",
+        )
+        assert [row[0] for row in rows] == [number for name, number in seen if name == stream]
+
+
+@contextlib.asynccontextmanager
+async def own(app: App) -> AsyncIterator[tuple[Any, Any]]:
+    async with app.transaction() as tx:
+        yield tx, tx.execute
 
 
 async def test_every_option_arrives(app: App, postgres_url: str) -> None:

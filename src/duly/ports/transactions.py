@@ -50,6 +50,10 @@ class Message(WithTransaction, Protocol):
     def received_at(self) -> datetime | None:
         """When it was first received; None if that is now."""
 
+    @property
+    def connection(self) -> Any:
+        """On PostgreSQL, asyncpg's connection."""
+
     async def keep(self, result: Any) -> None:
         """Keep a result, as JSON, with which duplicates are answered."""
 

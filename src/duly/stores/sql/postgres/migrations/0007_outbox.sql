@@ -54,8 +54,8 @@ begin
     if number is null then
         return json_build_object('refused', 'target', 'known', (
             select coalesce(json_agg(name order by name), '[]') from (
-                select name from duly.targets t where t.namespace = r.namespace
-                  and t.name not like 'http%' and t.name not like 'endpoint:%'
+                select name from duly.targets t
+                where t.namespace = r.namespace and t.name !~ '^(https?://|endpoint:)'
                 order by name limit 50) t));
     end if;
     moment := coalesce(r.as_of, now());
