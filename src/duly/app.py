@@ -11,8 +11,9 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
@@ -28,8 +29,9 @@ from duly.endpoints import Endpoints
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
 from duly.failpoints import arm_from
-from duly.intake import Intake, Item, Target
-from duly.ports import Chance, Clock, Filter, Store, Transport
+from duly.intake import Intake, Item, Options, Target
+from duly.outbox import Outbox
+from duly.ports import Chance, Clock, Filter, Message, Store, Transaction, Transport
 from duly.schedules import Declared, Schedules
 from duly.settings import Settings, load
 from duly.stores import postgres
@@ -98,6 +100,7 @@ class App:
         self._intake = Intake(
             self.store, self.clock, self.chance, self.handlers.serves, self.webhooks.check, limit
         )
+        self._outbox = Outbox(self.store, self._intake.check, self._intake.expects)
         self.schedules = Schedules(
             self.store,
             self.clock,
@@ -203,6 +206,7 @@ class App:
         retry: RetryPlan | None = None,
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
+        connection: Any = None,
     ) -> Accepted:
         """Accept one delivery; when this returns it is on disk.
 
@@ -210,6 +214,10 @@ class App:
         delivery again, or a Conflict if target or payload differ. Those of one `stream` run in
         the order in which they were accepted, one at a time over all workers; `on_failure` says
         whether a failed one blocks those behind it (`block`) or lets them go on (`release`).
+
+        With a `connection` it is accepted in the transaction that this has open, and exists if and
+        only if that is committed. It may be `app.transaction()`, `delivery.transaction`, a message,
+        and on PostgreSQL a connection of asyncpg, psycopg, psycopg2, SQLAlchemy or Django.
         """
         request = self._intake.request(
             target,
@@ -224,8 +232,41 @@ class App:
             stream,
             on_failure,
         )
+        if connection is not None:
+            return await self._outbox.accept(connection, request)
         await self._intake.know([request.target])
         return await self._acceptor.accept(request)
+
+    def deliver_within(
+        self, connection: Any, target: Target, payload: Any = None, **options: Unpack[Options]
+    ) -> Accepted:
+        """Accept one delivery in the transaction of a plain connection, without an event loop.
+
+        For psycopg, psycopg2, SQLAlchemy and Django on PostgreSQL. The app need not be open: all
+        it needs goes through the connection. The options are deliver's.
+        """
+        request = self._intake.request(target, payload, **options)
+        return self._outbox.accept_now(connection, request)
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction of the store, committed at the end of the block, undone if it raises.
+
+        `async with app.transaction() as tx:` has `tx.execute(sql, *parameters)` and `tx.fetch` for
+        your own tables (`?` on SQLite, `$1` on PostgreSQL, where `tx.connection` is asyncpg's),
+        and `app.deliver(..., connection=tx)`. On SQLite nobody else writes meanwhile.
+        """
+        return self.store.transaction()
+
+    def receive(
+        self, message_id: str, consumer: str, *, connection: Any = None
+    ) -> AbstractAsyncContextManager[Message]:
+        """A message that the consumer handles once, in a transaction that the block commits.
+
+        `async with app.receive(id, "billing") as message:` with `message.is_new`,
+        `message.keep(result)`, and for a duplicate the first `message.result`. In between it is
+        also what `app.transaction()` gives. With `connection`, one of duly's own transactions.
+        """
+        return self._outbox.receive(connection, message_id, consumer)
 
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
         """Accept many deliveries in one transaction: all of them or none.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Request
@@ -19,6 +19,20 @@ BULK_CHUNK = 2000
 SURE_SECONDS = 1.0
 Target = str | Webhook | EndpointTarget
 Item = tuple[Target, Any] | Mapping[str, Any]
+
+
+class Options(TypedDict, total=False):
+    """What may be said of a delivery besides its target and payload."""
+
+    at: datetime | None
+    after: float | timedelta | None
+    key: str | None
+    priority: int
+    expires_at: datetime | None
+    tags: Iterable[str]
+    retry: RetryPlan | None
+    stream: str | None
+    on_failure: OnFailure | str | None
 
 
 class Intake:
@@ -99,11 +113,11 @@ class Intake:
         for item in items:
             chunk.append(self._item(item))
             if len(chunk) >= BULK_CHUNK:
-                await self._checked({each.target for each in chunk})
+                await self.check({each.target for each in chunk})
                 yield chunk
                 chunk = []
         if chunk:
-            await self._checked({each.target for each in chunk})
+            await self.check({each.target for each in chunk})
             yield chunk
 
     def _item(self, item: Item) -> Request:
@@ -125,20 +139,27 @@ class Intake:
 
     async def know_handlers(self) -> None:
         """See that the store has a number for every handler that is known here."""
-        await self.know(self._elsewhere.union(self._handlers()))
+        await self.know(self._expected())
+
+    def expects(self, target: str) -> bool:
+        """Whether a handler is known here, be it in the store or not."""
+        return target in self._expected()
+
+    def _expected(self) -> set[str]:
+        return self._elsewhere.union(self._handlers())
 
     async def know(self, targets: Collection[str]) -> None:
         """See that the store has a number for each target, and refuse those nobody has."""
-        missing = await self._checked(targets)
+        missing = await self.check(targets)
         if missing:
             await self._store.targets.numbers(missing, create=True)
 
-    async def _checked(self, targets: Collection[str]) -> set[str]:
+    async def check(self, targets: Collection[str]) -> set[str]:
         """Refuse targets that nobody has; returns those the store has no number for yet."""
         numbers = await self._store.targets.numbers(targets, create=False)
         missing = set(targets) - numbers.keys()
         await self._know_endpoints(targets)
-        here = self._elsewhere.union(self._handlers())
+        here = self._expected()
         here.update(filter(is_webhook, missing))
         if unknown := sorted(missing - here):
             await self._refuse(unknown[0], here)
@@ -160,13 +181,8 @@ class Intake:
             self._seen[name] = now
 
     async def _refuse(self, unknown: str, here: set[str]) -> None:
-        known = sorted(here | set((await self._store.targets.refresh()).values()))
-        raise InvalidInput(
-            "target",
-            f"no handler {unknown!r} is known; known are: {', '.join(known) or 'none'}. "
-            f"Register it with @app.handler({unknown!r}), start the worker that has it, "
-            f"or declare it with app.expect({unknown!r})",
-        )
+        known = here.union((await self._store.targets.refresh()).values())
+        raise payloads.unknown_handler(unknown, known)
 
 
 def _policy(stream: str | None, on_failure: object) -> OnFailure:

@@ -55,6 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_dead: Annotated[
         float, Meta(ge=60, le=CENTURY, description="how long dead letters are kept")
     ] = 90 * DAY
+    inbox_retention: Annotated[
+        float, Meta(ge=60, le=CENTURY, description="how long the inbox remembers a message")
+    ] = 7 * DAY
     prune_interval: Annotated[
         float, Meta(ge=1, le=CENTURY, description="time between prunings")
     ] = 3600.0

@@ -53,8 +53,8 @@ MUTANTS = [
     Mutant(
         "effect_outside_the_transaction",
         "stores/transactions.py",
-        "await _complete(PostgresSession(",
-        "await self.connection.execute('commit; begin'); await _complete(PostgresSession(",
+        "await _complete(self.session, ",
+        "await self.connection.execute('commit; begin'); await _complete(self.session, ",
         ("tests/crash/test_kill.py", "-k", "loses_and_repeats and postgres and complete.middle"),
     ),
     Mutant(
@@ -232,6 +232,34 @@ MUTANTS = [
         "        if not earlier:\n",
         "        if True:\n",
         ("tests/engine/test_planner.py", "-k", "skip_does_not_run and sqlite"),
+    ),
+    Mutant(
+        "a_commit_wakes_nobody",
+        "stores/outbox.py",
+        "transaction.after_commit = self._hint",
+        "transaction.after_commit = None",
+        ("tests/face/test_outbox.py", "-k", "woken and postgres"),
+    ),
+    Mutant(
+        "a_drivers_commit_wakes_nobody",
+        f"{POSTGRES}/migrations/0007_outbox.sql",
+        "perform pg_notify('duly', r.namespace);",
+        "null;",
+        ("tests/face/test_outbox_drivers.py", "-k", "wakes"),
+    ),
+    Mutant(
+        "a_failed_transaction_is_called_committed",
+        "stores/transactions.py",
+        "await self._connection.execute(IDLE_LIMIT)",
+        "pass",
+        ("tests/face/test_outbox.py", "-k", "committed_over and postgres"),
+    ),
+    Mutant(
+        "a_duplicate_is_new_again",
+        f"{SQLITE}/inbox.sql",
+        "on conflict do nothing\nreturning",
+        "on conflict do update set received_at = :now\nreturning",
+        ("tests/face/test_inbox.py", "-k", "first_result and sqlite"),
     ),
 ]
 

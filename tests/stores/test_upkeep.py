@@ -206,8 +206,10 @@ async def test_forgetting_a_namespace_leaves_nothing_of_it(books: Books) -> None
     await books.finished(Verdict.DEAD)
     await books.claimed()
     await books.deliver()
+    async with books.store.transaction() as transaction:
+        await books.store.inbox.receive(transaction, "m", "billing")
     after: str | None = BEGINNING
     while after is not None:
         after = await books.store.upkeep.forget("default", after, 2)
-    for table in ("deliveries", "agenda", "attempts", "workers", "targets"):
+    for table in ("deliveries", "agenda", "attempts", "workers", "targets", "inbox"):
         assert await books.count(table) == 0, table

@@ -142,6 +142,16 @@ def checked_name(field: str, value: object) -> str:
     return value
 
 
+def unknown_handler(name: str, known: Iterable[str]) -> InvalidInput:
+    """Nobody has a handler of that name."""
+    return InvalidInput(
+        "target",
+        f"no handler {name!r} is known; known are: {', '.join(sorted(known)) or 'none'}. "
+        f"Register it with @app.handler({name!r}), start the worker that has it, "
+        f"or declare it with app.expect({name!r})",
+    )
+
+
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Tags, each once, in the order given."""
     if isinstance(tags, str):

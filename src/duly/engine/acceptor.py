@@ -42,7 +42,8 @@ class Acceptor:
         if running is not None and running.blocks(self._store):
             raise Conflict(
                 "this handler is in a transaction on SQLite, and nothing else can be written until "
-                "it ends; deliver before its first statement, or use PostgreSQL"
+                "it ends; deliver in it with `connection=delivery.transaction`, before its first "
+                "statement, or use PostgreSQL"
             )
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:

@@ -31,7 +31,7 @@ from duly.domain.outcomes import (
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Overlap, decode_occasion
 from duly.engine.loops import Emit
-from duly.ports import Chance, Clock, OpenTransaction, Store, Transaction, Transport
+from duly.ports import Chance, Clock, Message, OpenTransaction, Store, Transaction, Transport
 
 
 class Executor:
@@ -157,6 +157,10 @@ class Execution:
             await transaction.roll_back()
         self._refuse_when_over()
         self._transaction = transaction
+
+    async def receive(self, message_id: str, consumer: str) -> Message:
+        """Take a message in that transaction, or learn that it was handled."""
+        return await self._by.store.inbox.receive(await self.begin(), message_id, consumer)
 
     def _refuse_when_over(self) -> None:
         if self._is_over:

@@ -14,7 +14,7 @@ from duly.domain.planning import NewId
 from duly.domain.revisions import Revision, replan
 from duly.domain.schedule import Schedule
 from duly.engine.loops import Emit, Pause
-from duly.ports import Schedules, Upkeep, Wakeups
+from duly.ports import Inbox, Schedules, Upkeep, Wakeups
 
 AFTER_START_SECONDS = 60.0
 BEGINNING = "00000000-0000-0000-0000-000000000000"
@@ -55,6 +55,24 @@ class Pruner:
             self._emit(Pruned(deliveries=pruned))
         self._after = after or BEGINNING
         return Pause(self._interval) if after is None else BETWEEN_SLICES
+
+
+class Forgetter:
+    """Forgets messages that were received long ago."""
+
+    name = "forgetter"
+
+    def __init__(self, inbox: Inbox, kept_for: timedelta, *, interval: float, batch: int) -> None:
+        self.wake = asyncio.Event()
+        self._inbox = inbox
+        self._kept_for = kept_for
+        self._interval = interval
+        self._batch = batch
+
+    async def tick(self) -> Pause:
+        """Forget at most a batch."""
+        forgotten = await self._inbox.prune(self._kept_for, self._batch)
+        return Pause(self._interval) if forgotten < self._batch else BETWEEN_SLICES
 
 
 class Mender:

@@ -16,7 +16,7 @@ from duly.engine.execution import Executor
 from duly.engine.gates import Gates
 from duly.engine.lease import Heart, Lease
 from duly.engine.loops import Emit, Loop, Pause, Runner
-from duly.engine.maintenance import Listener, Mender, Pruner, Sweeper
+from duly.engine.maintenance import Forgetter, Listener, Mender, Pruner, Sweeper
 from duly.engine.planner import Planner
 from duly.engine.recovery import Recovery
 from duly.engine.settler import UNTIL_WOKEN, Settler
@@ -112,7 +112,14 @@ class Engine:
             interval=settings.sweep_interval,
             batch=settings.sweep_batch,
         )
-        return [pruner, sweeper, Listener(self._store.wakeups, min(settings.poll, 0.25))]
+        forgetter = Forgetter(
+            self._store.inbox,
+            timedelta(seconds=settings.inbox_retention),
+            interval=settings.prune_interval,
+            batch=settings.prune_batch,
+        )
+        listener = Listener(self._store.wakeups, min(settings.poll, 0.25))
+        return [pruner, forgetter, sweeper, listener]
 
     def _on_progress(self, still_open: bool) -> None:
         if still_open:

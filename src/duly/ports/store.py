@@ -16,6 +16,7 @@ from duly.domain.states import State
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.streams import Streams
+from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -224,26 +225,6 @@ class Upkeep(Protocol):
         """Put back what no ordinary path would pick up, in one slice of the ledger."""
 
 
-class Transaction(Protocol):
-    """A transaction of the store in which a handler writes beside its completion."""
-
-    async def execute(self, sql: str, *parameters: Any) -> None:
-        """Run one statement."""
-
-    async def fetch(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows."""
-
-
-class OpenTransaction(Transaction, Protocol):
-    """The engine's side of a transaction: how it ends."""
-
-    async def complete(self, settlement: Settlement) -> None:
-        """Write the settlement and commit; LeaseLost, and a rollback, if it does not apply."""
-
-    async def roll_back(self) -> None:
-        """Undo everything."""
-
-
 class Wakeups(Protocol):
     """Hints that something became due; losing all of them costs at most one poll."""
 
@@ -287,6 +268,10 @@ class Store(Protocol):
     @property
     def upkeep(self) -> Upkeep: ...
     @property
+    def inbox(self) -> Inbox: ...
+    @property
+    def outbox(self) -> Outbox: ...
+    @property
     def wakeups(self) -> Wakeups: ...
 
     async def open(self, *, migrate: bool = True) -> None:
@@ -303,6 +288,9 @@ class Store(Protocol):
 
     async def begin(self) -> OpenTransaction:
         """Open a transaction for a handler."""
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction for a block of code: committed at its end, undone if it raises."""
 
     async def facts(self) -> dict[str, Any]:
         """What the doctor looks at."""

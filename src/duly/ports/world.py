@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from duly.domain.delivery import Claimed
 from duly.domain.outcomes import Outcome
 from duly.domain.retry import RetryPlan
-from duly.ports.store import Transaction
+from duly.ports.transactions import Message, Transaction
 
 
 class Clock(Protocol):
@@ -51,6 +51,9 @@ class Execution(Protocol):
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
+
+    async def receive(self, message_id: str, consumer: str) -> Message:
+        """Take a message in that transaction, or learn that it was handled."""
 
 
 class Transport(Protocol):

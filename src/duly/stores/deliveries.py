@@ -71,6 +71,11 @@ class Deliveries:
                     await asyncio.wait([writing])
         return accepted
 
+    async def accept_within(self, session: Session, request: Request) -> Accepted:
+        """Store one in somebody's transaction, which a Conflict leaves as it was."""
+        (answer,) = _all_or_none(await self._accept(session, [request]))
+        return answer
+
     async def _accept(
         self, session: Session, requests: Sequence[Request]
     ) -> list[Accepted | Conflict]:
@@ -244,8 +249,13 @@ def _compare(request: Request, target: int, known: Sequence[Sequence[Any]]) -> A
         if id == request.id or (key is not None and key == request.key):
             if its == [target, request.payload, request.address]:
                 return Accepted(id, due_at, id != request.id)
-            return Conflict(
-                f"key {request.key!r} already belongs to delivery {id}, which has another target "
-                "or payload; take another key"
-            )
+            return key_taken(request.key, id)
     raise AssertionError(f"{request.id} was neither stored nor known")
+
+
+def key_taken(key: str | None, id: str) -> Conflict:
+    """The key belongs to another delivery."""
+    return Conflict(
+        f"key {key!r} already belongs to delivery {id}, which has another target or payload; "
+        "take another key"
+    )

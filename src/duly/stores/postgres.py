@@ -252,6 +252,7 @@ class Postgres(PostgresSession):
         self._shared = Lines(connect, discard, SHARED)
         # Apart from the others: handlers that hold one each and then deliver wait for nobody.
         self._lent = Lines(connect, discard, LENT)
+        self._kept = Lines(connect, discard, LENT)
 
     async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
         for left in reversed(range(TRIES)):
@@ -280,6 +281,10 @@ class Postgres(PostgresSession):
         """One of the connections for handlers, for as long as an attempt takes."""
         return self._lent.use()
 
+    def kept(self) -> AbstractAsyncContextManager[Connection]:
+        """One of the connections for callers, for as long as their transaction takes."""
+        return self._kept.use()
+
     @asynccontextmanager
     async def together(self, channel: Channel = "any", /) -> AsyncIterator[Session]:
         """Statements in one transaction."""
@@ -297,7 +302,7 @@ class Postgres(PostgresSession):
 
     async def close(self) -> None:
         """Let go of every connection."""
-        lines: list[Line | Lines] = [*self._own.values(), self._shared, self._lent]
+        lines: list[Line | Lines] = [*self._own.values(), self._shared, self._lent, self._kept]
         await asyncio.gather(*(each.close() for each in lines))
 
 

@@ -125,7 +125,7 @@ class Sqlite(SqliteSession):
         if held is not None and held.holds(self.path):
             raise Conflict(
                 "this task is in a transaction on SQLite, and nothing else can be written until it "
-                "ends; do this before the transaction's first statement, or use PostgreSQL"
+                "ends; deliver in it with `connection=`, or do this before it begins"
             )
 
     async def write(self, work: Work) -> Any:
@@ -196,7 +196,7 @@ class HeldWriter(SqliteSession):
     async def write(self, work: Work) -> Any:
         """Run something inside the transaction."""
         if self._hold.over:
-            raise Conflict("the transaction is over; it ends with its handler")
+            raise Conflict("the transaction is over; it ends with its handler or its block")
         with clear_errors(self._path):
             return await asyncio.wrap_future(self._hold.submit(work))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from duly.domain.errors import BadSetting
-from duly.ports import Clock, OpenTransaction
+from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations, postgres, transactions
 from duly.stores.agenda import Agenda
 from duly.stores.audit import Audit
@@ -17,7 +17,9 @@ from duly.stores.deliveries import Deliveries
 from duly.stores.endpoints import Endpoints
 from duly.stores.facts import postgres_facts, sqlite_facts
 from duly.stores.gates import Gates
+from duly.stores.inbox import Inbox
 from duly.stores.members import Members
+from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
 from duly.stores.schedules import Schedules
@@ -56,6 +58,8 @@ class SqlStore:
             self.wakeups = Notifications(database, namespace, clock)
         else:
             self.wakeups = DataVersion(database)
+        self.inbox = Inbox(database, namespace)
+        self.outbox = Outbox(database, namespace, self.deliveries, self.wakeups.hint)
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect, and bring the schema up to date or refuse one that is not."""
@@ -83,9 +87,11 @@ class SqlStore:
 
     async def begin(self) -> OpenTransaction:
         """Open a transaction for a handler."""
-        if isinstance(self.database, Postgres):
-            return await transactions.PostgresTransaction.begin(self.database)
-        return await transactions.SqliteTransaction.begin(self.database)
+        return await transactions.begin(self.database)
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction for a block of code: committed at its end, undone if it raises."""
+        return transactions.block(self.database)
 
     async def facts(self) -> dict[str, Any]:
         """What the doctor looks at."""

@@ -1,14 +1,22 @@
-"""Transactions for handlers: what they write and their completion last together, or neither."""
+"""Transactions in which others write: committed by the completion of their delivery, or by a block.
+
+Deliveries that are accepted in one wake the workers after its commit.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, Self
 
-from duly.domain.errors import LeaseLost
+import asyncpg
+
+from duly.domain.errors import Conflict, InvalidInput, LeaseLost
 from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
+from duly.ports import Transaction
 from duly.stores.agenda import settle
 from duly.stores.database import Session
 from duly.stores.postgres import Postgres, PostgresSession, clear_errors
@@ -25,24 +33,49 @@ async def _complete(session: Session, settlement: Settlement) -> None:
 class PostgresTransaction:
     """A transaction on a connection of its own; `connection` is asyncpg's."""
 
-    def __init__(self, borrowed: AbstractAsyncContextManager[Any], connection: Any) -> None:
-        self.connection = connection
+    def __init__(
+        self, database: Postgres, borrowed: AbstractAsyncContextManager[Any], connection: Any
+    ) -> None:
+        self.database = database
+        self.after_commit: Callable[[], None] | None = None
+        self._connection = connection
         self._borrowed = borrowed
         self._transaction = connection.transaction()
-        self._moment: Any = None
+        self._is_over = False
 
     @classmethod
-    async def begin(cls, database: Postgres) -> PostgresTransaction:
+    async def begin(
+        cls, database: Postgres, borrowed: AbstractAsyncContextManager[Any]
+    ) -> PostgresTransaction:
         """Borrow a connection and begin."""
-        borrowed = database.lent()
-        opened = cls(borrowed, await borrowed.__aenter__())
-        opened._moment = database.moment
+        opened = cls(database, borrowed, await borrowed.__aenter__())
         try:
             await opened._transaction.start()
         except BaseException as error:
             await borrowed.__aexit__(type(error), error, error.__traceback__)
             raise
         return opened
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was committed or undone."""
+        return self._is_over
+
+    @property
+    def connection(self) -> Any:
+        """Asyncpg's connection; afterwards it belongs to somebody else."""
+        if self._is_over:
+            raise Conflict("the transaction is over; begin another one")
+        return self._connection
+
+    @property
+    def session(self) -> Session:
+        """Runs the store's own statements in it."""
+        return PostgresSession(self.connection, self.database.moment)
+
+    async def opened(self) -> Self:
+        """Itself."""
+        return self
 
     async def execute(self, sql: str, *parameters: Any) -> None:
         """Run one statement; parameters are `$1`, `$2`."""
@@ -54,26 +87,44 @@ class PostgresTransaction:
 
     async def complete(self, settlement: Settlement) -> None:
         """Write the settlement and commit; LeaseLost, and a rollback, if it does not apply."""
+        await self._commit(settlement)
+
+    async def commit(self) -> None:
+        """Make it last; Conflict, and a rollback, if one of its statements failed."""
+        try:
+            await self._commit(None)
+        except asyncpg.InFailedSQLTransactionError as error:
+            # PostgreSQL would answer a commit with a silent rollback.
+            raise Conflict(
+                "a statement of the transaction failed, so PostgreSQL kept nothing of it; let the "
+                "error end the block, or run what may fail in `tx.connection.transaction()`"
+            ) from error
+
+    async def _commit(self, settlement: Settlement | None) -> None:
         try:
             with clear_errors():
                 await hit("complete.before")
                 # From here on the lane is locked: a process that stops now must not keep it so.
-                await self.connection.execute(IDLE_LIMIT)
-                await _complete(PostgresSession(self.connection, self._moment), settlement)
+                await self._connection.execute(IDLE_LIMIT)
+                if settlement is not None:
+                    await _complete(self.session, settlement)
                 await hit("complete.middle")
                 await self._transaction.commit()
         except BaseException:
             await self.roll_back()
             raise
+        self._is_over = True
         await hit("complete.after")
         await self._borrowed.__aexit__(None, None, None)
+        _tell(self.after_commit)
 
     async def roll_back(self) -> None:
         """Undo everything; a connection that cannot even do that is dropped."""
+        self._is_over = True
         try:
             await self._transaction.rollback()
         except BaseException as error:
-            self.connection.terminate()
+            self._connection.terminate()
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -83,13 +134,25 @@ class PostgresTransaction:
 class SqliteTransaction:
     """A transaction on the writer, which waits for it; keep it short."""
 
-    def __init__(self, held: HeldWriter) -> None:
+    def __init__(self, database: Sqlite, held: HeldWriter) -> None:
+        self.database = database
+        self.session: Session = held
+        self.after_commit: Callable[[], None] | None = None
         self._held = held
 
     @classmethod
     async def begin(cls, database: Sqlite) -> SqliteTransaction:
         """Wait for the writer and begin."""
-        return cls(await database.hold())
+        return cls(database, await database.hold())
+
+    @property
+    def connection(self) -> Any:
+        """There is none to be had: the file has one writer."""
+        raise Conflict("on SQLite there is no connection to be had; use execute and fetch")
+
+    async def opened(self) -> Self:
+        """Itself."""
+        return self
 
     async def execute(self, sql: str, *parameters: Any) -> None:
         """Run one statement; parameters are `?`."""
@@ -104,15 +167,79 @@ class SqliteTransaction:
 
     async def complete(self, settlement: Settlement) -> None:
         """Write the settlement and commit; LeaseLost, and a rollback, if it does not apply."""
+        await self._commit(settlement)
+
+    async def commit(self) -> None:
+        """Make it last."""
+        await self._commit(None)
+
+    async def _commit(self, settlement: Settlement | None) -> None:
         try:
             await hit("complete.before")
-            await _complete(self._held, settlement)
+            if settlement is not None:
+                await _complete(self._held, settlement)
             await hit("complete.middle")
             await asyncio.shield(self._held.commit())
         finally:
             self._held.let_go()
         await hit("complete.after")
+        _tell(self.after_commit)
 
     async def roll_back(self) -> None:
         """Undo everything."""
         self._held.let_go()
+
+
+StoreTransaction = PostgresTransaction | SqliteTransaction
+
+
+def own(transaction: Transaction, database: object) -> StoreTransaction:
+    """A transaction of this very store, and of no other app's."""
+    is_ours = isinstance(transaction, PostgresTransaction | SqliteTransaction)
+    if not is_ours or transaction.database is not database:  # type: ignore[attr-defined]
+        raise InvalidInput(
+            "connection",
+            "it is no transaction of this app; give `app.transaction()` or `delivery.transaction`",
+        )
+    return transaction  # type: ignore[return-value]
+
+
+def _tell(after_commit: Callable[[], None] | None) -> None:
+    if after_commit is not None:
+        after_commit()
+
+
+async def begin(database: Postgres | Sqlite) -> StoreTransaction:
+    """A transaction for a handler."""
+    if isinstance(database, Postgres):
+        return await PostgresTransaction.begin(database, database.lent())
+    return await SqliteTransaction.begin(database)
+
+
+@asynccontextmanager
+async def block(database: Postgres | Sqlite) -> AsyncIterator[StoreTransaction]:
+    """A transaction for a block of code: committed at its end, undone if it raises."""
+    opened: StoreTransaction
+    if isinstance(database, Postgres):
+        _refuse_second(database)
+        opened = await PostgresTransaction.begin(database, database.kept())
+        _here.set(opened)
+    else:
+        opened = await SqliteTransaction.begin(database)
+    try:
+        yield opened
+    except BaseException:
+        await opened.roll_back()
+        raise
+    await opened.commit()
+
+
+_here: ContextVar[PostgresTransaction | None] = ContextVar("here", default=None)
+"""The block that the present task is in."""
+
+
+def _refuse_second(database: Postgres) -> None:
+    # Its connections are few: those who have one and wait for another might wait for each other.
+    before = _here.get()
+    if before is not None and before.database is database and not before.is_over:
+        raise Conflict("this task is in a transaction already; use that one, or end it first")

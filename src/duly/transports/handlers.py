@@ -22,7 +22,7 @@ from duly.domain.outcomes import Completed, Failed, Outcome
 from duly.domain.payloads import checked_name
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
-from duly.ports import Execution, Transaction
+from duly.ports import Execution, Message, Transaction
 from duly.transports.deadlines import Deadlines
 
 Payload = TypeVar("Payload")
@@ -99,6 +99,14 @@ class HandledDelivery(Generic[Payload]):
         """A transaction that is committed together with the completion, or not at all."""
         return HandlerTransaction(self._execution)
 
+    async def once(self, consumer: str, message_id: str | None = None) -> Message:
+        """Take a message for a consumer in `transaction`; a duplicate has the first one's result.
+
+        The message's id is its sender's, or else this delivery's key or id.
+        """
+        claimed = self._execution.claimed
+        return await self._execution.receive(message_id or claimed.key or claimed.id, consumer)
+
 
 class HandlerTransaction:
     """The transaction of a delivery's completion; it begins with its first use.
@@ -119,11 +127,15 @@ class HandlerTransaction:
         """Run one statement and return its rows."""
         return await (await self._execution.begin()).fetch(sql, *parameters)
 
+    async def opened(self) -> Transaction:
+        """The transaction itself, begun if need be; for `app.deliver(connection=)`."""
+        return await self._execution.begin()
+
     def __await__(self) -> Any:
-        return self._execution.begin().__await__()
+        return self.opened().__await__()
 
     async def __aenter__(self) -> Transaction:
-        return await self._execution.begin()
+        return await self.opened()
 
     async def __aexit__(self, *error: object) -> None:
         """Nothing ends here: the handler's return commits."""

@@ -162,6 +162,8 @@ with workers as (
     where target in (select id from duly.targets where namespace = :namespace)
 ), endpoints as (
     delete from duly.endpoints where namespace = :namespace
+), inbox as (
+    delete from duly.inbox where namespace = :namespace
 ), streams as (
     delete from duly.streams where namespace = :namespace returning lane
 ), lanes as (

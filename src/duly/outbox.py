@@ -1,0 +1,60 @@
+"""Taking part in transactions: what is handed over in one, and what is handled in one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+
+from duly.domain.delivery import Accepted, Request
+from duly.domain.errors import InvalidInput
+from duly.ports import Message, Store, WithTransaction
+
+
+class Outbox:
+    """Accepts deliveries, and receives messages, in transactions that are already there."""
+
+    def __init__(
+        self,
+        store: Store,
+        check: Callable[[Collection[str]], Awaitable[object]],
+        expects: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._check = check
+        self._expects = expects
+
+    async def accept(self, connection: Any, request: Request) -> Accepted:
+        """Accept one delivery in duly's own transaction, or in that of a driver."""
+        expected = self._expects(request.target)
+        if not isinstance(connection, WithTransaction):
+            return await self._store.outbox.hand_over(connection, request, is_expected=expected)
+        transaction = await connection.opened()
+        await self._check([request.target])
+        return await self._store.outbox.enlist(transaction, request)
+
+    def accept_now(self, connection: Any, request: Request) -> Accepted:
+        """Accept one delivery in the transaction of a driver that needs no event loop."""
+        if isinstance(connection, WithTransaction):
+            raise InvalidInput(
+                "connection", "it is for async code; `await app.deliver(..., connection=...)`"
+            )
+        expected = self._expects(request.target)
+        return self._store.outbox.hand_over_now(connection, request, is_expected=expected)
+
+    @asynccontextmanager
+    async def receive(
+        self, connection: Any, message_id: str, consumer: str
+    ) -> AsyncIterator[Message]:
+        """Take a message in a transaction of duly's own, which is begun here if none is given."""
+        if connection is None:
+            async with self._store.transaction() as transaction:
+                yield await self._store.inbox.receive(transaction, message_id, consumer)
+        elif isinstance(connection, WithTransaction):
+            yield await self._store.inbox.receive(await connection.opened(), message_id, consumer)
+        else:
+            raise InvalidInput(
+                "connection",
+                "messages are received in duly's own transactions; give `app.transaction()` or "
+                "`delivery.transaction`, or leave it out",
+            )

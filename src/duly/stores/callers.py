@@ -1,0 +1,121 @@
+"""Connections of others: how one statement runs on each, whichever driver it is of.
+
+A driver is known by where its classes come from, so none is imported that is not in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from duly.domain.errors import InvalidInput
+
+ACCEPT = "select cast(duly.accept(cast(cast({} as text) as json)) as text)"
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """A kind of connection, how its one statement runs, and what database it leads to."""
+
+    run: Callable[[Any, str], Any]
+    is_async: bool = False
+    dialect: Callable[[Any], str] = lambda _: "postgresql"
+
+
+async def _asyncpg(connection: Any, request: str) -> Any:
+    return await connection.fetchval(ACCEPT.format("$1"), request)
+
+
+async def _psycopg_async(connection: Any, request: str) -> Any:
+    # The caller's rows may be anything; ours are tuples.
+    rows = import_module("psycopg.rows").tuple_row
+    async with connection.cursor(row_factory=rows) as cursor:
+        await cursor.execute(ACCEPT.format("%s"), (request,))
+        return (await cursor.fetchone())[0]
+
+
+def _psycopg(connection: Any, request: str) -> Any:
+    with connection.cursor(row_factory=import_module("psycopg.rows").tuple_row) as cursor:
+        return cursor.execute(ACCEPT.format("%s"), (request,)).fetchone()[0]
+
+
+def _psycopg2(connection: Any, request: str) -> Any:
+    plain = import_module("psycopg2.extensions").cursor
+    with connection.cursor(cursor_factory=plain) as cursor:
+        cursor.execute(ACCEPT.format("%s"), (request,))
+        return cursor.fetchone()[0]
+
+
+async def _sqlalchemy_async(connection: Any, request: str) -> Any:
+    statement = import_module("sqlalchemy").text(ACCEPT.format(":request"))
+    return (await connection.execute(statement, {"request": request})).scalar_one()
+
+
+def _sqlalchemy(connection: Any, request: str) -> Any:
+    statement = import_module("sqlalchemy").text(ACCEPT.format(":request"))
+    return connection.execute(statement, {"request": request}).scalar_one()
+
+
+def _sqlalchemy_dialect(connection: Any) -> str:
+    bind = connection.get_bind() if hasattr(connection, "get_bind") else connection
+    return str(bind.dialect.name)
+
+
+def _django(connection: Any, request: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(ACCEPT.format("%s"), [request])
+        return cursor.fetchone()[0]
+
+
+def _django_dialect(connection: Any) -> str:
+    return str(connection.vendor)
+
+
+ASYNCPG = Caller(_asyncpg, is_async=True)
+SQLALCHEMY = Caller(_sqlalchemy, dialect=_sqlalchemy_dialect)
+SQLALCHEMY_ASYNC = Caller(_sqlalchemy_async, is_async=True, dialect=_sqlalchemy_dialect)
+DJANGO = Caller(_django, dialect=_django_dialect)
+CALLERS = {
+    ("asyncpg", "Connection"): ASYNCPG,
+    ("asyncpg", "PoolConnectionProxy"): ASYNCPG,
+    ("psycopg", "AsyncConnection"): Caller(_psycopg_async, is_async=True),
+    ("psycopg", "Connection"): Caller(_psycopg),
+    ("psycopg2", "connection"): Caller(_psycopg2),
+    ("sqlalchemy", "AsyncSession"): SQLALCHEMY_ASYNC,
+    ("sqlalchemy", "AsyncConnection"): SQLALCHEMY_ASYNC,
+    ("sqlalchemy", "async_scoped_session"): SQLALCHEMY_ASYNC,
+    ("sqlalchemy", "Session"): SQLALCHEMY,
+    ("sqlalchemy", "Connection"): SQLALCHEMY,
+    ("sqlalchemy", "scoped_session"): SQLALCHEMY,
+    ("django", "BaseDatabaseWrapper"): DJANGO,
+    ("django", "ConnectionProxy"): DJANGO,
+}
+"""By the package and the name of a class; subclasses are known by those they come from."""
+
+
+def caller_of(connection: Any) -> Caller:
+    """How to run a statement on the connection; InvalidInput if nobody knows it."""
+    for each in type(connection).__mro__:
+        found = CALLERS.get((each.__module__.partition(".")[0], each.__name__))
+        if found is not None:
+            return _on_postgres(found, connection)
+    kind = type(connection)
+    raise InvalidInput(
+        "connection",
+        f"{kind.__module__}.{kind.__qualname__} is not one that duly knows; give a connection of "
+        "asyncpg, psycopg or psycopg2, a session or connection of SQLAlchemy, Django's "
+        "`connection`, `app.transaction()` or `delivery.transaction`",
+    )
+
+
+def _on_postgres(found: Caller, connection: Any) -> Caller:
+    dialect = found.dialect(connection)
+    if dialect != "postgresql":
+        raise InvalidInput(
+            "connection",
+            f"it leads to {dialect}, and this app's deliveries are kept in PostgreSQL; give a "
+            "connection to the database that the app has",
+        )
+    return found

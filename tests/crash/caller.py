@@ -1,0 +1,74 @@
+"""Processes that deliver, or receive, in transactions; they say how far they are and wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import AsyncExitStack
+
+import duly
+from tests.crash.worker import say
+from tests.face.drivers import ASYNC, PLAIN, hand_over
+
+REDELIVERIES = 25
+
+
+async def by_every_driver(app: duly.App, database: str) -> None:
+    """Deliver once with each driver, all transactions open; then commit them all."""
+    async with AsyncExitStack() as transactions:
+        for name, way in (ASYNC | PLAIN).items():
+            connection, execute = await transactions.enter_async_context(way(database))
+            await execute("insert into effects values ('caller', 1)")
+            await hand_over(app, name, connection, "touch", name, key=name)
+        say("delivered")
+        await heard()
+    say("committed")
+    await heard()
+
+
+async def by_itself(app: duly.App) -> None:
+    """Deliver in duly's own transaction; a failpoint kills it on the way."""
+    async with app.transaction() as tx:
+        await tx.execute("insert into effects values ('caller', 1)")
+        await app.deliver("touch", "own", key="own", connection=tx)
+
+
+async def redelivered(app: duly.App) -> None:
+    """Receive one message again and again, several at a time."""
+    say("ready")
+    await heard()
+    numbers = iter(range(REDELIVERIES))
+
+    async def consume() -> None:
+        for number in numbers:
+            async with app.receive("m", "billing") as message:
+                if message.is_new:
+                    await message.execute("insert into effects values ('m', 1)")
+                    await message.keep({"pid": os.getpid(), "number": number})
+                say("received", message.is_new, message.result["pid"], message.result["number"])
+
+    await asyncio.gather(*(consume() for _ in range(5)))
+
+
+async def heard() -> None:
+    """Wait for a line, which may never come."""
+    await asyncio.to_thread(sys.stdin.readline)
+
+
+async def main(mode: str, database: str) -> None:
+    """Do what the mode says."""
+    app = duly.App(database)
+    app.expect("touch")
+    async with app:
+        if mode == "drivers":
+            await by_every_driver(app, database)
+        elif mode == "own":
+            await by_itself(app)
+        else:
+            await redelivered(app)
+    say("done")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
