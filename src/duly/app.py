@@ -22,6 +22,7 @@ from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.signatures import secret_key
 from duly.domain.states import State
+from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
 from duly.domain.webhooks import checked_url, is_webhook, origin_of
 from duly.endpoints import Endpoints
@@ -267,6 +268,10 @@ class App:
     async def attempts(self, id: str) -> Sequence[Attempt]:
         """What happened to a delivery, oldest first."""
         return await self.store.deliveries.attempts(payloads.checked_id(id))
+
+    async def steps(self, id: str) -> Sequence[Step]:
+        """The steps of a delivery that are done, in their order."""
+        return await self.store.steps.load((await self.get(id)).id)
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel a pending delivery; Conflict when it is not pending."""

@@ -52,6 +52,16 @@ ARGUMENTS = {
     },
 }
 ARGUMENTS |= {
+    "steps.load": {"delivery": NOBODY.replace("{", "").replace("}", "")},
+    "steps.record": {
+        "lane": NOBODY,
+        "token": "'{4294967297}'",
+        "delivery": NOBODY,
+        "name": "'{charge}'",
+        "attempt": "'{1}'",
+        "done_at": "'{2000-01-01}'",
+        "result": "'{null}'",
+    },
     "schedules.ready": {
         "namespace": "'default'",
         "until_at": "now()",
@@ -96,6 +106,9 @@ with planned as (
     insert into duly.deliveries (id, target, priority, namespace, due_at, accepted_at, payload)
     select gen_random_uuid(), 1, 5, 'default', now(), now(), '1' from generate_series(1, 30000)
     returning id
+), stepping as (
+    insert into duly.steps (delivery, name, attempt, done_at)
+    select id, 'charge', 1, now() from made
 )
 insert into duly.agenda (lane, delivery, target, priority, due_at)
 select id, id, 1, 5, now() from made
@@ -161,6 +174,8 @@ EXPECTED = {
     "schedules.ready": {("progress", "progress_next"), ("schedules", "schedules_pkey")},
     "schedules.plan": {("progress", "progress_pkey"), ("schedules", "schedules_pkey")},
     "schedules.due": {("progress", "progress_next")},
+    "steps.load": {("steps", "steps_pkey")},
+    "steps.record": {("agenda", "agenda_pkey"), ("steps", "steps_pkey")},
     "agenda.settle": {
         ("agenda", "agenda_pkey"),
         ("deliveries", "deliveries_pkey"),
@@ -176,14 +191,16 @@ async def test_a_plan_made_while_empty_is_right_when_full(connection: Any, name:
     await connection.execute(FILL)
     kept = scans(await plan(connection, name))
     assert {each for each in kept if each[0] not in SMALL} == EXPECTED[name]
-    for table in ("agenda", "deliveries", "schedules", "progress"):
+    for table in ("agenda", "deliveries", "schedules", "progress", "steps"):
         await connection.execute(f"analyze duly.{table}")
     fresh = scans(await plan(connection, name))
     assert {each for each in fresh if each[0] not in SMALL} == EXPECTED[name]
 
 
 @pytest.mark.requirement("D5")
-@pytest.mark.parametrize("name", ["agenda.survey", "agenda.claim", "agenda.complete"])
+@pytest.mark.parametrize(
+    "name", ["agenda.survey", "agenda.claim", "agenda.complete", "steps.record"]
+)
 async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name: str) -> None:
     async with duly.App(sqlite_url):
         pass

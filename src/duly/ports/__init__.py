@@ -11,6 +11,7 @@ from duly.ports.schedules import (
     UnreadableSchedule,
     ZoneUse,
 )
+from duly.ports.steps import Notebook, Steps
 from duly.ports.store import (
     Agenda,
     Ask,
@@ -52,12 +53,14 @@ __all__ = [
     "GateChange",
     "Gates",
     "LateWork",
+    "Notebook",
     "OpenTransaction",
     "Opening",
     "Plans",
     "Schedules",
     "SeenGate",
     "Sitting",
+    "Steps",
     "Store",
     "Streams",
     "Swept",

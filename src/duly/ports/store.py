@@ -15,6 +15,7 @@ from duly.domain.outcomes import Settlement
 from duly.domain.states import State
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.schedules import Audit, Plans, Schedules
+from duly.ports.steps import Steps
 from duly.ports.streams import Streams
 
 
@@ -282,6 +283,8 @@ class Store(Protocol):
     def gates(self) -> Gates: ...
     @property
     def streams(self) -> Streams: ...
+    @property
+    def steps(self) -> Steps: ...
     @property
     def audit(self) -> Audit: ...
     @property

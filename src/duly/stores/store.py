@@ -22,6 +22,7 @@ from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
 from duly.stores.schedules import Schedules
 from duly.stores.sqlite import Sqlite
+from duly.stores.steps import Steps
 from duly.stores.streams import Streams
 from duly.stores.targets import Targets
 from duly.stores.upkeep import Upkeep
@@ -49,6 +50,7 @@ class SqlStore:
         self.plans = Plans(database, namespace)
         self.gates = Gates(database, namespace)
         self.streams = Streams(database, namespace)
+        self.steps = Steps(database)
         self.audit = Audit(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion

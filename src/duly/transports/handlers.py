@@ -24,6 +24,7 @@ from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
 from duly.ports import Execution, Transaction
 from duly.transports.deadlines import Deadlines
+from duly.transports.steps import HandlerStep, do
 
 Payload = TypeVar("Payload")
 DEFAULT_TIMEOUT = 300.0
@@ -98,6 +99,24 @@ class HandledDelivery(Generic[Payload]):
     def transaction(self) -> HandlerTransaction:
         """A transaction that is committed together with the completion, or not at all."""
         return HandlerTransaction(self._execution)
+
+    def step(self, name: str, *, late: bool = False) -> HandlerStep:
+        """A named step, which is recorded when its block ends and then done for good.
+
+        `async with delivery.step("charge") as step:` and inside `if not step.done: ...`; in a plain
+        handler `with`. `late` records it with the outcome of the attempt instead of at once.
+        """
+        return HandlerStep(self._execution, name, late)
+
+    def do(
+        self, name: str, function: Callable[..., Any], *arguments: Any, late: bool = False
+    ) -> Any:
+        """Call a function as a step, unless it is done; returns what it returned the first time.
+
+        `await delivery.do("charge", charge, order)`; in a plain handler without `await`.
+        """
+        step = HandlerStep(self._execution, name, late)
+        return do(step, self._execution, lambda: function(*arguments))
 
 
 class HandlerTransaction:
