@@ -18,6 +18,7 @@ from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.errors import BadSetting, InvalidInput
+from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.signatures import secret_key
@@ -282,6 +283,10 @@ class App:
         delivery = await self.store.deliveries.retry(payloads.checked_id(id))
         self.store.wakeups.hint()
         return delivery
+
+    async def stats(self, since: datetime | timedelta | float = DAY) -> Stats:
+        """Figures of failure since a moment, or for so long: attempts, reasons, retries, poison."""
+        return await self.store.figures.stats(since)
 
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""

@@ -1,6 +1,7 @@
 """What the engine asks of the world: Protocols and the values that cross them, no logic."""
 
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
+from duly.ports.figures import Figures
 from duly.ports.schedules import (
     Audit,
     AuditEntry,
@@ -49,6 +50,7 @@ __all__ = [
     "DueSchedule",
     "Endpoints",
     "Execution",
+    "Figures",
     "Filter",
     "GateChange",
     "Gates",

@@ -14,6 +14,7 @@ from duly.domain.errors import Conflict
 from duly.domain.outcomes import Settlement
 from duly.domain.states import State
 from duly.ports.endpoints import Endpoints, Gates
+from duly.ports.figures import Figures
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
@@ -285,6 +286,8 @@ class Store(Protocol):
     def streams(self) -> Streams: ...
     @property
     def steps(self) -> Steps: ...
+    @property
+    def figures(self) -> Figures: ...
     @property
     def audit(self) -> Audit: ...
     @property

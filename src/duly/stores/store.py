@@ -16,6 +16,7 @@ from duly.stores.audit import Audit
 from duly.stores.deliveries import Deliveries
 from duly.stores.endpoints import Endpoints
 from duly.stores.facts import postgres_facts, sqlite_facts
+from duly.stores.figures import Figures
 from duly.stores.gates import Gates
 from duly.stores.members import Members
 from duly.stores.plans import Plans
@@ -51,6 +52,7 @@ class SqlStore:
         self.gates = Gates(database, namespace)
         self.streams = Streams(database, namespace)
         self.steps = Steps(database)
+        self.figures = Figures(database, namespace, self.deliveries, self.plans)
         self.audit = Audit(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion

@@ -7,3 +7,9 @@ create table duly.steps (
     result   text,
     primary key (delivery, name)
 ) without rowid;
+
+-- For the figures: what failed lately, and which retries are to come. Neither is written by an end
+-- that is not a failure.
+create index duly.attempts_failed on duly.attempts (finished_at)
+    where outcome in ('retry', 'dead', 'reclaimed');
+create index duly.attempts_next on duly.attempts (next_at) where next_at is not null;
