@@ -188,11 +188,13 @@ async def test_a_step_in_a_transaction_lasts_if_the_transaction_does(app: App, e
 
 @pytest.mark.requirement("F8")
 async def test_a_step_and_a_transaction_that_begin_at_once_wait_for_each_other(app: App) -> None:
-    @app.handler("work", retry=duly.no_retry, timeout=20)
+    @app.handler("work", retry=duly.no_retry, timeout=5)
     async def work(delivery: Delivery[Any]) -> None:
+        # Once they were read, what follows comes while the transaction waits for the store.
+        await delivery.do("first", list)
         await asyncio.gather(
             delivery.transaction.execute("select 1"),
-            *(delivery.do(f"step {n}", asyncio.sleep, 0) for n in range(5)),
+            *(delivery.do(f"step {n}", list) for n in range(4)),
         )
 
     id = await attempted(app)
