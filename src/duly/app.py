@@ -19,10 +19,12 @@ from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.errors import BadSetting, InvalidInput
+from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.signatures import secret_key
 from duly.domain.states import State
+from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
 from duly.domain.webhooks import checked_url, is_webhook, origin_of
 from duly.endpoints import Endpoints
@@ -309,6 +311,10 @@ class App:
         """What happened to a delivery, oldest first."""
         return await self.store.deliveries.attempts(payloads.checked_id(id))
 
+    async def steps(self, id: str) -> Sequence[Step]:
+        """The steps of a delivery that are done, in their order."""
+        return await self.store.steps.load((await self.get(id)).id)
+
     async def cancel(self, id: str) -> Delivery:
         """Cancel a pending delivery; Conflict when it is not pending."""
         return await self.store.deliveries.cancel(payloads.checked_id(id))
@@ -318,6 +324,10 @@ class App:
         delivery = await self.store.deliveries.retry(payloads.checked_id(id))
         self.store.wakeups.hint()
         return delivery
+
+    async def stats(self, since: datetime | timedelta | float = DAY) -> Stats:
+        """Figures of failure since a moment, or for so long: attempts, reasons, retries, poison."""
+        return await self.store.figures.stats(since)
 
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""

@@ -65,6 +65,23 @@ def build(database: str) -> duly.App:
     async def touch(delivery: duly.Delivery[Any]) -> None:
         say("touch", delivery.id, delivery.attempt)
 
+    @app.handler("steps", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
+    async def steps(delivery: duly.Delivery[Any]) -> None:
+        """Three steps, each of which says that it runs; the last one tells what the first kept."""
+        first = await delivery.do("one", lambda: say("one", delivery.id) or os.getpid())
+        say("recorded", delivery.id)
+        await delivery.do("two", lambda: say("two", delivery.id))
+        await delivery.transaction.execute(
+            f"insert into effects (delivery, worker) values ({placeholder})", delivery.id, first
+        )
+        await delivery.do("three", lambda: say("three", delivery.id))
+
+    @app.handler("steps-in-thread", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
+    def steps_in_thread(delivery: duly.Delivery[Any]) -> None:
+        for name in ("one", "two", "three"):
+            delivery.do(name, say, name, delivery.id)
+            say("recorded", delivery.id)
+
     @app.handler("hang")
     async def hang(delivery: duly.Delivery[Any]) -> None:
         say("hang", delivery.id)

@@ -51,7 +51,28 @@ ARGUMENTS = {
         "now": "null",
     },
 }
+COUNTED = {
+    "namespace": "'default'",
+    "since_at": "'2000-01-01'",
+    "until_at": "'2000-01-01'",
+    "most": "100",
+    "limit": "10",
+}
 ARGUMENTS |= {
+    **{
+        f"figures.{name}": COUNTED
+        for name in ("recent", "reasons", "retries", "poison_candidates", "halted")
+    },
+    "steps.load": {"delivery": NOBODY.replace("{", "").replace("}", "")},
+    "steps.record": {
+        "lane": NOBODY,
+        "token": "'{4294967297}'",
+        "delivery": NOBODY,
+        "name": "'{charge}'",
+        "attempt": "'{1}'",
+        "done_at": "'{2000-01-01}'",
+        "result": "'{null}'",
+    },
     "schedules.ready": {
         "namespace": "'default'",
         "until_at": "now()",
@@ -96,6 +117,12 @@ with planned as (
     insert into duly.deliveries (id, target, priority, namespace, due_at, accepted_at, payload)
     select gen_random_uuid(), 1, 5, 'default', now(), now(), '1' from generate_series(1, 30000)
     returning id
+), trying as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, next_at)
+    select id, 1, 'retry', now(), now() from made
+), stepping as (
+    insert into duly.steps (delivery, name, attempt, done_at)
+    select id, 'charge', 1, now() from made
 )
 insert into duly.agenda (lane, delivery, target, priority, due_at)
 select id, id, 1, 5, now() from made
@@ -161,6 +188,21 @@ EXPECTED = {
     "schedules.ready": {("progress", "progress_next"), ("schedules", "schedules_pkey")},
     "schedules.plan": {("progress", "progress_pkey"), ("schedules", "schedules_pkey")},
     "schedules.due": {("progress", "progress_next")},
+    "figures.recent": {("deliveries", "deliveries_pkey"), ("agenda", "agenda_pkey")},
+    "figures.reasons": {("attempts", "attempts_failed"), ("deliveries", "deliveries_pkey")},
+    "figures.retries": {
+        ("attempts", "attempts_next"),
+        ("deliveries", "deliveries_pkey"),
+        ("agenda", "agenda_pkey"),
+    },
+    "figures.poison_candidates": {
+        ("attempts", "attempts_failed"),
+        ("deliveries", "deliveries_pkey"),
+        ("agenda", "agenda_pkey"),
+    },
+    "figures.halted": {("agenda", "agenda_halted")},
+    "steps.load": {("steps", "steps_pkey")},
+    "steps.record": {("agenda", "agenda_pkey"), ("steps", "steps_pkey")},
     "agenda.settle": {
         ("agenda", "agenda_pkey"),
         ("deliveries", "deliveries_pkey"),
@@ -176,14 +218,16 @@ async def test_a_plan_made_while_empty_is_right_when_full(connection: Any, name:
     await connection.execute(FILL)
     kept = scans(await plan(connection, name))
     assert {each for each in kept if each[0] not in SMALL} == EXPECTED[name]
-    for table in ("agenda", "deliveries", "schedules", "progress"):
+    for table in ("agenda", "deliveries", "schedules", "progress", "steps", "attempts"):
         await connection.execute(f"analyze duly.{table}")
     fresh = scans(await plan(connection, name))
     assert {each for each in fresh if each[0] not in SMALL} == EXPECTED[name]
 
 
 @pytest.mark.requirement("D5")
-@pytest.mark.parametrize("name", ["agenda.survey", "agenda.claim", "agenda.complete"])
+@pytest.mark.parametrize(
+    "name", ["agenda.survey", "agenda.claim", "agenda.complete", "steps.record"]
+)
 async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name: str) -> None:
     async with duly.App(sqlite_url):
         pass
@@ -201,6 +245,22 @@ async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name
             )
             assert not whole_table or "USING INDEX duly_agenda_open" in step, step
     connection.close()
+
+
+@pytest.mark.requirement("D5", "F11")
+@pytest.mark.parametrize("name", [each for each in sorted(EXPECTED) if each.startswith("figures.")])
+async def test_on_sqlite_figures_are_counted_by_indexes(sqlite_url: str, name: str) -> None:
+    async with duly.App(sqlite_url):
+        pass
+    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
+    statement = statements("sqlite")[name]
+    bound = dict.fromkeys(statement.parameters, 1)
+    tables = {"duly_agenda", "duly_deliveries", "duly_attempts", "a", "d"}
+    steps = [row[-1] for row in connection.execute(f"explain query plan {statement.text}", bound)]
+    connection.close()
+    scanned = [each for each in steps if each.startswith("SCAN") and each.split()[1] in tables]
+    assert [each for each in scanned if "USING INDEX" not in each] == []
+    assert any("duly_" in each and "INDEX" in each for each in steps)
 
 
 @pytest.mark.requirement("D5")

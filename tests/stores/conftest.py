@@ -13,7 +13,7 @@ from tests.stores.books import START, Books, opened
 from tests.support.postgres import ForeignServer, Server
 
 EMPTY = (
-    "truncate duly.deliveries, duly.agenda, duly.attempts, duly.workers, duly.targets, "
+    "truncate duly.deliveries, duly.agenda, duly.attempts, duly.steps, duly.workers, duly.targets, "
     "duly.claims, duly.schedules, duly.progress, duly.planned, duly.audit, "
     "duly.endpoints, duly.gates, duly.in_flight, duly.streams"
 )

@@ -14,6 +14,7 @@ app = duly.App()
 
 @app.handler("fails", retry=duly.no_retry)
 async def fails(delivery):
+    await delivery.do("charge", lambda: {"receipt": 7})
     raise ValueError("\\x1b[31mno [bold]luck")
 """
 
@@ -71,8 +72,11 @@ async def test_a_dead_letter_is_shown_with_its_attempts_and_can_be_retried(home:
     found = home.json("deliveries", "show", id)
     assert (found["state"], found["reason"]) == ("dead", "handler_exception")
     assert [each["outcome"] for each in found["attempts"]] == ["dead"]
+    (step,) = found["steps"]
+    assert (step["name"], step["attempt"], step["result"]) == ("charge", 1, {"receipt": 7})
     for_people = home.ok("deliveries", "show", id)
     assert r"\x1b[31mno [bold]luck" in for_people
+    assert '{"receipt":7}' in for_people
     assert "\x1b" not in for_people
     assert home.json("deliveries", "retry", id)["state"] == "pending"
 

@@ -13,6 +13,7 @@ from duly.domain.crashes import CrashRule
 from duly.domain.delivery import ALONE, Claimed, Lane
 from duly.domain.failures import Reason
 from duly.domain.retry import RetryPlan, attempts_allowed, next_delay
+from duly.domain.steps import Step
 
 LONGEST_ERROR = 4000
 
@@ -99,6 +100,8 @@ class Settlement(msgspec.Struct):
     on_failure: str | None = None
     follower: tuple[str, int] | None = None
     """The next of the same run, which is attempted now under the same token: id and position."""
+    steps: tuple[Step, ...] = ()
+    """What the attempt did in part and is not on the books yet; written whatever the verdict."""
 
 
 def complete(

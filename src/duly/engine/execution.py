@@ -31,6 +31,7 @@ from duly.domain.outcomes import (
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Overlap, decode_occasion
 from duly.engine.loops import Emit
+from duly.engine.steps import Notebook
 from duly.ports import Chance, Clock, Message, OpenTransaction, Store, Transaction, Transport
 
 
@@ -97,6 +98,7 @@ class Execution:
     __slots__ = (
         "_by",
         "_is_over",
+        "_steps",
         "_transaction",
         "_turn",
         "claimed",
@@ -115,6 +117,7 @@ class Execution:
         self.is_written = self.is_enlisted = False
         self._transaction: OpenTransaction | None = None
         self._turn: asyncio.Lock | None = None
+        self._steps: Notebook | None = None
         self.claimed = claimed
         self.target = target
         self.task = task
@@ -137,11 +140,10 @@ class Execution:
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
-        self._refuse_when_over()
+        self.refuse_when_over()
         if self._transaction is None:
             # Two statements of a handler that come at once share one transaction.
-            self._turn = self._turn or asyncio.Lock()
-            async with self._turn:
+            async with self.turn:
                 if self._transaction is None:
                     await self._begin()
         assert self._transaction is not None
@@ -155,16 +157,38 @@ class Execution:
         if self._is_over:
             # The handler returned without waiting for this; nobody would ever end it.
             await transaction.roll_back()
-        self._refuse_when_over()
+        self.refuse_when_over()
         self._transaction = transaction
 
     async def receive(self, message_id: str, consumer: str) -> Message:
         """Take a message in that transaction, or learn that it was handled."""
         return await self._by.store.inbox.receive(await self.begin(), message_id, consumer)
 
-    def _refuse_when_over(self) -> None:
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Held by whoever begins its transaction, or writes beside it."""
+        self._turn = self._turn or asyncio.Lock()
+        return self._turn
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether its transaction is open."""
+        return self._transaction is not None
+
+    @property
+    def steps(self) -> Notebook:
+        """The delivery's steps."""
+        self._steps = self._steps or Notebook(self._by.store.steps, self)
+        return self._steps
+
+    def now(self) -> datetime:
+        """The present by the store's clock."""
+        return self._by.now()
+
+    def refuse_when_over(self) -> None:
+        """Conflict once it has its outcome: whatever is asked now comes too late."""
         if self._is_over:
-            raise Conflict("the attempt is over, and its transaction with it")
+            raise Conflict("the attempt is over, and its transaction and steps with it")
 
     def blocks(self, store: Store) -> bool:
         """Whether its open transaction keeps everyone else from writing to the store."""
@@ -183,7 +207,7 @@ class Execution:
             RUNNING.reset(before)
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
-        if isinstance(outcome, Completed):
+        if isinstance(outcome, Completed) and self._steps is None:
             return complete(self.claimed, self.started_at, self._by.now(), outcome.answer)
         return self._decide(outcome)
 
@@ -229,7 +253,7 @@ class Execution:
             await transaction.roll_back()
             return self._decide(outcome)
         try:
-            await transaction.complete(self._decide(outcome))
+            await transaction.complete(self._decide(outcome, enclosed=True))
         except LeaseLost:
             return None
         except StoreUnavailable:
@@ -240,5 +264,8 @@ class Execution:
         self.is_written = True
         return None
 
-    def _decide(self, outcome: Outcome) -> Settlement:
-        return self._by.decide(self.claimed, self.target, outcome, self.started_at)
+    def _decide(self, outcome: Outcome, *, enclosed: bool = False) -> Settlement:
+        settlement = self._by.decide(self.claimed, self.target, outcome, self.started_at)
+        if self._steps is not None:
+            settlement.steps = self._steps.unwritten(enclosed=enclosed)
+        return settlement

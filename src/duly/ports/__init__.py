@@ -1,6 +1,7 @@
 """What the engine asks of the world: Protocols and the values that cross them, no logic."""
 
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
+from duly.ports.figures import Figures
 from duly.ports.schedules import (
     Audit,
     AuditEntry,
@@ -11,6 +12,7 @@ from duly.ports.schedules import (
     UnreadableSchedule,
     ZoneUse,
 )
+from duly.ports.steps import Notebook, Steps
 from duly.ports.store import (
     Agenda,
     Ask,
@@ -54,12 +56,14 @@ __all__ = [
     "DueSchedule",
     "Endpoints",
     "Execution",
+    "Figures",
     "Filter",
     "GateChange",
     "Gates",
     "Inbox",
     "LateWork",
     "Message",
+    "Notebook",
     "OpenTransaction",
     "Opening",
     "Outbox",
@@ -67,6 +71,7 @@ __all__ = [
     "Schedules",
     "SeenGate",
     "Sitting",
+    "Steps",
     "Store",
     "Streams",
     "Swept",

@@ -14,7 +14,9 @@ from duly.domain.errors import Conflict
 from duly.domain.outcomes import Settlement
 from duly.domain.states import State
 from duly.ports.endpoints import Endpoints, Gates
+from duly.ports.figures import Figures
 from duly.ports.schedules import Audit, Plans, Schedules
+from duly.ports.steps import Steps
 from duly.ports.streams import Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
 
@@ -263,6 +265,10 @@ class Store(Protocol):
     def gates(self) -> Gates: ...
     @property
     def streams(self) -> Streams: ...
+    @property
+    def steps(self) -> Steps: ...
+    @property
+    def figures(self) -> Figures: ...
     @property
     def audit(self) -> Audit: ...
     @property

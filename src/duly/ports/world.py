@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from duly.domain.delivery import Claimed
 from duly.domain.outcomes import Outcome
 from duly.domain.retry import RetryPlan
+from duly.ports.steps import Notebook
 from duly.ports.transactions import Message, Transaction
 
 
@@ -48,6 +49,10 @@ class Execution(Protocol):
     target: str
     started_at: datetime
     task: asyncio.Task[Any]
+
+    @property
+    def steps(self) -> Notebook:
+        """The delivery's steps."""
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""

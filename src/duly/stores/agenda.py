@@ -14,6 +14,7 @@ from duly.ports import Ask, LateWork, Opening
 from duly.stores import lines
 from duly.stores.database import Database, Row, Session
 from duly.stores.lines import is_usual
+from duly.stores.steps import record_with
 
 COUNTED_UP_TO = 1_000_000
 
@@ -81,13 +82,16 @@ class Agenda:
 
         Completions and the rest are a statement each, so a crash between them loses the rest:
         those lanes stay held and are taken back. Whoever leaves a stream's line does so in one
-        transaction.
+        transaction, and so does whoever has steps to tell.
         """
         await hit("settle.before")
         try:
-            if any(each.position is not None and not is_usual(each) for each in settlements):
+            if any(
+                each.steps or (each.position is not None and not is_usual(each))
+                for each in settlements
+            ):
                 async with self._database.together("settle") as session:
-                    applied = await settle(session, settlements)
+                    applied = await settle_together(session, settlements)
             else:
                 applied = await settle(self._database, settlements)
                 applied |= await self._settle_again(settlements, applied)
@@ -117,8 +121,14 @@ class Agenda:
         return _claimed(await self._database.fetch("agenda.held_by_dead", "any", limit=limit))
 
 
+async def settle_together(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
+    """Settle in a transaction, and with it add the steps that were not on the books yet."""
+    await record_with(session, settlements)
+    return await settle(session, settlements)
+
+
 async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    """Settle in the given session: the engine's own, or a handler's transaction."""
+    """Settle in the given session: a transaction, or a statement for each kind."""
     in_line = [each for each in settlements if each.position is not None]
     if not in_line:
         return await _settle_plain(session, settlements)

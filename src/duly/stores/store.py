@@ -16,6 +16,7 @@ from duly.stores.audit import Audit
 from duly.stores.deliveries import Deliveries
 from duly.stores.endpoints import Endpoints
 from duly.stores.facts import postgres_facts, sqlite_facts
+from duly.stores.figures import Figures
 from duly.stores.gates import Gates
 from duly.stores.inbox import Inbox
 from duly.stores.members import Members
@@ -24,6 +25,7 @@ from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
 from duly.stores.schedules import Schedules
 from duly.stores.sqlite import Sqlite
+from duly.stores.steps import Steps
 from duly.stores.streams import Streams
 from duly.stores.targets import Targets
 from duly.stores.upkeep import Upkeep
@@ -51,6 +53,8 @@ class SqlStore:
         self.plans = Plans(database, namespace)
         self.gates = Gates(database, namespace)
         self.streams = Streams(database, namespace)
+        self.steps = Steps(database)
+        self.figures = Figures(database, namespace, self.deliveries, self.plans)
         self.audit = Audit(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion

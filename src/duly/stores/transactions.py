@@ -17,7 +17,7 @@ from duly.domain.errors import Conflict, InvalidInput, LeaseLost
 from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
 from duly.ports import Transaction
-from duly.stores.agenda import settle
+from duly.stores.agenda import settle_together
 from duly.stores.database import Session
 from duly.stores.postgres import Postgres, PostgresSession, clear_errors
 from duly.stores.sqlite import HeldWriter, Sqlite
@@ -26,7 +26,7 @@ IDLE_LIMIT = "set local idle_in_transaction_session_timeout = '5s'"
 
 
 async def _complete(session: Session, settlement: Settlement) -> None:
-    if not await settle(session, [settlement]):
+    if not await settle_together(session, [settlement]):
         raise LeaseLost(f"the lane of delivery {settlement.delivery} is no longer ours")
 
 

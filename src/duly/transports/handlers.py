@@ -24,6 +24,7 @@ from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
 from duly.ports import Execution, Message, Transaction
 from duly.transports.deadlines import Deadlines
+from duly.transports.steps import HandlerStep, do
 
 Payload = TypeVar("Payload")
 DEFAULT_TIMEOUT = 300.0
@@ -106,6 +107,24 @@ class HandledDelivery(Generic[Payload]):
         """
         claimed = self._execution.claimed
         return await self._execution.receive(message_id or claimed.key or claimed.id, consumer)
+
+    def step(self, name: str, *, late: bool = False) -> HandlerStep:
+        """A named step, which is recorded when its block ends and then done for good.
+
+        `async with delivery.step("charge") as step:` and inside `if not step.done: ...`; in a plain
+        handler `with`. `late` records it with the outcome of the attempt instead of at once.
+        """
+        return HandlerStep(self._execution, name, late)
+
+    def do(
+        self, name: str, function: Callable[..., Any], *arguments: Any, late: bool = False
+    ) -> Any:
+        """Call a function as a step, unless it is done; returns what it returned the first time.
+
+        `await delivery.do("charge", charge, order)`; in a plain handler without `await`.
+        """
+        step = HandlerStep(self._execution, name, late)
+        return do(step, self._execution, lambda: function(*arguments))
 
 
 class HandlerTransaction:

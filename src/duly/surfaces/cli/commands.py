@@ -18,6 +18,7 @@ COMMANDS = {
     "endpoints": "endpoints:commands",
     "streams": "streams:commands",
     "status": "status:status",
+    "stats": "stats:stats",
     "workers": "workers:workers",
     "late": "workers:late",
     "stuck": "workers:stuck",

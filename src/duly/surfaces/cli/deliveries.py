@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 from duly.domain.delivery import Attempt, Delivery
 from duly.domain.errors import InvalidInput
 from duly.domain.states import State
+from duly.domain.steps import Step
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
 from duly.surfaces.cli.waits import outlook
@@ -53,13 +54,13 @@ async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = 
 
 @commands.command
 async def show(id: str, /, *, common: Common = COMMON) -> None:
-    """Show one delivery with all its attempts."""
+    """Show one delivery with all its attempts and steps."""
     async with client(common) as app:
         delivery = await app.get(id)
-        attempts = await app.attempts(id)
+        attempts, steps = await app.attempts(id), await app.steps(id)
         found = record(delivery) | await outlook(app, delivery)
-    document = found | {"attempts": attempts}
-    answer(common.json, document, lambda: _shown(found, attempts))
+    document = found | {"attempts": attempts, "steps": steps}
+    answer(common.json, document, lambda: _shown(found, attempts, steps))
 
 
 @commands.command
@@ -102,13 +103,26 @@ def listed(found: Sequence[Delivery]) -> str:
     )
 
 
-def _shown(found: dict[str, Any], attempts: Sequence[Attempt]) -> str:
+def _shown(found: dict[str, Any], attempts: Sequence[Attempt], steps: Sequence[Step]) -> str:
     endpoint = found["endpoint"]
     where = None if endpoint is None else f"{endpoint['name']}, {endpoint['url'] or 'removed'}"
-    text = facts(found | {"endpoint": where})
-    if not attempts:
-        return text
-    history = table(
+    parts = [facts(found | {"endpoint": where})]
+    if steps:
+        parts.append(_steps(steps))
+    if attempts:
+        parts.append(_history(attempts))
+    return "\n\n".join(parts)
+
+
+def _steps(steps: Sequence[Step]) -> str:
+    return table(
+        ("step", "attempt", "done", "result"),
+        ((each.name, each.attempt, each.done_at, each.result) for each in steps),
+    )
+
+
+def _history(attempts: Sequence[Attempt]) -> str:
+    return table(
         ("attempt", "outcome", "worker", "started", "finished", "reason", "error"),
         (
             (
@@ -123,4 +137,3 @@ def _shown(found: dict[str, Any], attempts: Sequence[Attempt]) -> str:
             for each in attempts
         ),
     )
-    return f"{text}\n\n{history}"

@@ -19,6 +19,8 @@ with old as (
     for update skip locked
 ), history as (
     delete from duly.attempts where delivery = any(array(select id from old))
+), steps as (
+    delete from duly.steps where delivery = any(array(select id from old))
 ), gone as (
     delete from duly.deliveries where id = any(array(select id from old)) and state <> 'pending'
     returning id
@@ -151,6 +153,8 @@ with gone as (
     delete from duly.agenda where lane = any(array(select id from gone))
 ), history as (
     delete from duly.attempts where delivery = any(array(select id from gone))
+), steps as (
+    delete from duly.steps where delivery = any(array(select id from gone))
 )
 select id::text as id from gone;
 

@@ -25,6 +25,8 @@ where id > :after and id <= :until and namespace = :namespace
   and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
   and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number)
 returning id;
+delete from duly.steps where delivery > :after and delivery <= :until
+  and not exists (select 1 from duly.deliveries d where d.id = delivery);
 
 -- name: count_prunable
 select count(*) as size from duly.deliveries d
@@ -130,6 +132,8 @@ delete from duly.attempts where delivery in (
 delete from duly.deliveries
 where id > :after and id <= :until and namespace = :namespace
 returning id;
+delete from duly.steps where delivery > :after and delivery <= :until
+  and not exists (select 1 from duly.deliveries d where d.id = delivery);
 
 -- name: forget_names
 delete from duly.workers where namespace = :namespace;

@@ -1,0 +1,15 @@
+"""What is asked of the store about how deliveries fare."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from duly.domain.figures import Stats
+
+
+class Figures(Protocol):
+    """Figures of failure; each reads a bounded number of rows, however many there are."""
+
+    async def stats(self, since: datetime | timedelta | float) -> Stats:
+        """How it stands by the store's clock, and how it fared since then."""

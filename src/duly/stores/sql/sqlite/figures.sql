@@ -1,0 +1,69 @@
+-- name: recent
+-- The newest deliveries by state and attempt. Looked at in the order of their ids, which is that of
+-- their making, so that no more is read than that.
+with newest as materialized (
+    select number, lane, namespace, state, attempt, accepted_at from duly.deliveries
+    order by id desc limit :most
+), found as (
+    select n.attempt, case when n.state = 'pending' and exists (
+        select 1 from duly.agenda a
+        where a.lane = coalesce(n.lane, n.number) and a.delivery = n.number and a.token is not null
+    ) then 'processing' else n.state end as state
+    from newest n where n.namespace = :namespace and n.accepted_at >= :since_at
+)
+select state, attempt, count(*) as count, false as is_capped from found group by state, attempt
+union all
+-- Where one that is older than asked for was reached, nothing was left out.
+select null, null, 0, count(*) = :most and min(accepted_at) >= :since_at from newest;
+
+-- name: reasons
+with latest as materialized (
+    select delivery, reason from duly.attempts
+    where outcome in ('retry', 'dead', 'reclaimed') and finished_at >= :since_at
+    order by finished_at desc limit :most
+)
+select l.reason, count(*) as count, false as is_capped
+from latest l cross join duly.deliveries d
+where d.id = l.delivery and d.namespace = :namespace and l.reason is not null
+group by l.reason
+union all
+select null, 0, count(*) = :most from latest;
+
+-- name: retries
+-- What waits for another attempt, be it to come or overdue. Of what was to be tried already most was.
+with coming as materialized (
+    select delivery, attempt from duly.attempts
+    where next_at > :until_at order by next_at limit :most
+), passed as materialized (
+    select delivery, attempt from duly.attempts
+    where next_at >= :since_at and next_at <= :until_at order by next_at desc limit :most
+)
+select count(*) as count, min(b.next_at) as next_at, max(b.next_at) as last_at,
+       (select count(*) from coming) = :most or (select count(*) from passed) = :most as is_capped
+from (select * from coming union select * from passed) p cross join duly.booked b
+where b.id = p.delivery and b.namespace = :namespace and b.state = 'pending'
+  and b.attempt = p.attempt;
+
+-- name: poison_candidates
+-- Whose worker died lately while it held them, and who are not at an end.
+with latest as materialized (
+    select distinct delivery from (
+        select delivery, outcome from duly.attempts
+        where outcome in ('retry', 'dead', 'reclaimed') and finished_at >= :since_at
+        order by finished_at desc limit :most
+    ) n where outcome = 'reclaimed'
+)
+select b.id, b.target, b.crashes, b.attempt, count(*) over () as count
+from latest l cross join duly.booked b
+where b.id = l.delivery and b.namespace = :namespace and b.crashes > 0
+order by b.crashes desc, b.id limit :limit;
+
+-- name: halted
+with standing as materialized (
+    select halted, target from duly.agenda where halted is not null limit :most
+)
+select s.halted, count(*) as count, false as is_capped from standing s
+join duly.targets t on t.id = s.target and t.namespace = :namespace
+group by s.halted
+union all
+select null, 0, count(*) = :most from standing;

@@ -1,0 +1,83 @@
+"""Steps on the books: read for an attempt, added at once or with the outcome, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from duly.domain.delivery import Claimed, Lane
+from duly.domain.errors import LeaseLost
+from duly.domain.outcomes import Settlement
+from duly.domain.steps import NOTHING, Step
+from duly.failpoints import hit
+from duly.stores.database import Database, Row, Session
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A step to be written, and the claim that entitles its writer."""
+
+    lane: Lane
+    token: int
+    delivery: str
+    step: Step
+
+
+class Steps:
+    """The steps of all deliveries."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load(self, delivery: str) -> list[Step]:
+        """The steps of one delivery in the order in which they were done."""
+        rows = await self._database.fetch_named("steps.load", delivery=delivery)
+        return [_step(**row) for row in rows]
+
+    async def record(self, claimed: Claimed, step: Step) -> Step:
+        """Add a step at once; returns the one on the books, which is the first of its name."""
+        await hit("step.before")
+        rows = await _record(
+            self._database, [Written(claimed.lane, claimed.token, claimed.id, step)]
+        )
+        if not rows:
+            raise LeaseLost(f"the lane of delivery {claimed.id} is no longer ours")
+        await hit("step.after")
+        return _step(*rows[0])
+
+
+async def record_with(session: Session, settlements: Sequence[Settlement]) -> None:
+    """Add the steps that settlements carry, where these apply; before they are settled."""
+    given = [
+        Written(each.lane, each.token, each.delivery, step)
+        for each in settlements
+        for step in each.steps
+    ]
+    if given:
+        await _record(session, given)
+
+
+async def _record(session: Session, given: Sequence[Written]) -> Sequence[Row]:
+    return await session.fetch_batch(
+        "steps.record",
+        columns={
+            "lane": [each.lane for each in given],
+            "token": [each.token for each in given],
+            "delivery": [each.delivery for each in given],
+            "name": [each.step.name for each in given],
+            "attempt": [each.step.attempt for each in given],
+            "done_at": [each.step.done_at for each in given],
+            "result": [_text(each.step.result) for each in given],
+        },
+    )
+
+
+def _step(name: str, attempt: int, done_at: datetime, result: str | None) -> Step:
+    kept = NOTHING if result is None else msgspec.Raw(result.encode())
+    return Step(name=name, attempt=attempt, done_at=done_at, result=kept)
+
+
+def _text(result: msgspec.Raw) -> str | None:
+    text = bytes(result).decode()
+    return None if text == "null" else text

@@ -1,0 +1,389 @@
+"""Steps: done once, kept through failures, at once or with the outcome, in tasks and in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App, Delivery
+from duly.domain.identity import token
+from duly.failpoints import arm
+from duly.stores.upkeep import BEGINNING
+from duly.testing import VirtualClock, run_until_idle
+from tests.stores.books import Books
+
+QUICK = duly.delays(1, 1, 1, 1)
+HOUR = 3600
+
+
+async def names(app: App, id: str) -> list[str]:
+    return [each.name for each in await app.steps(id)]
+
+
+async def attempted(app: App, *, within: float | None = HOUR) -> str:
+    """Deliver one to `work` and attempt it until it is done; its id."""
+    accepted = await app.deliver("work", {"order": 7})
+    await run_until_idle(app, within=within)
+    return accepted.id
+
+
+@pytest.mark.requirement("F8")
+async def test_a_step_that_is_done_is_passed_over_and_its_result_comes_back(app: App) -> None:
+    ran: list[str] = []
+    results: list[Any] = []
+
+    @app.handler("work", retry=QUICK)
+    async def work(delivery: Delivery[Any]) -> None:
+        async with delivery.step("charge") as step:
+            if not step.done:
+                ran.append("charge")
+                step.keep({"receipt": (1, None, "é\0")})
+        results.append(step.result)
+        await delivery.do("ship", ran.append, "ship")
+        if delivery.attempt < 3:
+            raise ValueError("not yet")
+
+    id = await attempted(app)
+    assert (await app.get(id)).state == "completed"
+    assert ran == ["charge", "ship"]
+    assert results == [{"receipt": [1, None, "é\0"]}] * 3
+    charge, ship = await app.steps(id)
+    assert (charge.name, charge.attempt, bytes(ship.result)) == ("charge", 1, b"null")
+
+
+@pytest.mark.requirement("F8")
+async def test_a_step_that_fails_is_not_recorded_and_those_before_it_stay(app: App) -> None:
+    ran: list[str] = []
+
+    def flaky(attempt: int) -> int:
+        ran.append(f"flaky {attempt}")
+        if attempt == 1:
+            raise ValueError("not yet")
+        return attempt
+
+    @app.handler("work", retry=QUICK)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("first", ran.append, "first")
+        assert await delivery.do("flaky", flaky, delivery.attempt) == 2
+        ran.append("last")
+
+    id = await attempted(app)
+    assert ran == ["first", "flaky 1", "flaky 2", "last"]
+    assert [(each.name, each.attempt) for each in await app.steps(id)] == [
+        ("first", 1),
+        ("flaky", 2),
+    ]
+
+
+@pytest.mark.requirement("F8")
+async def test_a_step_is_on_the_books_while_its_attempt_runs(app: App) -> None:
+    seen: list[list[str]] = []
+
+    @app.handler("work", retry=QUICK)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("now", list)
+        seen.append(await names(app, delivery.id))
+        await delivery.do("late", list, late=True)
+        seen.append(await names(app, delivery.id))
+
+    id = await attempted(app)
+    assert seen == [["now"], ["now"]]
+    assert sorted(await names(app, id)) == ["late", "now"]
+
+
+@pytest.mark.requirement("F8")
+@pytest.mark.parametrize("stream", [None, "orders"])
+@pytest.mark.parametrize("how", ["completed", "retried", "dead"])
+async def test_a_late_step_is_recorded_with_the_outcome_whatever_it_is(
+    app: App, how: str, stream: str | None
+) -> None:
+    ran: list[int] = []
+
+    @app.handler("work", retry=QUICK)
+    async def work(delivery: Delivery[Any]) -> None:
+        assert await delivery.do("late", lambda: ran.append(1) or "kept", late=True) == "kept"
+        if how == "dead" or (how == "retried" and delivery.attempt == 1):
+            raise duly.Fail("no", retry=how == "retried" and None)
+
+    policy = None if stream is None else "release"
+    accepted = [await app.deliver("work", n, stream=stream, on_failure=policy) for n in range(2)]
+    await run_until_idle(app, within=HOUR)
+    assert ran == [1, 1]
+    for each in accepted:
+        assert (await app.get(each.id)).state == ("dead" if how == "dead" else "completed")
+        (step,) = await app.steps(each.id)
+        assert bytes(step.result) == b'"kept"'
+
+
+@pytest.mark.requirement("F8")
+async def test_steps_outlive_a_dead_letter_that_is_retried(app: App) -> None:
+    ran: list[int] = []
+    failures = iter([ValueError("no")])
+
+    @app.handler("work", retry=duly.no_retry)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("once", ran.append, 1)
+        for each in failures:
+            raise each
+
+    id = await attempted(app)
+    assert (await app.get(id)).state == "dead"
+    await app.retry(id)
+    await run_until_idle(app)
+    assert (await app.get(id)).state == "completed"
+    assert ran == [1]
+
+
+@pytest.mark.requirement("F8")
+async def test_steps_outlive_an_attempt_that_was_handed_back(app: App) -> None:
+    ran: list[int] = []
+    stops = iter([1])
+
+    @app.handler("work", retry=duly.no_retry)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("once", ran.append, 1)
+        await delivery.do("late", ran.append, 2, late=True)
+        for _ in stops:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.Event().wait()
+
+    id = await attempted(app, within=None)
+    await run_until_idle(app)
+    found = await app.get(id)
+    assert (found.state, found.attempt) == ("completed", 1)
+    assert ran == [1, 2]
+
+
+@pytest.mark.requirement("F8")
+@pytest.mark.parametrize("ends", ["completed", "failed"])
+async def test_a_step_in_a_transaction_lasts_if_the_transaction_does(app: App, ends: str) -> None:
+    ran: list[str] = []
+    books = Books(app.store, app.clock)  # type: ignore[arg-type]
+    await books.sql("create table effects (name text)")
+
+    @app.handler("work", retry=QUICK)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("before", ran.append, "before")
+        async with delivery.step("inside") as step:
+            if not step.done:
+                ran.append("inside")
+                await delivery.transaction.execute("insert into effects values ('inside')")
+        assert await names(app, delivery.id) == ["before"]
+        if ends == "failed" and delivery.attempt == 1:
+            raise ValueError("no")
+
+    id = await attempted(app)
+    assert ran == ["before", "inside"] + (["inside"] if ends == "failed" else [])
+    assert len(await books.sql("select * from effects")) == 1
+    assert sorted(await names(app, id)) == ["before", "inside"]
+
+
+@pytest.mark.requirement("F8")
+async def test_a_step_and_a_transaction_that_begin_at_once_wait_for_each_other(app: App) -> None:
+    @app.handler("work", retry=duly.no_retry, timeout=5)
+    async def work(delivery: Delivery[Any]) -> None:
+        # Once they were read, what follows comes while the transaction waits for the store.
+        await delivery.do("first", list)
+        await asyncio.gather(
+            delivery.transaction.execute("select 1"),
+            *(delivery.do(f"step {n}", list) for n in range(4)),
+        )
+
+    id = await attempted(app)
+    assert (await app.get(id)).state == "completed"
+    assert len(await app.steps(id)) == 5
+
+
+@pytest.mark.requirement("F8")
+async def test_plain_handlers_in_threads_have_steps_too(app: App) -> None:
+    ran: list[Any] = []
+
+    async def on_the_loop() -> str:
+        return threading.current_thread().name
+
+    @app.handler("work", retry=QUICK)
+    def work(delivery: Delivery[Any]) -> None:
+        with delivery.step("block") as step:
+            if not step.done:
+                ran.append(threading.current_thread().name)
+                step.keep([1])
+        assert step.result == [1]
+        ran.append(delivery.do("call", threading.current_thread().__class__.__name__.lower))
+        assert delivery.do("loop", on_the_loop) == threading.main_thread().name
+        if delivery.attempt == 1:
+            raise ValueError("not yet")
+
+    id = await attempted(app)
+    assert (await app.get(id)).state == "completed"
+    assert ran == ["duly-handler", "thread", "thread"]
+    assert await names(app, id) == ["block", "call", "loop"]
+
+
+@pytest.mark.requirement("F8")
+async def test_tasks_of_one_attempt_have_steps_beside_each_other(app: App) -> None:
+    meeting = asyncio.Barrier(3)
+
+    @app.handler("work", retry=duly.no_retry)
+    async def work(delivery: Delivery[Any]) -> None:
+        await asyncio.gather(*(delivery.do(f"step {n}", meeting.wait) for n in range(3)))
+
+    id = await attempted(app)
+    assert (await app.get(id)).state == "completed"
+    assert sorted(await names(app, id)) == ["step 0", "step 1", "step 2"]
+
+
+@pytest.mark.requirement("F8")
+async def test_the_same_name_again_finds_it_done_and_within_itself_is_refused(
+    small_app: App,
+) -> None:
+    ran: list[int] = []
+
+    @small_app.handler("work", retry=duly.no_retry)
+    async def work(delivery: Delivery[Any]) -> None:
+        assert await delivery.do("twice", lambda: ran.append(1) or "first") == "first"
+        assert await delivery.do("twice", lambda: ran.append(2) or "second") == "first"
+        async with delivery.step("outer") as step:
+            assert not step.done
+            await delivery.do("outer", ran.append, 3)
+
+    id = await attempted(small_app)
+    found = await small_app.get(id)
+    assert ran == [1]
+    assert "under way" in str(found.error)
+    assert await names(small_app, id) == ["twice"]
+
+
+async def _unasked(delivery: Delivery[Any]) -> None:
+    async with delivery.step("charge"):
+        pass
+
+
+async def _in_the_way(delivery: Delivery[Any]) -> None:
+    with delivery.step("charge"):
+        pass
+
+
+async def _not_begun(delivery: Delivery[Any]) -> None:
+    assert not delivery.step("charge").done
+
+
+async def _many(delivery: Delivery[Any]) -> None:
+    for n in range(1001):
+        await delivery.do(f"step {n}", list, late=True)
+
+
+@pytest.mark.requirement("F8")
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        (lambda d: d.do("", list), "step: it has 0 bytes; give 1 to 100"),
+        (lambda d: d.do("é" * 51, list), "step: it has 102 bytes"),
+        (lambda d: d.do("a\nb", list), "step: it holds characters that cannot be printed"),
+        (lambda d: d.do(7, list), "step: 7 is not text"),
+        (lambda d: d.do("big", "x".__mul__, 64 * 1024), "result: 65538 bytes are more than"),
+        (lambda d: d.do("set", object), "result: it cannot be written as JSON"),
+        (lambda d: d.do("nan", float, "nan"), "result: NaN and infinity are not JSON"),
+        (_unasked, "if not step.done"),
+        (_in_the_way, "async with"),
+        (_not_begun, "is not begun"),
+        (_many, "step: a delivery has at most 1000 steps"),
+    ],
+)
+async def test_what_cannot_be_a_step_says_so(
+    small_app: App, handler: Callable[[Any], Any], told: str
+) -> None:
+    @small_app.handler("work", retry=duly.no_retry)
+    async def work(delivery: Delivery[Any]) -> None:
+        await handler(delivery)
+
+    id = await attempted(small_app)
+    found = await small_app.get(id)
+    assert found.state == "dead"
+    assert told in str(found.error)
+    recorded = 1000 if handler is _many else int(handler is _unasked)
+    assert len(await small_app.steps(id)) == recorded
+
+
+@pytest.mark.requirement("F8", "D7")
+@pytest.mark.parametrize("late", [False, True])
+async def test_an_attempt_that_lost_its_lease_records_nothing(app: App, late: bool) -> None:
+    told: list[str] = []
+    books = Books(app.store, app.clock)  # type: ignore[arg-type]
+    thief = token(10_000, 1)
+
+    @app.handler("work", retry=duly.no_retry)
+    async def work(delivery: Delivery[Any]) -> None:
+        await books.sql(f"update duly.agenda set token = {thief}")
+        try:
+            await delivery.do("late", list, late=late)
+        except duly.Conflict as error:
+            told.append(str(error))
+
+    id = await attempted(app)
+    assert await names(app, id) == []
+    assert (await app.get(id)).state == "processing"
+    assert len(told) == (not late)
+
+
+@pytest.mark.requirement("F8")
+async def test_a_store_that_was_away_for_a_moment_forgets_no_step(app: App) -> None:
+    ran: list[int] = []
+
+    @app.handler("work", retry=QUICK)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("once", ran.append, 1)
+
+    arm("step.before=drop@1")
+    id = await attempted(app)
+    assert (await app.get(id)).state == "completed"
+    assert [each.reason for each in await app.attempts(id)] == ["transport_unavailable", None]
+    assert ran == [1]
+
+
+@pytest.mark.requirement("F8")
+async def test_a_thread_whose_attempt_is_over_records_nothing_more(small_app: App) -> None:
+    over, told = threading.Event(), threading.Event()
+    refused: list[str] = []
+
+    @small_app.handler("work", retry=duly.no_retry, timeout=0.05)
+    def work(delivery: Delivery[Any]) -> None:
+        over.wait(20)
+        try:
+            delivery.do("too late", list)
+        except duly.Conflict as error:
+            refused.append(str(error))
+        told.set()
+
+    id = await attempted(small_app)
+    assert (await small_app.get(id)).reason == "timeout_exceeded"
+    over.set()
+    await asyncio.to_thread(told.wait, 20)
+    assert "the attempt is over" in refused[0]
+    assert await names(small_app, id) == []
+
+
+@pytest.mark.requirement("F8")
+async def test_steps_leave_with_their_delivery(app: App, clock: VirtualClock) -> None:
+    @app.handler("work", retry=duly.no_retry)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("one", list)
+
+    gone = await attempted(app)
+    clock.advance(10 * HOUR)
+    kept = await attempted(app)
+    age = timedelta(hours=5)
+    assert await app.store.upkeep.prune(age, age, BEGINNING, 10) == (1, None)
+    books = Books(app.store, app.clock)  # type: ignore[arg-type]
+    assert {str(row["delivery"]) for row in await books.sql("select delivery from duly.steps")} == {
+        kept
+    }
+    with pytest.raises(duly.NotFound):
+        await app.steps(gone)

@@ -1,0 +1,30 @@
+"""`duly stats`: the figures as people and programs read them."""
+
+import pytest
+
+from tests.surfaces.processes import Home
+
+
+@pytest.mark.requirement("F11")
+async def test_figures_are_told_to_people_and_programs(home: Home) -> None:
+    async with home.app() as app:
+        id = (await app.deliver("log", 1)).id
+    found = home.json("stats")
+    assert found["states"] == {"pending": 1}
+    assert found["oldest_waiting"]["id"] == id
+    assert (found["retries"]["count"], found["poison"], found["capped"]) == (
+        0,
+        {"count": 0, "first": []},
+        [],
+    )
+    told = home.ok("stats", "--since", "1h30m")
+    assert "pending: 1" in told
+    assert f"{id} to log, due since " in told
+
+
+@pytest.mark.parametrize("since", ["soon", "2026-11-15T09:00", "9999-01-01T00:00Z"])
+async def test_a_since_that_cannot_be_is_code_2(sqlite_home: Home, since: str) -> None:
+    await sqlite_home.deliver("log")
+    done = sqlite_home.duly("stats", "--since", since)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: since: ")
