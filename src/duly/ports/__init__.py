@@ -1,5 +1,16 @@
 """What the engine asks of the world: Protocols and the values that cross them, no logic."""
 
+from duly.ports.dead_letters import (
+    Again,
+    DeadFilter,
+    DeadGroup,
+    DeadLetters,
+    Fortune,
+    GiveUp,
+    Place,
+    Progress,
+    Suspect,
+)
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
 from duly.ports.schedules import (
     Audit,
@@ -37,29 +48,38 @@ from duly.ports.world import (
 )
 
 __all__ = [
+    "Again",
     "Agenda",
     "Ask",
     "Audit",
     "AuditEntry",
     "Chance",
     "Clock",
+    "DeadFilter",
+    "DeadGroup",
+    "DeadLetters",
     "DecideStream",
     "Deliveries",
     "DueSchedule",
     "Endpoints",
     "Execution",
     "Filter",
+    "Fortune",
     "GateChange",
     "Gates",
+    "GiveUp",
     "LateWork",
     "OpenTransaction",
     "Opening",
+    "Place",
     "Plans",
+    "Progress",
     "Schedules",
     "SeenGate",
     "Sitting",
     "Store",
     "Streams",
+    "Suspect",
     "Swept",
     "Targets",
     "Transaction",

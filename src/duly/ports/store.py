@@ -13,6 +13,7 @@ from duly.domain.delivery import Accepted, Attempt, Claimed, Delivery, Lane, Req
 from duly.domain.errors import Conflict
 from duly.domain.outcomes import Settlement
 from duly.domain.states import State
+from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.streams import Streams
@@ -282,6 +283,8 @@ class Store(Protocol):
     def gates(self) -> Gates: ...
     @property
     def streams(self) -> Streams: ...
+    @property
+    def dead_letters(self) -> DeadLetters: ...
     @property
     def audit(self) -> Audit: ...
     @property
