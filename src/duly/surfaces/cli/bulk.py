@@ -33,7 +33,18 @@ class Bulk:
         return self.yes or agreed(question, "--yes, or --dry-run to only count")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Which(Bulk):
+    """Whether all are meant, and only to be counted."""
+
+    everything: Annotated[
+        bool, Parameter(name="--all", negative=(), help="All of them, without a filter.")
+    ] = False
+
+
 BULK = Bulk()
+WHICH = Which()
 
 
 async def carry_out(

@@ -14,7 +14,7 @@ from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS
 from duly.domain.errors import InvalidInput
 from duly.ports import DeadFilter, Progress
-from duly.surfaces.cli.bulk import Bulk, Rate, carry_out
+from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, talk
@@ -22,16 +22,6 @@ from duly.surfaces.cli.sought import SOUGHT, Sought
 from duly.surfaces.cli.terms import Payload, content_of
 
 Note = Annotated[str, Parameter(help="Why, for whoever wonders.")]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Which(Bulk):
-    """Whether all are meant, and only to be counted."""
-
-    everything: Annotated[
-        bool, Parameter(name="--all", negative=(), help="All of them, without a filter.")
-    ] = False
 
 
 @Parameter(name="*")
@@ -64,7 +54,6 @@ class Errand:
     flags: list[str]
 
 
-WHICH = Which()
 HOW = How()
 
 

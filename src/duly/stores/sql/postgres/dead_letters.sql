@@ -1,5 +1,5 @@
 -- name: matching
--- What a filter asks for: a part of other statements, never run by itself. Whoever was retried after
+-- What a filter asks for: a part of other statements, never run by itself. Whoever was retried since
 -- `until` and died again is not asked for, even if the clock of its worker was behind.
 d.namespace = :namespace
   and d.dead_at >= :since::timestamptz and d.dead_at <= coalesce(:until::timestamptz, 'infinity')
@@ -15,7 +15,7 @@ d.namespace = :namespace
        or strpos(convert_from(d.payload, 'UTF8'), :text::text) > 0)
   and (:until::timestamptz is null or (
       select t.outcome from duly.attempts t
-      where t.delivery = d.id and t.outcome = 'retried' and t.finished_at > :until::timestamptz
+      where t.delivery = d.id and t.outcome = 'retried' and t.finished_at >= :until::timestamptz
       limit 1) is null)
 
 -- name: page

@@ -1,5 +1,5 @@
 -- name: matching
--- What a filter asks for: a part of other statements, never run by itself. Whoever was retried after
+-- What a filter asks for: a part of other statements, never run by itself. Whoever was retried since
 -- `until` and died again is not asked for, even if the clock of its worker was behind.
 d.namespace = :namespace
   and d.dead_at >= :since and d.dead_at <= coalesce(:until, 253402214400000000)
@@ -15,7 +15,7 @@ d.namespace = :namespace
        or instr(cast(d.payload as text), :text) > 0)
   and (:until is null or not exists (
       select 1 from duly.attempts t
-      where t.delivery = d.id and t.outcome = 'retried' and t.finished_at > :until))
+      where t.delivery = d.id and t.outcome = 'retried' and t.finished_at >= :until))
 
 -- name: page
 select b.* from (
