@@ -151,21 +151,24 @@ class DeadLetters:
         until = now if filter.until is None else min(filter.until, now)
         return msgspec.structs.replace(filter, until=until), until
 
-    async def poison_candidates(self, *, limit: int = 50) -> Sequence[Candidate]:
+    async def poison_candidates(
+        self, *, limit: int = 50, plan: Callable[[str], RetryPlan] | None = None
+    ) -> Sequence[Candidate]:
         """Unfinished deliveries that killed workers, or whose next attempt is their last.
 
-        A handler's own retry plan is known where the handler is; elsewhere the usual one is taken.
+        A handler's own retry plan is known where the handler is; for others the usual one is
+        taken, unless `plan` knows better.
         """
         limit = payloads.checked_limit(limit)
         suspects = await self._store.dead_letters.suspects(SUSPECTS)
-        plans = await self._plans(suspects)
+        plans = await self._plans(suspects, plan or self._plan)
         found = (_candidate(each, plans) for each in suspects)
         return [each for each in found if each is not None][:limit]
 
-    async def _plans(self, suspects: Sequence[Suspect]) -> dict[str, RetryPlan]:
-        plans = {
-            target: self._plan(target) for target in {each.delivery.target for each in suspects}
-        }
+    async def _plans(
+        self, suspects: Sequence[Suspect], plan: Callable[[str], RetryPlan]
+    ) -> dict[str, RetryPlan]:
+        plans = {target: plan(target) for target in {each.delivery.target for each in suspects}}
         names = {name for each in plans if (name := endpoint_name(each)) is not None}
         for each in await self._store.endpoints.some(names) if names else ():
             if each.details.retry is not None:

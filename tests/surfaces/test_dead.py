@@ -135,11 +135,22 @@ async def test_poison_is_seen_before_it_dies(home: Home) -> None:
 
         id = (await app.deliver("work", 1, retry=duly.delays(3600))).id
         await run_until_idle(app)
+        other = (await app.deliver("work", 2)).id
+        await run_until_idle(app)
     (found,) = home.json("dead", "poison")["items"]
     assert (found["id"], found["why"]) == (id, "its next attempt is the last of 2")
+    home.write("shop.py", SHOP)
+    both = home.json("dead", "poison", "shop:app")["items"]
+    assert {each["id"] for each in both} == {id, other}
     assert "its next attempt is the last of 2" in home.ok("dead", "poison")
 
 
+SHOP = """
+import duly
+app = duly.App()
+@app.handler("work", retry=duly.delays(60))
+async def work(delivery): ...
+"""
 BAD = [
     (("list", "--limit", "0"), "limit: 0 is not from 1"),
     (("list", "--since", "yesterday"), "since: 'yesterday' is no duration"),

@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 from duly.dead_letters import Candidate, place
 from duly.domain.delivery import Delivery
 from duly.ports import DeadGroup
+from duly.surfaces.cli.apps import Path, imported_app
 from duly.surfaces.cli.dead_moves import discard, edit, retry
 from duly.surfaces.cli.deliveries import Limit, checked_limit, record, show
 from duly.surfaces.cli.options import COMMON, Common, client
@@ -54,11 +55,20 @@ commands.command(discard)
 
 
 @commands.command
-async def poison(*, limit: Limit = 50, common: Common = COMMON) -> None:
-    """List deliveries that killed workers, or whose next attempt is their last."""
+async def poison(
+    handlers: Path | None = None, /, *, limit: Limit = 50, common: Common = COMMON
+) -> None:
+    """List deliveries that killed workers, or whose next attempt is their last.
+
+    Parameters
+    ----------
+    handlers
+        Where your App is, for the retry plans of its handlers; without it 10 attempts are assumed.
+    """
     checked_limit(limit)
+    plan = None if handlers is None else imported_app(handlers, {}).transports.plan
     async with client(common) as app:
-        found = await app.dead_letters.poison_candidates(limit=limit)
+        found = await app.dead_letters.poison_candidates(limit=limit, plan=plan)
     records = [record(each.delivery) | {"why": each.why} for each in found]
     answer(common.json, items(records), lambda: _suspected(found))
 
