@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from duly.domain import retry
+from duly.domain.dead_letters import why_suspected
 from duly.domain.errors import Conflict
 from duly.domain.outcomes import Verdict
 from duly.ports import Again, DeadFilter, GiveUp, Place
@@ -125,3 +127,16 @@ async def test_a_batch_that_is_given_up_is_no_larger_than_asked_for(books: Books
     assert place is not None
     second, _ = await books.store.dead_letters.move(wanted, give_up, place, 2)
     assert (first, second) == (2, 1)
+
+
+async def test_one_whose_workers_died_is_a_suspect_before_those_that_failed(books: Books) -> None:
+    now, ids = books.clock.now(), []
+    for verdict, crashes in ((Verdict.RETRY, 0), (Verdict.RECLAIMED, 2), (Verdict.RELEASED, 0)):
+        claimed = await books.claimed()
+        await books.settle(settlement(claimed, verdict, now, crashes=crashes))
+        ids.append(claimed.id)
+    found = await books.store.dead_letters.suspects(9)
+    assert [each.delivery.id for each in found] == [ids[1], ids[0]]
+    why = [why_suspected(each.delivery, retry.delays(1)) for each in found]
+    assert why == ["2 workers died while they held it", "its next attempt is the last of 2"]
+    assert why_suspected(found[1].delivery, retry.DEFAULT) is None

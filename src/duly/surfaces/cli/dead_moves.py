@@ -43,15 +43,17 @@ class How:
         return [*given, *(["--keep-attempts"] if self.keep_attempts else [])]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Errand:
-    """What is to be done to many."""
+    """What is to be done to many, and to which."""
 
+    command: str
     verb: str
-    doing: str
     question: str
     moves: Callable[[DeadFilter], AsyncIterator[Progress]]
     flags: list[str]
+    ids: tuple[str, ...]
+    sought: Sought
 
 
 HOW = How()
@@ -81,8 +83,16 @@ async def retry(
         def moves(wanted: DeadFilter) -> AsyncIterator[Progress]:
             return dead.retry_all(wanted, rate=how.rate, reset_attempts=reset)
 
-        errand = Errand("retried", "retrying", "Try them again?", moves, how.flags())
-        await _run(app, errand, ids, sought, which, common)
+        errand = Errand(
+            command="retry",
+            verb="retried",
+            question="Try them again?",
+            moves=moves,
+            flags=how.flags(),
+            ids=ids,
+            sought=sought,
+        )
+        await _run(app, errand, which, common)
     return None
 
 
@@ -109,9 +119,16 @@ async def discard(
         def moves(wanted: DeadFilter) -> AsyncIterator[Progress]:
             return dead.discard_all(wanted, note)
 
-        question = "Give them up for good?"
-        errand = Errand("discarded", "discarding", question, moves, ["--note", note])
-        await _run(app, errand, ids, sought, which, common)
+        errand = Errand(
+            command="discard",
+            verb="discarded",
+            question="Give them up for good?",
+            moves=moves,
+            flags=["--note", note],
+            ids=ids,
+            sought=sought,
+        )
+        await _run(app, errand, which, common)
     return None
 
 
@@ -136,30 +153,19 @@ def _is_one(ids: tuple[str, ...], sought: Sought, which: Which) -> bool:
     return len(ids) == 1 and sought == SOUGHT and not which.dry_run
 
 
-async def _run(
-    app: App,
-    errand: Errand,
-    ids: tuple[str, ...],
-    sought: Sought,
-    which: Which,
-    common: Common,
-) -> None:
-    now = app.clock.now()
-    wanted = sought.required(now, ids, which.everything)
+async def _run(app: App, errand: Errand, which: Which, common: Common) -> None:
+    now, ids = app.clock.now(), errand.ids
+    wanted = errand.sought.required(now, ids, which.everything)
     matching, done = await app.dead_letters.count(wanted), 0
     if len(ids) > matching:
         talk(f"{len(ids) - matching} of the {len(ids)} ids are of no dead letter that matches")
     if which.wants(matching, f"{matching} dead letters match.\n{errand.question}"):
         every = ["--all"] if which.everything else []
-        command = ["dead", _command(errand), *ids, *sought.flags(now), *errand.flags, *every]
-        done = await carry_out(errand.doing, matching, errand.moves(wanted), command)
+        again = ["dead", errand.command, *ids, *errand.sought.flags(now), *errand.flags, *every]
+        done = await carry_out("moving", matching, errand.moves(wanted), again)
     document = {"matching": matching, errand.verb: done, "dry_run": which.dry_run}
     told = f"{matching} dead letters" if which.dry_run else f"{done} of {matching} {errand.verb}"
     answer(common.json, document, lambda: told)
-
-
-def _command(errand: Errand) -> str:
-    return "retry" if errand.verb == "retried" else "discard"
 
 
 def _tell(delivery: Delivery, common: Common) -> None:
