@@ -6,7 +6,7 @@ begun again with the same filter and `until`, it goes on with what is left, each
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +28,6 @@ from duly.ports import (
     Place,
     Progress,
     Store,
-    Suspect,
 )
 
 BATCH = 1000
@@ -161,25 +160,20 @@ class DeadLetters:
         """
         limit = payloads.checked_limit(limit)
         suspects = await self._store.dead_letters.suspects(SUSPECTS)
-        plans = await self._plans(suspects, plan or self._plan)
-        found = (_candidate(each, plans) for each in suspects)
-        return [each for each in found if each is not None][:limit]
+        plans = await self._plans({each.target for each in suspects}, plan or self._plan)
+        reasons = {each.id: why_suspected(each, plans[each.target]) for each in suspects}
+        found = [(id, why) for id, why in reasons.items() if why is not None][:limit]
+        return [Candidate(await self._store.deliveries.get(id), why) for id, why in found]
 
     async def _plans(
-        self, suspects: Sequence[Suspect], plan: Callable[[str], RetryPlan]
+        self, targets: Collection[str], plan: Callable[[str], RetryPlan]
     ) -> dict[str, RetryPlan]:
-        plans = {target: plan(target) for target in {each.delivery.target for each in suspects}}
-        names = {name for each in plans if (name := endpoint_name(each)) is not None}
+        plans = {each: plan(each) for each in targets}
+        names = {name for each in targets if (name := endpoint_name(each)) is not None}
         for each in await self._store.endpoints.some(names) if names else ():
             if each.details.retry is not None:
                 plans[endpoint(each.name).target] = retry.decode(each.details.retry)
         return plans
-
-
-def _candidate(suspect: Suspect, plans: Mapping[str, RetryPlan]) -> Candidate | None:
-    own, delivery = suspect.retry, suspect.delivery
-    why = why_suspected(delivery, plans[delivery.target] if own is None else retry.decode(own))
-    return None if why is None else Candidate(delivery, why)
 
 
 class _Pace:

@@ -136,7 +136,7 @@ async def test_one_whose_workers_died_is_a_suspect_before_those_that_failed(book
         await books.settle(settlement(claimed, verdict, now, crashes=crashes))
         ids.append(claimed.id)
     found = await books.store.dead_letters.suspects(9)
-    assert [each.delivery.id for each in found] == [ids[1], ids[0]]
-    why = [why_suspected(each.delivery, retry.delays(1)) for each in found]
+    assert [each.id for each in found] == [ids[1], ids[0]]
+    why = [why_suspected(each, retry.delays(1)) for each in found]
     assert why == ["2 workers died while they held it", "its next attempt is the last of 2"]
-    assert why_suspected(found[1].delivery, retry.DEFAULT) is None
+    assert why_suspected(found[1], retry.DEFAULT) is None

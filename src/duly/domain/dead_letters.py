@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from duly.domain.delivery import Delivery
 from duly.domain.errors import Conflict
-from duly.domain.retry import RetryPlan, attempts_allowed
+from duly.domain.retry import RetryPlan, attempts_allowed, decode
 from duly.domain.states import State
 
 INSTEAD = {
@@ -26,11 +28,21 @@ def not_dead(delivery: Delivery, verb: str) -> Conflict:
     )
 
 
-def why_suspected(delivery: Delivery, plan: RetryPlan) -> str | None:
+class Suspect(msgspec.Struct, frozen=True):
+    """An unfinished delivery that failed, or whose workers died, with its own plan if any."""
+
+    id: str
+    target: str
+    attempt: int
+    crashes: int
+    retry: str | None
+
+
+def why_suspected(suspect: Suspect, plan: RetryPlan) -> str | None:
     """Why one that is unfinished may soon be dead; None when nothing speaks for it."""
-    if delivery.crashes:
-        return f"{delivery.crashes} workers died while they held it"
-    allowed = attempts_allowed(plan)
-    if delivery.attempt and delivery.attempt + 1 >= allowed:
+    if suspect.crashes:
+        return f"{suspect.crashes} workers died while they held it"
+    allowed = attempts_allowed(plan if suspect.retry is None else decode(suspect.retry))
+    if suspect.attempt and suspect.attempt + 1 >= allowed:
         return f"its next attempt is the last of {allowed}"
     return None

@@ -9,7 +9,6 @@ from duly.ports.dead_letters import (
     GiveUp,
     Place,
     Progress,
-    Suspect,
 )
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
 from duly.ports.schedules import (
@@ -79,7 +78,6 @@ __all__ = [
     "Sitting",
     "Store",
     "Streams",
-    "Suspect",
     "Swept",
     "Targets",
     "Transaction",

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from duly.domain.dead_letters import Suspect
 from duly.domain.delivery import Delivery
 
 
@@ -73,13 +74,6 @@ class Progress(msgspec.Struct, frozen=True):
     done: int
     total: int
     until: datetime
-
-
-class Suspect(msgspec.Struct, frozen=True):
-    """An unfinished delivery that failed or killed its workers, and its own retry plan if any."""
-
-    delivery: Delivery
-    retry: str | None
 
 
 class DeadLetters(Protocol):

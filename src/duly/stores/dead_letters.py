@@ -14,11 +14,11 @@ from typing import Any, assert_never
 
 import msgspec
 
-from duly.domain.dead_letters import not_dead
+from duly.domain.dead_letters import Suspect, not_dead
 from duly.domain.delivery import Delivery
 from duly.domain.payloads import EARLIEST, LATEST
 from duly.failpoints import hit
-from duly.ports import Again, DeadFilter, DeadGroup, Fortune, GiveUp, Place, Suspect
+from duly.ports import Again, DeadFilter, DeadGroup, Fortune, GiveUp, Place
 from duly.stores.audit import note as note_down
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries import Deliveries
@@ -65,7 +65,7 @@ class DeadLetters:
         rows = await self._database.fetch_named(
             "dead_letters.suspects", namespace=self._namespace, limit=limit
         )
-        return [_suspect(dict(row)) for row in rows]
+        return [Suspect(**row) for row in rows]
 
     async def retry(self, id: str, actor: str, *, reset: bool) -> Delivery:
         """Make one pending again, at its place if it has a stream; Conflict if it is not dead."""
@@ -212,11 +212,6 @@ class DeadLetters:
 def _group(row: dict[str, Any]) -> DeadGroup:
     targets: list[str] = sorted(msgspec.json.decode(row.pop("targets")))
     return DeadGroup(count=row.pop("many"), targets=targets, **row)
-
-
-def _suspect(row: dict[str, Any]) -> Suspect:
-    retry = row.pop("retry")
-    return Suspect(delivery_of(row), retry)
 
 
 def _digest(payload: bytes) -> dict[str, Any]:

@@ -125,8 +125,8 @@ select id::text as id from discarded;
 
 -- name: suspects
 -- Unfinished ones that failed, or whose workers died: the worst first.
-select b.*, d.retry from duly.agenda a
+select d.id::text as id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
 join duly.deliveries d on d.id = a.delivery
-join duly.booked b on b.id = d.id
+join duly.targets t on t.id = d.target
 where (a.crashes > 0 or d.attempt > 0) and d.state = 'pending' and d.namespace = :namespace
 order by a.crashes desc, d.attempt desc, d.id limit :limit;

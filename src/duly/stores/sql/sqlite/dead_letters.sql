@@ -102,8 +102,8 @@ returning id;
 
 -- name: suspects
 -- Unfinished ones that failed, or whose workers died: the worst first.
-select b.*, d.retry from duly.agenda a
+select d.id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
 join duly.deliveries d on d.number = a.delivery
-join duly.booked b on b.id = d.id
+join duly.targets t on t.id = d.target
 where (a.crashes > 0 or d.attempt > 0) and d.state = 'pending' and d.namespace = :namespace
 order by a.crashes desc, d.attempt desc, d.id limit :limit;
