@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from duly.domain.signatures import SignatureRefused
     from duly.domain.states import State
     from duly.domain.webhooks import webhook
+    from duly.ports import DeadFilter
     from duly.receiving import verify
     from duly.transports.handlers import HandledDelivery as Delivery
 
@@ -31,6 +32,7 @@ __all__ = [
     "App",
     "Attempt",
     "Conflict",
+    "DeadFilter",
     "Delivery",
     "DeliveryRecord",
     "DependencyFailure",
@@ -72,6 +74,7 @@ HOMES = {
     "duly.domain.signatures": ("SignatureRefused",),
     "duly.domain.states": ("State",),
     "duly.domain.webhooks": ("webhook",),
+    "duly.ports": ("DeadFilter",),
     "duly.receiving": ("verify",),
     "duly.transports.handlers": ("Delivery",),
 }

@@ -15,9 +15,10 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from duly.dead_letters import DeadLetters
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
-from duly.domain.endpoints import endpoint, endpoint_name
+from duly.domain.endpoints import wanted_target
 from duly.domain.errors import BadSetting, InvalidInput
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
@@ -26,7 +27,6 @@ from duly.domain.signatures import secret_key
 from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
-from duly.domain.webhooks import checked_url, is_webhook, origin_of
 from duly.endpoints import Endpoints
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
@@ -111,11 +111,13 @@ class App:
             limit,
             addressed=self._intake.addressed,
         )
+        self.dead_letters = DeadLetters(self.store, self.clock, self.transports.plan, limit)
         self.endpoints = Endpoints(
             self.store,
             self.clock,
             self.chance,
             vault,
+            self.dead_letters,
             self.webhooks.check,
             self.webhooks.try_out,
         )
@@ -299,7 +301,7 @@ class App:
         """
         wanted = Filter(
             state=None if state is None else payloads.checked_state(state),
-            target=None if target is None else _wanted_target(target),
+            target=None if target is None else wanted_target(target),
             tag=None if tag is None else payloads.checked_text("tag", tag),
             key=None if key is None else payloads.checked_text("key", key),
             before=None if before is None else payloads.checked_id(before),
@@ -363,15 +365,6 @@ class App:
         """End `run` gracefully."""
         if self._stop is not None:
             self._stop.set()
-
-
-def _wanted_target(target: str) -> str:
-    if not isinstance(target, str):
-        raise InvalidInput("target", f"{target!r} is not text")
-    if is_webhook(target):
-        return origin_of(checked_url(target))
-    name = endpoint_name(target)
-    return payloads.checked_name("target", target) if name is None else endpoint(name).target
 
 
 def _keys(secrets: str) -> list[bytes]:

@@ -14,7 +14,7 @@ from duly.domain.errors import Conflict, DulyError, InvalidInput
 from duly.domain.outcomes import Outcome
 from duly.domain.signatures import new_secret, secret_key
 from duly.domain.webhooks import Webhook
-from duly.ports import Chance, Clock, Store, Waiting
+from duly.ports import Chance, Clock, DeadFilter, Progress, Store, Waiting
 
 SECRET_BYTES = 32
 BATCH = 1000
@@ -29,6 +29,13 @@ class Vault(Protocol):
     def seals(self) -> str | None: ...
     def seal(self, secret: str, context: str, until: datetime | None = None) -> Sealed: ...
     def open(self, sealed: Sealed, context: str) -> str: ...
+
+
+class DeadLetters(Protocol):
+    """What tries dead letters again."""
+
+    async def count(self, filter: DeadFilter) -> int: ...
+    def retry_all(self, filter: DeadFilter, *, rate: float | None) -> AsyncIterator[Progress]: ...
 
 
 class Added(msgspec.Struct, frozen=True):
@@ -51,6 +58,7 @@ class Endpoints:
         clock: Clock,
         chance: Chance,
         vault: Vault,
+        dead_letters: DeadLetters,
         check: Callable[[Webhook], None],
         try_out: Callable[[Endpoint, str, bytes], Awaitable[Outcome]],
         actor: str = "python",
@@ -59,6 +67,7 @@ class Endpoints:
         self._clock = clock
         self._vault = vault
         self._chance = chance
+        self._dead_letters = dead_letters
         self._check = check
         self._try_out = try_out
         self.actor = actor
@@ -204,35 +213,30 @@ class Endpoints:
                 pass
         return await self._store.endpoints.remove(name, self.actor)
 
-    async def count_dead(self, name: str, since: datetime) -> int:
+    async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """How many deliveries `recover` would try again."""
-        target = (await self.get(name)).target
-        return await self._store.endpoints.count_dead(
-            target, payloads.checked_moment("since", since)
-        )
+        return await self._dead_letters.count(await self._dead(name, since, until))
 
     async def recover(
-        self, name: str, since: datetime, *, rate: float | None = None
-    ) -> AsyncIterator[int]:
-        """Try its dead letters since then again, at most `rate` a second; yields how many so far.
+        self,
+        name: str,
+        since: datetime,
+        *,
+        rate: float | None = None,
+        until: datetime | None = None,
+    ) -> AsyncIterator[Progress]:
+        """Try its dead letters since then again, at most `rate` a second; yields how far it is.
 
-        Interrupted, the rest stay dead letters, and the next call goes on with them.
+        Interrupted, the rest stay dead letters; the next call goes on with them, and with the
+        `until` of its progress it is the same recovery.
         """
-        since = payloads.checked_moment("since", since)
-        if rate is not None and not 0.001 <= rate <= 100_000:
-            raise InvalidInput("rate", f"{rate!r} is not from 0.001 to 100000 a second")
-        endpoint = await self.get(name)
-        # Those that die anew meanwhile are not tried for ever.
-        until, _ = await self._store.plans.clock()
-        batch = BATCH if rate is None else max(1, min(BATCH, int(rate)))
-        spread = 0.0 if rate is None else 1 / rate
-        done = 0
-        recover = self._store.endpoints.recover
-        while many := await recover(endpoint, since, until, batch, spread, self.actor):
-            done += many
-            self._store.wakeups.hint()
-            yield done
-            await self._clock.sleep(many * spread)
+        wanted = await self._dead(name, since, until)
+        async for progress in self._dead_letters.retry_all(wanted, rate=rate):
+            yield progress
+
+    async def _dead(self, name: str, since: datetime, until: datetime | None = None) -> DeadFilter:
+        await self.get(name)
+        return DeadFilter(target=endpoints.endpoint(name).target, since=since, until=until)
 
     async def _revised(self, name: str, decide: Decide, action: str, **detail: Any) -> Endpoint:
         def known(before: Endpoint | None, now: datetime) -> Endpoint:

@@ -22,7 +22,7 @@ ACTIONS = ("kill", "stop", "sleep", "raise", "drop", "full")
 PLACES = (
     frozenset(
         f"{place}.{when}"
-        for place in ("deliver", "claim", "settle", "heartbeat", "reclaim", "step")
+        for place in ("deliver", "claim", "settle", "heartbeat", "reclaim", "retry", "step")
         for when in ("before", "after")
     )
     | frozenset(

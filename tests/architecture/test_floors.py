@@ -14,7 +14,8 @@ FLOORS = (
     {"duly.ports", "duly.settings", "duly.failpoints"},
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
-        *("duly.endpoints", "duly.streams", "duly.intake", "duly.outbox", "duly.vault"),
+        *("duly.endpoints", "duly.streams", "duly.dead_letters", "duly.intake", "duly.outbox"),
+        "duly.vault",
         *("duly.telemetry", "duly.system"),
     },
     {"duly.app", "duly.receiving"},

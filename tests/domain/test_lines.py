@@ -151,7 +151,39 @@ def member(position: int, id: str = "m", state: str = "dead") -> Member:
 def test_a_dead_letter_comes_back_before_those_after_it(
     state: StreamState, its: Member, expected: Return
 ) -> None:
+    assert interventions.comes_back(LINES[state], [its]) is expected
+
+
+@pytest.mark.requirement("F4", "F5")
+@pytest.mark.parametrize(
+    ("state", "its", "expected"),
+    [
+        (StreamState.WAITING, [member(2), member(9)], Return.LEADS),
+        (StreamState.RUNNING, [member(2), member(9)], Return.REPLAYED),
+        (StreamState.BLOCKED, [member(2), member(4, "h")], Return.LEADS),
+        (StreamState.BLOCKED, [member(4, "h"), member(9)], Return.LEADS),
+        (StreamState.BLOCKED, [member(2), member(9)], Return.REPLAYED),
+        (StreamState.BLOCKED, [member(8), member(9)], Return.WAITS),
+    ],
+)
+def test_several_come_back_as_the_first_of_them(
+    state: StreamState, its: list[Member], expected: Return
+) -> None:
     assert interventions.comes_back(LINES[state], its) is expected
+
+
+@pytest.mark.requirement("F4", "F6")
+@pytest.mark.parametrize("state", StreamState)
+def test_only_a_dead_head_that_blocks_lets_others_go_when_it_is_discarded(
+    state: StreamState,
+) -> None:
+    change = interventions.discard(LINES[state], member(4, "h"), "why")
+    if state is StreamState.BLOCKED:
+        assert change is not None
+        assert (change.fate, change.line.halted, change.note) == (Fate.DISCARDED, None, "why")
+    else:
+        assert change is None
+    assert interventions.discard(LINES[state], member(9), "why") is None
 
 
 @pytest.mark.parametrize(

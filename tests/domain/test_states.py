@@ -14,6 +14,7 @@ DRAWN = {
     ("processing", "completed"),
     ("processing", "dead"),
     ("dead", "pending"),
+    ("dead", "cancelled"),
 }
 
 
@@ -23,9 +24,9 @@ def test_only_drawn_moves_are_allowed(before: State, after: State) -> None:
     assert may_move(before, after) == ((before, after) in DRAWN)
 
 
-def test_what_is_finished_moves_only_by_an_operators_retry() -> None:
+def test_what_is_finished_moves_only_when_an_operator_retries_or_discards_it() -> None:
     assert {state: set(MOVES[state]) for state in FINISHED} == {
         State.COMPLETED: set(),
         State.CANCELLED: set(),
-        State.DEAD: {State.PENDING},
+        State.DEAD: {State.PENDING, State.CANCELLED},
     }

@@ -142,6 +142,20 @@ MUTANTS = [
         ("tests/face/test_streams.py",),
     ),
     Mutant(
+        "a_replay_goes_by_death",
+        f"{SQLITE}/dead_letters.sql",
+        "order by d.stream, d.position, d.id limit",
+        "order by d.dead_at, d.id limit",
+        ("tests/face/test_dead_letters.py", "-k", "whenever_it_died and sqlite"),
+    ),
+    Mutant(
+        "what_was_retried_is_retried_again",
+        f"{SQLITE}/dead_letters.sql",
+        "t.outcome = 'retried'",
+        "t.outcome = 'never'",
+        ("tests/stores/test_dead_letters.py", "-k", "clock_that_is_behind and sqlite"),
+    ),
+    Mutant(
         "an_open_circuit_lets_all_through",
         "domain/gates.py",
         "        return _probe(gate, now)\n",
@@ -171,9 +185,9 @@ MUTANTS = [
     ),
     Mutant(
         "a_finished_delivery_may_go_on",
-        f"{SQLITE}/migrations/0001_ledger_and_agenda.sql",
-        "and old.state <> 'pending' and not",
-        "and old.state = 'never' and not",
+        f"{SQLITE}/migrations/0005_dead_letters.sql",
+        "and old.state <> 'pending'\n",
+        "and old.state = 'never'\n",
         (SETTLING, "-k", "refuses_a_move and sqlite"),
     ),
     Mutant(

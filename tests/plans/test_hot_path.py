@@ -48,6 +48,7 @@ ARGUMENTS = {
         "reason": "'{unknown}'",
         "error": "'{x}'",
         "answer": "'{x}'",
+        "fingerprint": "'{x}'",
         "now": "null",
     },
 }

@@ -114,6 +114,7 @@ async def test_the_next_occurrence_is_an_ordinary_pending_delivery(rota: Rota) -
         "started_at": None,
         "finished_at": None,
         "dead_at": None,
+        "fingerprint": None,
         "token": None,
         "tags": ["red", "green"],
         "retry": '{"type":"none"}',

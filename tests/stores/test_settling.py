@@ -308,7 +308,7 @@ FORBIDDEN = [
     (before, after)
     for before in ("completed", "cancelled", "dead")
     for after in ("pending", "completed", "cancelled", "dead")
-    if before != after and (before, after) != ("dead", "pending")
+    if before != after and (before, after) not in {("dead", "pending"), ("dead", "cancelled")}
 ]
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.domain.errors import Conflict
+from duly.domain.fingerprints import fingerprint
 from duly.domain.outcomes import Verdict
 from tests.stores.books import START, Books, Row
 from tests.stores.lines import NAME, Lines
@@ -267,6 +268,7 @@ class TestWriting:
         assert await lines.books.ledger(ids[0]) == ledger | {
             "state": "dead", "dead_at": now, "finished_at": now, "lane": None,
             "reason": "operator", "error": "its note",
+            "fingerprint": fingerprint("operator", "its note"),
         }  # fmt: skip
         told = {"reason": "operator", "error": "its note"}
         assert await lines.books.history(ids[0]) == [moved(ids[0], "dead_lettered", now, **told)]

@@ -350,15 +350,16 @@ async def test_recovering_tries_its_dead_letters_again_each_once(
         await run_until_idle(app)
         assert await app.endpoints.count_dead("billing", since) == 5
         clock.advance(1)
-        progress = [done async for done in app.endpoints.recover("billing", since, rate=2.0)]
-        assert progress == [2, 4, 5]
+        progress = [each async for each in app.endpoints.recover("billing", since, rate=2.0)]
+        assert [(each.done, each.total) for each in progress] == [(2, 5), (4, 5), (5, 5)]
         assert await run_until_idle(app, within=60) == 5
         assert await states(app, ids) == ["dead"] * 5, "it still refuses them"
         server.status = 204
         clock.advance(1)
-        assert [done async for done in app.endpoints.recover("billing", since)] == [5]
+        assert [each.done async for each in app.endpoints.recover("billing", since)] == [5]
         (latest, *_) = await app.schedules.audit()
-        assert (latest.action, latest.detail) == ("endpoint.recovered", {"deliveries": 5})
+        assert (latest.action, latest.detail["deliveries"]) == ("dead_letters.retried", 5)
+        assert latest.detail["filter"]["target"] == "endpoint:billing"
         assert await run_until_idle(app) == 5
         assert await states(app, ids) == ["completed"] * 5
 

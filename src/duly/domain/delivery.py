@@ -87,6 +87,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     claimed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    dead_at: datetime | None = None
     expires_at: datetime | None = None
     key: str | None = None
     url: str | None = None
@@ -98,6 +99,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     tags: list[str] = []
     reason: Reason | str | None = None
     error: str | None = None
+    fingerprint: str | None = None
     crashes: int = 0
     worker: int | None = None
     payload: msgspec.Raw = msgspec.Raw(b"null")

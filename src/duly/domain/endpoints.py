@@ -21,6 +21,7 @@ from duly.domain.webhooks import (
     checked_timeout,
     checked_url,
     is_webhook,
+    origin_of,
 )
 
 PREFIX = "endpoint:"
@@ -58,6 +59,16 @@ def endpoint(name: str) -> EndpointTarget:
 def endpoint_name(target: str) -> str | None:
     """The endpoint that a target is; None when it is a handler or a plain URL."""
     return target.removeprefix(PREFIX) if target.startswith(PREFIX) else None
+
+
+def wanted_target(target: object) -> str:
+    """A target that somebody looks for: a handler's name, `endpoint:` and a name, or a URL."""
+    if not isinstance(target, str):
+        raise InvalidInput("target", f"{target!r} is not text")
+    if is_webhook(target):
+        return origin_of(checked_url(target))
+    name = endpoint_name(target)
+    return payloads.checked_name("target", target) if name is None else endpoint(name).target
 
 
 def is_outside(target: str) -> bool:

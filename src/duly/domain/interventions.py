@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -38,9 +39,11 @@ class Fate(StrEnum):
     """A dead letter no longer stands in the line."""
     BURIED = "bury"
     """It becomes a dead letter and leaves the line."""
+    DISCARDED = "discard"
+    """A dead letter is given up for good and leaves the line."""
 
 
-LEAVING = frozenset({Fate.APART, Fate.LEFT, Fate.BURIED})
+LEAVING = frozenset({Fate.APART, Fate.LEFT, Fate.BURIED, Fate.DISCARDED})
 
 
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +120,13 @@ def dead_letter_head(line: Line, note: str | None) -> Intervention:
     return Intervention(line=line, fate=Fate.BURIED, note=note)
 
 
+def discard(line: Line, member: Member, note: str) -> Intervention | None:
+    """Give a dead letter up for good; None when it is not the one that its stream stands behind."""
+    if line.state is not StreamState.BLOCKED or line.head != member.id:
+        return None
+    return Intervention(line=_unblocked(line), fate=Fate.DISCARDED, note=note)
+
+
 def cancels_head(line: Line, member: Member, *, in_run: bool) -> bool:
     """Whether one that is cancelled heads its line; Conflict when a worker may be at it."""
     if line.token is not None and in_run:
@@ -127,12 +137,15 @@ def cancels_head(line: Line, member: Member, *, in_run: bool) -> bool:
     return line.token is None and line.head == member.id
 
 
-def comes_back(line: Line, member: Member) -> Return:
-    """How a dead letter that is retried comes back into the line, so that earlier ones go first."""
+def comes_back(line: Line, members: Sequence[Member]) -> Return:
+    """How dead letters that are retried come back into the line, so that earlier ones go first.
+
+    They are given in the order of their places.
+    """
     if line.token is not None:
         return Return.REPLAYED
-    is_later = line.position is not None and member.position > line.position
-    if line.halted == Halt.BLOCKED and line.head != member.id:
+    is_later = line.position is not None and members[0].position > line.position
+    if line.halted == Halt.BLOCKED and all(line.head != each.id for each in members):
         return Return.WAITS if is_later else Return.REPLAYED
     return Return.WAITS if is_later and line.has_pending_head else Return.LEADS
 

@@ -12,6 +12,7 @@ import msgspec
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import ALONE, Claimed, Lane
 from duly.domain.failures import Reason
+from duly.domain.fingerprints import fingerprint
 from duly.domain.retry import RetryPlan, attempts_allowed, next_delay
 from duly.domain.steps import Step
 
@@ -95,6 +96,8 @@ class Settlement(msgspec.Struct):
     reason: str | None = None
     error: str | None = None
     answer: str | None = None
+    fingerprint: str | None = None
+    """Of one that is dead: what its error has in common with others."""
     gone: bool = False
     position: int | None = None
     on_failure: str | None = None
@@ -193,6 +196,7 @@ def _fail(
     wait = _wait(failed, plan, settlement.attempt, chance)
     if wait is None:
         settlement.verdict = Verdict.DEAD
+        settlement.fingerprint = fingerprint(settlement.reason, settlement.error)
     else:
         settlement.verdict = Verdict.RETRY
         settlement.wait = wait

@@ -18,7 +18,7 @@ class State(StrEnum):
 MOVES: dict[State, frozenset[State]] = {
     State.PENDING: frozenset({State.PROCESSING, State.CANCELLED, State.DEAD}),
     State.PROCESSING: frozenset({State.PENDING, State.COMPLETED, State.DEAD}),
-    State.DEAD: frozenset({State.PENDING}),
+    State.DEAD: frozenset({State.PENDING, State.CANCELLED}),
     State.COMPLETED: frozenset(),
     State.CANCELLED: frozenset(),
 }

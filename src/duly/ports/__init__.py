@@ -1,5 +1,15 @@
 """What the engine asks of the world: Protocols and the values that cross them, no logic."""
 
+from duly.ports.dead_letters import (
+    Again,
+    DeadFilter,
+    DeadGroup,
+    DeadLetters,
+    Fortune,
+    GiveUp,
+    Place,
+    Progress,
+)
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
 from duly.ports.figures import Figures
 from duly.ports.schedules import (
@@ -45,12 +55,16 @@ from duly.ports.world import (
 )
 
 __all__ = [
+    "Again",
     "Agenda",
     "Ask",
     "Audit",
     "AuditEntry",
     "Chance",
     "Clock",
+    "DeadFilter",
+    "DeadGroup",
+    "DeadLetters",
     "DecideStream",
     "Deliveries",
     "DueSchedule",
@@ -58,8 +72,10 @@ __all__ = [
     "Execution",
     "Figures",
     "Filter",
+    "Fortune",
     "GateChange",
     "Gates",
+    "GiveUp",
     "Inbox",
     "LateWork",
     "Message",
@@ -67,7 +83,9 @@ __all__ = [
     "OpenTransaction",
     "Opening",
     "Outbox",
+    "Place",
     "Plans",
+    "Progress",
     "Schedules",
     "SeenGate",
     "Sitting",

@@ -85,20 +85,3 @@ class Endpoints(Protocol):
 
     async def cancel_waiting(self, target: int, limit: int) -> int:
         """Cancel one batch of what waits and nobody holds; returns how many."""
-
-    async def recover(
-        self,
-        endpoint: Endpoint,
-        since: datetime,
-        until: datetime,
-        limit: int,
-        spread: float,
-        actor: str,
-    ) -> int:
-        """Try one batch of its dead letters again, oldest first, `spread` seconds apart.
-
-        Returns how many; none means that none are left.
-        """
-
-    async def count_dead(self, target: int, since: datetime) -> int:
-        """How many dead letters it has since then."""

@@ -13,6 +13,7 @@ from duly.domain.delivery import Accepted, Attempt, Claimed, Delivery, Lane, Req
 from duly.domain.errors import Conflict
 from duly.domain.outcomes import Settlement
 from duly.domain.states import State
+from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.figures import Figures
 from duly.ports.schedules import Audit, Plans, Schedules
@@ -269,6 +270,8 @@ class Store(Protocol):
     def steps(self) -> Steps: ...
     @property
     def figures(self) -> Figures: ...
+    @property
+    def dead_letters(self) -> DeadLetters: ...
     @property
     def audit(self) -> Audit: ...
     @property

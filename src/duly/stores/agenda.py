@@ -185,6 +185,7 @@ async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[La
             "reason": [each.reason for each in settlements],
             "error": [each.error for each in settlements],
             "answer": [each.answer for each in settlements],
+            "fingerprint": [each.fingerprint for each in settlements],
         },
     )
     return {row[0] for row in rows}

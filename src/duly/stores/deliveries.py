@@ -147,7 +147,12 @@ class Deliveries:
     async def retry(self, id: str) -> Delivery:
         """Make a dead letter pending again, or a waiting one due now; else Conflict."""
         rule = "only a dead or waiting delivery can be retried"
-        return await self._move("retry", id, rule, self._members.retry)
+        raised = await self._database.fetch(
+            "dead_letters.retry", "any", ids=[id], namespace=self._namespace, reset=True, spread=0.0
+        )
+        if raised:
+            return await self.get(id)
+        return await self._move("hurry", id, rule, self._members.retry)
 
     async def _move(
         self, verb: str, id: str, rule: str, in_line: Callable[[str], Awaitable[bool]]

@@ -174,57 +174,6 @@ class Endpoints:
                 cancelled += await self._members.cancel(id)
         return cancelled
 
-    async def recover(
-        self,
-        endpoint: Endpoint,
-        since: datetime,
-        until: datetime,
-        limit: int,
-        spread: float,
-        actor: str,
-    ) -> int:
-        """Try one batch of its dead letters again, oldest first, `spread` seconds apart.
-
-        Returns how many; none means that none are left.
-        """
-        wanted: dict[str, Any] = {
-            "namespace": self._namespace,
-            "target": endpoint.target,
-            "since": since,
-            "until": until,
-        }
-        async with self._database.together() as session:
-            rows = await session.fetch(
-                "endpoints.recover", "any", limit=limit, spread=spread, **wanted
-            )
-            if rows:
-                await self._note_recovered(session, endpoint, len(rows), actor)
-        left = limit - len(rows)
-        return len(rows) + (await self._bring_back(endpoint, left, wanted, actor) if left else 0)
-
-    async def _bring_back(
-        self, endpoint: Endpoint, limit: int, wanted: Mapping[str, Any], actor: str
-    ) -> int:
-        """Those of streams: each goes back to its place, however many are retried a second."""
-        rows = await self._database.fetch("endpoints.dead_members", "any", limit=limit, **wanted)
-        back = [id for (id,) in rows if await self._members.retry(id)]
-        if back:
-            await self._note_recovered(self._database, endpoint, len(back), actor)
-        return len(back)
-
-    async def _note_recovered(
-        self, session: Session, endpoint: Endpoint, many: int, actor: str
-    ) -> None:
-        detail = {"deliveries": many}
-        await note(session, self._namespace, actor, "endpoint.recovered", endpoint.name, detail)
-
-    async def count_dead(self, target: int, since: datetime) -> int:
-        """How many dead letters it has since then."""
-        rows = await self._database.fetch(
-            "endpoints.count_dead", namespace=self._namespace, target=target, since=since
-        )
-        return int(rows[0][0])
-
 
 async def _forgive(session: Session, target: int, gate: Gate) -> None:
     columns = {name: [getattr(gate, name)] for name in Gate.__struct_fields__}

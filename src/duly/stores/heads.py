@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from duly.domain.delivery import Lane
+from duly.domain.fingerprints import fingerprint
 from duly.domain.interventions import LEAVING, Fate, Intervention
 from duly.domain.lines import NEVER, Halt, Line
 from duly.stores.database import Session
@@ -75,10 +76,13 @@ def _particulars(change: Intervention) -> dict[str, Any]:
     line = change.line
     match change.fate:
         case Fate.RAISED:
-            return {"lane": line.lane, "position": line.position}
+            return {"ids": [line.head], "lane": line.lane, "reset": True}
         case Fate.APART:
             return {"due_at": line.due_at}
         case Fate.BURIED:
+            told = fingerprint("operator", change.note or line.error)
+            return {"note": change.note, "fingerprint": told}
+        case Fate.DISCARDED:
             return {"note": change.note}
     return {}
 

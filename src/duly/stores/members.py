@@ -1,12 +1,17 @@
-"""Single deliveries that stand in the line of a stream, or stood there: cancelled and retried."""
+"""Those that stand in the line of a stream, or stood there: cancelled, retried and discarded."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
 
 from duly.domain.interventions import (
     Member,
     Return,
     cancels_head,
     comes_back,
+    discard,
     is_dead,
     refuse_if_behind,
 )
@@ -52,17 +57,16 @@ class Members:
         False when it is in no state for that; Conflict when others have to go before it.
         """
         async with self._database.together() as session:
-            member = await self._member(session, id)
-            if member is None:
+            if await self.bring_back(session, [id], True):
+                return True
+            found = await self._locked(session, id)
+            if found is None:
                 return False
-            line, reached = await heads.opened(session, self._namespace, member.stream)
-            member = await self._member(session, id)
-            if member is None or _is_processing(line, member):
+            line, member = found
+            if _is_processing(line, member):
                 return False
-            if is_dead(member):
-                return await self._bring_back(session, line, member, reached)
             if member.lane is None:
-                return await self._plainly(session, "retry", id)
+                return await self._plainly(session, "hurry", id)
             if member.state != State.PENDING:
                 return False
             refuse_if_behind(line, member)
@@ -73,44 +77,87 @@ class Members:
 
     async def _locked(self, session: Session, id: str) -> tuple[Line, Member] | None:
         """It and its line; it is read again when both are locked."""
-        member = await self._member(session, id)
-        line = member and await heads.locked(session, self._namespace, member.stream)
+        found = await self._members(session, [id])
+        line = found and await heads.locked(session, self._namespace, found[0].stream)
         if not line:
             return None
-        member = await self._member(session, id)
-        return None if member is None else (line, member)
+        found = await self._members(session, [id])
+        return (line, found[0]) if found else None
 
-    async def _member(self, session: Session, id: str) -> Member | None:
-        rows = await session.fetch("lines.member", id=id, namespace=self._namespace)
-        return Member(*rows[0]) if rows else None
+    async def _members(self, session: Session, ids: list[str]) -> list[Member]:
+        rows = await session.fetch("lines.members", ids=ids, namespace=self._namespace)
+        return [Member(*row) for row in rows]
 
     async def _plainly(self, session: Session, verb: str, id: str) -> bool:
         rows = await session.fetch(f"deliveries.{verb}", "any", id=id, namespace=self._namespace)
         return bool(rows)
 
-    async def _bring_back(self, session: Session, line: Line, member: Member, reached: int) -> bool:
-        position = await self._place(session, line, member, reached)
-        back = Member(member.id, member.stream, line.lane, position, member.state)
-        raised = await session.fetch("lines.raise", id=back.id, lane=line.lane, position=position)
-        if not raised:
-            return False
+    async def bring_back(self, session: Session, ids: list[str], reset: bool) -> int:
+        """Put dead letters of one stream back into its line; returns how many."""
+        found = await self._members(session, ids)
+        if not any(map(is_dead, found)):
+            return 0
+        line, reached = await heads.opened(session, self._namespace, found[0].stream)
+        # Read again: only now nobody else brings them back.
+        dead = list(filter(is_dead, await self._members(session, ids)))
+        placed = await self._placed(session, line, dead, reached)
+        rows = await session.fetch(
+            "lines.raise", ids=[each.id for each in placed], lane=line.lane, reset=reset
+        )
+        raised = {row[0] for row in rows}
+        await self._rejoin(session, line, [each for each in placed if each.id in raised])
+        return len(raised)
+
+    async def _rejoin(self, session: Session, line: Line, back: Sequence[Member]) -> None:
+        """Let the line know of those who came back, in the order of their places."""
+        if not back:
+            return
         match comes_back(line, back):
             case Return.REPLAYED:
-                await session.fetch("lines.replay", lane=line.lane, position=position)
+                await session.fetch("lines.replay", lane=line.lane, position=back[0].position)
             case Return.LEADS:
                 moment = await heads.now(session, self._namespace)
-                await heads.lead(session, line, _beginning(line, back), moment, back.id)
-        return True
+                await heads.lead(session, line, _beginning(line, back[0]), moment, back[0].id)
 
-    async def _place(self, session: Session, line: Line, member: Member, reached: int) -> int:
-        """Its old place, unless the stream was forgotten meanwhile and that is another's now."""
-        place = member.position
-        rows = await session.fetch("lines.taken", lane=line.lane, position=place, id=member.id)
-        if rows[0][0]:
-            place = reached + 1
-        if place > reached:
-            await heads.opened(session, self._namespace, member.stream, place)
-        return place
+    async def _placed(
+        self, session: Session, line: Line, members: Sequence[Member], reached: int
+    ) -> list[Member]:
+        """At their old places, unless the stream was forgotten meanwhile and those are others'."""
+        if not members:
+            return []
+        last = max(reached, members[-1].position)
+        taken = await self._taken(session, line, members)
+        placed = []
+        for member in members:
+            if member.position in taken:
+                last += 1
+                await session.fetch("lines.place", id=member.id, position=last)
+                placed.append(msgspec.structs.replace(member, position=last))
+            else:
+                taken.add(member.position)
+                placed.append(member)
+        if last > reached:
+            await heads.opened(session, self._namespace, line.name, last)
+        return sorted(placed, key=lambda each: each.position)
+
+    async def _taken(self, session: Session, line: Line, members: Sequence[Member]) -> set[int]:
+        rows = await session.fetch(
+            "lines.taken",
+            lane=line.lane,
+            positions=[each.position for each in members],
+            ids=[each.id for each in members],
+        )
+        return {row[0] for row in rows}
+
+    async def discard(self, session: Session, id: str, note: str) -> bool:
+        """Give a dead letter up for good; those behind one that blocks its stream go on."""
+        found = await self._locked(session, id)
+        if found is None or not is_dead(found[1]):
+            return False
+        change = discard(*found, note)
+        if change is None:
+            return bool(await session.fetch("lines.discard", id=id, note=note))
+        return await heads.write(session, change, await heads.now(session, self._namespace))
 
 
 def _beginning(line: Line, member: Member) -> int:

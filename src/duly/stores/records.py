@@ -52,12 +52,15 @@ BEFORE = {
     "skipped": State.PENDING,
     "retried": State.DEAD,
     "dead_lettered": State.PENDING,
+    "edited": State.PENDING,
+    "discarded": State.DEAD,
 }
 AFTER = {
     "completed": State.COMPLETED,
     "dead": State.DEAD,
     "dead_lettered": State.DEAD,
     "cancelled": State.CANCELLED,
+    "discarded": State.CANCELLED,
     "expired": State.CANCELLED,
     "skipped": State.CANCELLED,
 }

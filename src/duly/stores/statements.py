@@ -16,6 +16,7 @@ import msgspec
 
 Dialect = Literal["postgres", "sqlite"]
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+PART = re.compile(r"\{([a-z_]+)\}")
 LITERAL = re.compile(r"(?<![:\w]):([a-z_]+)::text::\w+\[\]")
 """An array that PostgreSQL reads from its text form. The driver's own way of sending arrays asks
 of every element whether it is an array itself, which costs more than all the rest."""
@@ -52,8 +53,15 @@ def statements(dialect: Dialect) -> dict[str, Statement]:
 
 
 def _split(text: str) -> dict[str, str]:
+    """The statements of a file; one that others name in braces is a part of those, not its own."""
     pieces = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
-    return dict(zip(pieces[1::2], (piece.strip() for piece in pieces[2::2]), strict=True))
+    found = dict(zip(pieces[1::2], (piece.strip() for piece in pieces[2::2]), strict=True))
+    parts = set(PART.findall(text))
+    return {
+        name: PART.sub(lambda part: _code(found[part[1]]), piece)
+        for name, piece in found.items()
+        if name not in parts
+    }
 
 
 def _statement(dialect: Dialect, name: str, text: str) -> Statement:

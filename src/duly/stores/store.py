@@ -13,6 +13,7 @@ from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations, postgres, transactions
 from duly.stores.agenda import Agenda
 from duly.stores.audit import Audit
+from duly.stores.dead_letters import DeadLetters
 from duly.stores.deliveries import Deliveries
 from duly.stores.endpoints import Endpoints
 from duly.stores.facts import postgres_facts, sqlite_facts
@@ -49,6 +50,7 @@ class SqlStore:
         self.deliveries = Deliveries(
             database, namespace, self.targets, self.agenda, self.workers, self.endpoints, members
         )
+        self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
         self.schedules = Schedules(database, namespace, self.targets)
         self.plans = Plans(database, namespace)
         self.gates = Gates(database, namespace)

@@ -8,14 +8,16 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain.errors import DulyError, InvalidInput
 
 logger = logging.getLogger("duly.log")
+Path = Annotated[str, Parameter(name="module:app")]
 SHOWN = 2000
 """Characters of a payload that the built-in handler logs."""
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "schedules": "schedules:commands",
     "endpoints": "endpoints:commands",
     "streams": "streams:commands",
+    "dead": "dead:commands",
     "status": "status:status",
     "stats": "stats:stats",
     "workers": "workers:workers",

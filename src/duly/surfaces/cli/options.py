@@ -58,6 +58,7 @@ def app_for(common: Common) -> App:
     """The app that the flags describe, not opened yet."""
     app = App(common.database, namespace=common.namespace)
     app.schedules.actor = app.endpoints.actor = app.streams.actor = ACTOR
+    app.dead_letters.actor = ACTOR
     return app
 
 

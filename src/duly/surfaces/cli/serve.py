@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from duly.app import App
 from duly.stores.sqlite import Sqlite
-from duly.surfaces.cli.apps import imported_app, logging_app
+from duly.surfaces.cli.apps import Path, imported_app, logging_app
 from duly.surfaces.cli.config import without_secrets
 from duly.surfaces.cli.logs import configure
 from duly.surfaces.cli.options import Database, database_of
@@ -21,7 +21,6 @@ from duly.version import __version__
 
 logger = logging.getLogger("duly.serve")
 
-Path = Annotated[str, Parameter(name="module:app")]
 Concurrency = Annotated[
     int | None, Parameter(help="How many deliveries this process attempts at once.")
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from duly.domain.durations import MILLISECONDS
+from duly.domain.durations import MILLISECONDS, duration
 from duly.domain.errors import InvalidInput
+from duly.domain.payloads import checked_moment
 
 
 def moment(field: str, text: str) -> datetime:
@@ -23,6 +24,16 @@ def moment(field: str, text: str) -> datetime:
             "2026-11-16T08:00Z",
         )
     return found
+
+
+def moment_or_ago(field: str, text: str, now: datetime) -> datetime:
+    """A moment, or how long ago it is."""
+    if "-" in text or ":" in text:
+        return checked_moment(field, moment(field, text))
+    try:
+        return checked_moment(field, now - duration(field, text))
+    except OverflowError:
+        raise InvalidInput(field, f"{text!r} ago is before all time") from None
 
 
 def spelled(seconds: float) -> str:

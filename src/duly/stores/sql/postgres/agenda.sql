@@ -127,9 +127,9 @@ with outcome as materialized (
         :lane::uuid[], :token::bigint[], :delivery::uuid[], :verdict::text[], :attempt::smallint[],
         :started_at::timestamptz[], :finished_at::timestamptz[], :wait::double precision[],
         :priority::smallint[], :crashes::smallint[], :reason::text[], :error::text[],
-        :answer::text[]
+        :answer::text[], :fingerprint::text[]
     ) as t(lane, token, delivery, verdict, attempt, started_at, finished_at, wait,
-           priority, crashes, reason, error, answer)
+           priority, crashes, reason, error, answer, fingerprint)
 ), ended as (
     delete from duly.agenda a
     where a.lane = any(array(
@@ -159,7 +159,7 @@ with outcome as materialized (
                 when 'expired' then 'cancelled'
                 when 'skipped' then 'cancelled' else 'pending' end,
         finished_at = case when o.verdict = 'retry' then null else o.finished_at end,
-        dead_at = case when o.verdict = 'dead' then o.finished_at end
+        dead_at = case when o.verdict = 'dead' then o.finished_at end, fingerprint = o.fingerprint
     from applied o
     where d.id = any(array(
             select delivery from applied where verdict not in ('released', 'reclaimed', 'deferred')))

@@ -90,33 +90,19 @@ with gone as (
 )
 select id::text as id from cancelled;
 
--- name: retry
--- A dead letter gets a new lane and its attempts back; one that waits becomes due now. Those with a
--- place in a stream go back there instead (see lines).
-with raised as (
-    update duly.deliveries d
-    set state = 'pending', attempt = 0, dead_at = null, finished_at = null
-    where d.id = :id::uuid and d.namespace = :namespace and d.state = 'dead'
-      and d.position is null
-    returning d.id, d.target, d.priority, d.schedule, d.occasion
-), laid as (
-    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
-    select id, id, target, priority, coalesce(:now::timestamptz, now()),
-           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
-    from raised
-    returning lane
-), hurried as (
+-- name: hurry
+-- One that waits becomes due now; those in the line of a stream see to it there (see lines).
+with hurried as (
     update duly.agenda a set due_at = coalesce(:now::timestamptz, now())
     from duly.deliveries d
     where a.lane = :id::uuid and a.token is null and d.id = :id::uuid
       and d.namespace = :namespace
     returning a.lane
-), moved as (select lane from laid union all select lane from hurried),
-logged as (
+), logged as (
     insert into duly.attempts (delivery, attempt, outcome, finished_at)
-    select lane, 0, 'retried', coalesce(:now::timestamptz, now()) from moved
+    select lane, 0, 'retried', coalesce(:now::timestamptz, now()) from hurried
 )
-select lane::text as id from moved;
+select lane::text as id from hurried;
 
 -- name: late
 select b.* from duly.agenda a join duly.booked b on b.id = a.delivery

@@ -90,9 +90,11 @@ where lane = :lane::uuid;
 -- name: replay
 update duly.agenda set replay_from = least(replay_from, :position) where lane = :lane::uuid;
 
--- name: member
+-- name: members
+-- Those of the given ones that have a place in a stream, in the order of their places.
 select id::text as id, stream, lane::text as lane, position, state from duly.deliveries
-where id = :id::uuid and namespace = :namespace and position is not null;
+where id = any(:ids::uuid[]) and namespace = :namespace and position is not null
+order by stream, position, id;
 
 -- name: before
 -- How many stand in line from a place on and before another; counted up to a limit.
@@ -103,10 +105,12 @@ select count(*) as many from (
 ) m;
 
 -- name: taken
-select exists (
-    select from duly.deliveries
-    where lane = :lane::uuid and position = :position and id <> :id::uuid
-) as taken;
+-- Which of these places others have.
+select position from duly.deliveries
+where lane = :lane::uuid and position = any(:positions::bigint[]) and id <> all(:ids::uuid[]);
+
+-- name: place
+update duly.deliveries set position = :position where id = :id::uuid and state = 'dead';
 
 -- name: cancel
 with cancelled as (
@@ -128,13 +132,13 @@ returning delivery::text as id;
 -- name: raise
 with raised as (
     update duly.deliveries
-    set state = 'pending', attempt = 0, dead_at = null, finished_at = null, lane = :lane::uuid,
-        position = :position
-    where id = :id::uuid and state = 'dead'
-    returning id
+    set state = 'pending', attempt = case when :reset then 0 else attempt end, dead_at = null,
+        finished_at = null, fingerprint = null, lane = :lane::uuid
+    where id = any(:ids::uuid[]) and state = 'dead'
+    returning id, attempt
 ), logged as (
     insert into duly.attempts (delivery, attempt, outcome, finished_at)
-    select id, 0, 'retried', coalesce(:now::timestamptz, now()) from raised
+    select id, attempt, 'retried', coalesce(:now::timestamptz, now()) from raised
 )
 select id::text as id from raised;
 
@@ -159,7 +163,7 @@ with buried as (
     update duly.deliveries
     set state = 'dead', dead_at = coalesce(:now::timestamptz, now()),
         finished_at = coalesce(:now::timestamptz, now()), lane = null, reason = 'operator',
-        error = coalesce(:note, error)
+        error = coalesce(:note, error), fingerprint = :fingerprint
     where id = :id::uuid and state = 'pending'
     returning id, attempt
 ), logged as (
@@ -168,3 +172,17 @@ with buried as (
     from buried
 )
 select id::text as id from buried;
+
+-- name: discard
+with discarded as (
+    update duly.deliveries
+    set state = 'cancelled', dead_at = null, fingerprint = null, lane = null,
+        finished_at = coalesce(:now::timestamptz, now())
+    where id = :id::uuid and state = 'dead'
+    returning id, attempt
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+    select id, attempt, 'discarded', coalesce(:now::timestamptz, now()), 'operator', :note
+    from discarded
+)
+select id::text as id from discarded;

@@ -60,16 +60,8 @@ select id, attempt, 'cancelled', :now from duly.deliveries where id = :id and ch
 delete from duly.agenda where token is null and lane = (
     select number from duly.deliveries where id = :id and state = 'cancelled');
 
--- name: retry
--- A dead letter gets a new lane and its attempts back; one that waits becomes due now. Those with a
--- place in a stream go back there instead (see lines).
-update duly.deliveries
-set state = 'pending', attempt = 0, dead_at = null, finished_at = null
-where id = :id and namespace = :namespace and state = 'dead' and position is null;
-insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
-select number, number, target, priority, :now,
-       iif(occasion ->> 'overlap' <> 'allow', schedule, null)
-from duly.deliveries where id = :id and changes() = 1;
+-- name: hurry
+-- One that waits becomes due now; those in the line of a stream see to it there (see lines).
 update duly.agenda set due_at = :now
 where token is null and lane = (
     select number from duly.deliveries where id = :id and namespace = :namespace)

@@ -71,39 +71,3 @@ select d.id from duly.agenda a join duly.deliveries d on d.number = a.delivery
 where a.target = :target and a.token is null and a.position is not null
   and a.priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) and d.state = 'pending'
 limit :limit;
-
--- name: count_dead
-select count(*) as dead from duly.deliveries
-where dead_at >= :since and namespace = :namespace and target = :target;
-
--- name: recover
--- A batch of dead letters, the oldest first, each with all its attempts again. They are due one
--- after the other. Those with a place in a stream go back there instead.
-insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
-select number, number, target, priority,
-       :now + cast((row_number() over (order by number) - 1) * :spread * 1000000 as integer),
-       iif(occasion ->> 'overlap' <> 'allow', schedule, null)
-from (
-    select * from duly.deliveries
-    where dead_at >= :since and dead_at <= :until and namespace = :namespace and target = :target
-      and position is null
-    order by dead_at, number limit :limit);
-insert into duly.attempts (delivery, attempt, outcome, finished_at)
-select id, 0, 'retried', :now from duly.deliveries
-where dead_at >= :since and dead_at <= :until and namespace = :namespace and target = :target
-  and position is null
-order by dead_at, number limit :limit;
-update duly.deliveries set state = 'pending', attempt = 0, dead_at = null, finished_at = null
-where number in (
-    select number from duly.deliveries
-    where dead_at >= :since and dead_at <= :until and namespace = :namespace and target = :target
-      and position is null
-    order by dead_at, number limit :limit)
-returning id;
-
--- name: dead_members
--- Dead letters with a place in a stream, the oldest first.
-select id from duly.deliveries
-where dead_at >= :since and dead_at <= :until and namespace = :namespace and target = :target
-  and position is not null
-order by dead_at, position limit :limit;

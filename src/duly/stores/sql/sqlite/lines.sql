@@ -90,9 +90,12 @@ where lane = :lane;
 update duly.agenda set replay_from = min(coalesce(replay_from, :position), :position)
 where lane = :lane;
 
--- name: member
+-- name: members
+-- Those of the given ones that have a place in a stream, in the order of their places.
 select id, stream, lane, position, state from duly.deliveries
-where id = :id and namespace = :namespace and position is not null;
+where id in (select value from json_each(:ids)) and namespace = :namespace
+  and position is not null
+order by stream, position, id;
 
 -- name: before
 -- How many stand in line from a place on and before another; counted up to a limit.
@@ -103,9 +106,13 @@ select count(*) as many from (
 ) m;
 
 -- name: taken
-select exists (
-    select 1 from duly.deliveries where lane = :lane and position = :position and id <> :id
-) as taken;
+-- Which of these places others have.
+select position from duly.deliveries
+where lane = :lane and position in (select value from json_each(:positions))
+  and id not in (select value from json_each(:ids));
+
+-- name: place
+update duly.deliveries set position = :position where id = :id and state = 'dead';
 
 -- name: cancel
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
@@ -121,11 +128,12 @@ returning delivery as id;
 
 -- name: raise
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
-select id, 0, 'retried', :now from duly.deliveries where id = :id and state = 'dead';
+select id, iif(:reset, 0, attempt), 'retried', :now from duly.deliveries
+where id in (select value from json_each(:ids)) and state = 'dead';
 update duly.deliveries
-set state = 'pending', attempt = 0, dead_at = null, finished_at = null, lane = :lane,
-    position = :position
-where id = :id and state = 'dead'
+set state = 'pending', attempt = iif(:reset, 0, attempt), dead_at = null, finished_at = null,
+    fingerprint = null, lane = :lane
+where id in (select value from json_each(:ids)) and state = 'dead'
 returning id;
 
 -- name: apart
@@ -146,6 +154,15 @@ select id, attempt, 'dead_lettered', :now, 'operator', :note
 from duly.deliveries where id = :id and state = 'pending';
 update duly.deliveries
 set state = 'dead', dead_at = :now, finished_at = :now, lane = null, reason = 'operator',
-    error = coalesce(:note, error)
+    error = coalesce(:note, error), fingerprint = :fingerprint
 where id = :id and state = 'pending'
+returning id;
+
+-- name: discard
+insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+select id, attempt, 'discarded', :now, 'operator', :note
+from duly.deliveries where id = :id and state = 'dead';
+update duly.deliveries
+set state = 'cancelled', dead_at = null, fingerprint = null, lane = null, finished_at = :now
+where id = :id and state = 'dead'
 returning id;

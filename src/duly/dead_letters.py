@@ -1,0 +1,247 @@
+"""Dead letters as people handle them: found, grouped, retried, edited and discarded.
+
+Many are moved in batches. An operation is told by the moment at which it began: interrupted and
+begun again with the same filter and `until`, it goes on with what is left, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from duly.domain import payloads, retry
+from duly.domain.dead_letters import why_suspected
+from duly.domain.delivery import Delivery
+from duly.domain.endpoints import CHECKS, endpoint, endpoint_name, wanted_target
+from duly.domain.errors import InvalidInput
+from duly.domain.retry import RetryPlan
+from duly.ports import (
+    Again,
+    Clock,
+    DeadFilter,
+    DeadGroup,
+    Fortune,
+    GiveUp,
+    Place,
+    Progress,
+    Store,
+)
+
+BATCH = 1000
+LONGEST_NOTE = 1000
+SUSPECTS = 10_000
+"""Of how many that failed the poison candidates are chosen."""
+ALL = DeadFilter()
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A delivery that may soon be dead, and why."""
+
+    delivery: Delivery
+    why: str
+
+
+class DeadLetters:
+    """The dead letters of one app; `actor` is who the audit trail says it was."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        plan: Callable[[str], RetryPlan],
+        payload_limit: int,
+        actor: str = "python",
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._plan = plan
+        self._payload_limit = payload_limit
+        self.actor = actor
+
+    async def list(
+        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+    ) -> Sequence[Delivery]:
+        """Dead letters, the latest first; `before` is `place` of the last of the page before."""
+        start = None if before is None else _placed(before)
+        limit = payloads.checked_limit(limit)
+        return await self._store.dead_letters.page(checked(filter), start, limit)
+
+    async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
+        """Dead letters by what their errors have in common, the most frequent first."""
+        limit = payloads.checked_limit(limit)
+        return await self._store.dead_letters.groups(checked(filter), limit)
+
+    async def count(self, filter: DeadFilter = ALL) -> int:
+        """How many there are: what `retry_all` and `discard_all` would move."""
+        return await self._store.dead_letters.count(checked(filter))
+
+    async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
+        """Try one again, in its place if it has a stream; Conflict if it is not dead.
+
+        It gets all its attempts again. Without `reset_attempts` those that it spent stay spent,
+        and one that spent them all gets exactly one more.
+        """
+        moved = await self._store.dead_letters.retry(
+            payloads.checked_id(id), self.actor, reset=reset_attempts
+        )
+        self._store.wakeups.hint()
+        return moved
+
+    async def edit(self, id: str, payload: Any) -> Delivery:
+        """Give one another payload and try it again, with all its attempts.
+
+        Its history keeps the payload that it had. Conflict if it is not dead.
+        """
+        data = payloads.payload_bytes(payload, self._payload_limit)
+        moved = await self._store.dead_letters.edit(payloads.checked_id(id), data, self.actor)
+        self._store.wakeups.hint()
+        return moved
+
+    async def discard(self, id: str, note: str) -> Delivery:
+        """Give one up for good, with a note why; a stream that it blocked goes on."""
+        told = checked_note(note)
+        moved = await self._store.dead_letters.discard(payloads.checked_id(id), told, self.actor)
+        self._store.wakeups.hint()
+        return moved
+
+    async def retry_all(
+        self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
+    ) -> AsyncIterator[Progress]:
+        """Try all that match again, at most `rate` a second; yields how far it is.
+
+        Of each stream the earliest goes first. Those that die anew meanwhile are left alone.
+        """
+        CHECKS["rate"](rate)
+        again = Again(reset_attempts, 0.0 if rate is None else 1 / rate)
+        detail = {"reset_attempts": reset_attempts, "rate": rate}
+        async for progress in self._move_all(filter, again, "retried", detail):
+            yield progress
+
+    async def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[Progress]:
+        """Give all that match up for good, with a note why; yields how far it is."""
+        told = GiveUp(checked_note(note))
+        async for progress in self._move_all(filter, told, "discarded", {"note": note}):
+            yield progress
+
+    async def _move_all(
+        self, filter: DeadFilter, fortune: Fortune, action: str, detail: dict[str, Any]
+    ) -> AsyncIterator[Progress]:
+        wanted, until = await self._until_now(checked(filter))
+        total, done = await self._store.dead_letters.count(wanted), 0
+        await self._store.dead_letters.begin(
+            action, wanted, self.actor, {**detail, "deliveries": total}
+        )
+        pace = _Pace(self._clock, fortune.spread if isinstance(fortune, Again) else 0.0)
+        place: Place | None = Place()
+        while place is not None:
+            moved, place = await self._store.dead_letters.move(wanted, fortune, place, pace.batch)
+            if moved:
+                done += moved
+                self._store.wakeups.hint()
+                yield Progress(done, total, until)
+                await pace.keep(done)
+
+    async def _until_now(self, filter: DeadFilter) -> tuple[DeadFilter, datetime]:
+        # Those that die anew meanwhile must not be moved for ever.
+        now, _ = await self._store.plans.clock()
+        until = now if filter.until is None else min(filter.until, now)
+        return msgspec.structs.replace(filter, until=until), until
+
+    async def poison_candidates(
+        self, *, limit: int = 50, plan: Callable[[str], RetryPlan] | None = None
+    ) -> Sequence[Candidate]:
+        """Unfinished deliveries that killed workers, or whose next attempt is their last.
+
+        A handler's own retry plan is known where the handler is; for others the usual one is
+        taken, unless `plan` knows better.
+        """
+        limit = payloads.checked_limit(limit)
+        suspects = await self._store.dead_letters.suspects(SUSPECTS)
+        plans = await self._plans({each.target for each in suspects}, plan or self._plan)
+        reasons = {each.id: why_suspected(each, plans[each.target]) for each in suspects}
+        found = [(id, why) for id, why in reasons.items() if why is not None][:limit]
+        return [Candidate(await self._store.deliveries.get(id), why) for id, why in found]
+
+    async def _plans(
+        self, targets: Collection[str], plan: Callable[[str], RetryPlan]
+    ) -> dict[str, RetryPlan]:
+        plans = {each: plan(each) for each in targets}
+        names = {name for each in targets if (name := endpoint_name(each)) is not None}
+        for each in await self._store.endpoints.some(names) if names else ():
+            if each.details.retry is not None:
+                plans[endpoint(each.name).target] = retry.decode(each.details.retry)
+        return plans
+
+
+class _Pace:
+    """So many a second and no more, counted from the beginning."""
+
+    def __init__(self, clock: Clock, spread: float) -> None:
+        self._clock = clock
+        self._spread = spread
+        self._began = clock.monotonic()
+        self.batch = max(1, min(BATCH, int(1 / spread))) if spread else BATCH
+
+    async def keep(self, done: int) -> None:
+        """Wait until more may go."""
+        ahead = self._began + done * self._spread - self._clock.monotonic()
+        if ahead > 0:
+            await self._clock.sleep(ahead)
+
+
+def place(delivery: Delivery) -> str:
+    """Where a dead letter stands in the list, to go on from."""
+    assert delivery.dead_at is not None
+    return f"{delivery.dead_at.isoformat()}/{delivery.id}"
+
+
+def _placed(text: str) -> tuple[datetime, str]:
+    at, _, id = text.partition("/")
+    try:
+        return payloads.checked_moment("before", datetime.fromisoformat(at)), str(
+            payloads.checked_id(id)
+        )
+    except (ValueError, InvalidInput):
+        raise InvalidInput(
+            "before", f"{text!r} is no place in the list; take it from a page"
+        ) from None
+
+
+def checked_note(note: object) -> str:
+    """Why something is given up."""
+    return payloads.checked_text("note", note, LONGEST_NOTE)
+
+
+def checked(filter: DeadFilter) -> DeadFilter:
+    """The filter with each of its fields checked."""
+    if not isinstance(filter, DeadFilter):
+        raise InvalidInput("filter", f"{filter!r} is no duly.DeadFilter")
+    given = {
+        name: check(value)
+        for name, check in FIELDS.items()
+        if (value := getattr(filter, name)) is not None
+    }
+    if isinstance(filter.ids, str):
+        raise InvalidInput("ids", f"give a tuple, as in ({filter.ids!r},)")
+    ids = tuple(dict.fromkeys(map(payloads.checked_id, filter.ids)))
+    return DeadFilter(**given, ids=ids)
+
+
+def _text(field: str, limit: int = payloads.KEY_LIMIT) -> Callable[[object], str]:
+    return lambda value: payloads.checked_text(field, value, limit)
+
+
+FIELDS: dict[str, Callable[[Any], Any]] = {
+    "reason": _text("reason"),
+    "fingerprint": _text("fingerprint"),
+    "target": wanted_target,
+    "stream": _text("stream"),
+    "schedule": _text("schedule"),
+    "tag": _text("tag"),
+    "text": _text("text", 1000),
+    "since": lambda value: payloads.checked_moment("since", value),
+    "until": lambda value: payloads.checked_moment("until", value),
+}

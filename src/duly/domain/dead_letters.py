@@ -1,0 +1,48 @@
+"""What can be done with a dead letter, what with one that is none, and who is about to be one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from duly.domain.delivery import Delivery
+from duly.domain.errors import Conflict
+from duly.domain.retry import RetryPlan, attempts_allowed, decode
+from duly.domain.states import State
+
+INSTEAD = {
+    State.PENDING: "`duly deliveries retry {id}` makes one that waits due now, "
+    "`duly deliveries cancel {id}` takes it out",
+    State.PROCESSING: "a worker is at it; wait until it has ended, and look again",
+    State.COMPLETED: "it is done; what is to happen again has to be delivered anew",
+    State.CANCELLED: "it was given up for good; what is to happen after all has to be "
+    "delivered anew",
+}
+
+
+def not_dead(delivery: Delivery, verb: str) -> Conflict:
+    """The refusal to move what is no dead letter: how it stands, and what can be done instead."""
+    instead = INSTEAD.get(delivery.state, "look again")
+    return Conflict(
+        f"delivery {delivery.id} is {delivery.state}; only a dead letter can be {verb}; "
+        + instead.format(id=delivery.id)
+    )
+
+
+class Suspect(msgspec.Struct, frozen=True):
+    """An unfinished delivery that failed, or whose workers died, with its own plan if any."""
+
+    id: str
+    target: str
+    attempt: int
+    crashes: int
+    retry: str | None
+
+
+def why_suspected(suspect: Suspect, plan: RetryPlan) -> str | None:
+    """Why one that is unfinished may soon be dead; None when nothing speaks for it."""
+    if suspect.crashes:
+        return f"{suspect.crashes} workers died while they held it"
+    allowed = attempts_allowed(plan if suspect.retry is None else decode(suspect.retry))
+    if suspect.attempt and suspect.attempt + 1 >= allowed:
+        return f"its next attempt is the last of {allowed}"
+    return None

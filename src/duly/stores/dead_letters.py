@@ -1,0 +1,218 @@
+"""Dead letters: found by a filter, and moved one by one or in batches that are short.
+
+A batch of those without a stream is one statement. Those of one stream go back together, with the
+stream locked, in the order of their places; so whoever is retried first is never a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, assert_never
+
+import msgspec
+
+from duly.domain.dead_letters import Suspect, not_dead
+from duly.domain.delivery import Delivery
+from duly.domain.payloads import EARLIEST, LATEST
+from duly.failpoints import hit
+from duly.ports import Again, DeadFilter, DeadGroup, Fortune, GiveUp, Place
+from duly.stores.audit import note as note_down
+from duly.stores.database import Database, Row, Session
+from duly.stores.deliveries import Deliveries
+from duly.stores.members import Members
+from duly.stores.records import delivery_of
+from duly.stores.upkeep import BEGINNING, END
+
+
+class DeadLetters:
+    """The dead letters of one namespace."""
+
+    def __init__(
+        self, database: Database, namespace: str, deliveries: Deliveries, members: Members
+    ) -> None:
+        self._database = database
+        self._namespace = namespace
+        self._deliveries = deliveries
+        self._members = members
+
+    async def page(
+        self, filter: DeadFilter, before: tuple[datetime, str] | None, limit: int
+    ) -> list[Delivery]:
+        """Dead letters, the latest first; `before` is the death and id to go on from."""
+        at, id = before or (LATEST, END)
+        rows = await self._database.fetch_named(
+            "dead_letters.page", **self._wanted(filter), before_at=at, before=id, limit=limit
+        )
+        return [delivery_of(row) for row in rows]
+
+    async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
+        """Dead letters by what their errors have in common, the most frequent first."""
+        rows = await self._database.fetch_named(
+            "dead_letters.groups", **self._wanted(filter), limit=limit
+        )
+        return [_group(dict(row)) for row in rows]
+
+    async def count(self, filter: DeadFilter) -> int:
+        """How many there are."""
+        rows = await self._database.fetch_named("dead_letters.count", **self._wanted(filter))
+        return int(rows[0]["many"])
+
+    async def suspects(self, limit: int) -> list[Suspect]:
+        """Unfinished deliveries that failed, or whose workers died, the worst first."""
+        rows = await self._database.fetch_named(
+            "dead_letters.suspects", namespace=self._namespace, limit=limit
+        )
+        return [Suspect(**row) for row in rows]
+
+    async def retry(self, id: str, actor: str, *, reset: bool) -> Delivery:
+        """Make one pending again, at its place if it has a stream; Conflict if it is not dead."""
+        async with self._database.together() as session:
+            moved = await self._retried(session, id, reset)
+            if moved:
+                await self._note(
+                    session, actor, "dead_letter.retried", id, {"reset_attempts": reset}
+                )
+        return await self._moved(id, moved, "retried")
+
+    async def edit(self, id: str, payload: bytes, actor: str) -> Delivery:
+        """Give one another payload and all its attempts again; Conflict if it is not dead."""
+        async with self._database.together() as session:
+            moved = await self._retried(session, id, True)
+            if moved:
+                rows = await session.fetch("dead_letters.edit", id=id, payload=payload)
+                detail = {"before": _digest(rows[0][0]), "after": _digest(payload)}
+                await self._note(session, actor, "dead_letter.edited", id, detail)
+        return await self._moved(id, moved, "edited")
+
+    async def discard(self, id: str, note: str, actor: str) -> Delivery:
+        """Cancel one; a stream that it blocked goes on. Conflict if it is not dead."""
+        async with self._database.together() as session:
+            moved = bool(await self._discarded(session, [id], note))
+            moved = moved or await self._members.discard(session, id, note)
+            if moved:
+                await self._note(session, actor, "dead_letter.discarded", id, {"note": note})
+        return await self._moved(id, moved, "discarded")
+
+    async def _moved(self, id: str, moved: bool, verb: str) -> Delivery:
+        delivery = await self._deliveries.get(id)
+        if not moved:
+            raise not_dead(delivery, verb)
+        return delivery
+
+    async def _retried(self, session: Session, id: str, reset: bool) -> bool:
+        rows = await self._raised(session, [id], Again(reset))
+        return bool(rows or await self._members.bring_back(session, [id], reset))
+
+    async def _note(
+        self, session: Session, actor: str, action: str, subject: str, detail: Any
+    ) -> None:
+        await note_down(session, self._namespace, actor, action, subject, detail)
+
+    async def begin(self, action: str, filter: DeadFilter, actor: str, detail: Any) -> None:
+        """Note in the audit trail that somebody moves all that match."""
+        told = {"filter": msgspec.to_builtins(filter), **detail}
+        await self._note(self._database, actor, f"dead_letters.{action}", "all that match", told)
+
+    async def move(
+        self, filter: DeadFilter, fortune: Fortune, after: Place, limit: int
+    ) -> tuple[int, Place | None]:
+        """Move one batch of those that match; how many, and where to go on, None at the end."""
+        if after.stream is None:
+            rows = await self._database.fetch(
+                "dead_letters.apart",
+                **self._wanted(filter),
+                after_at=after.at or EARLIEST,
+                after=after.id or BEGINNING,
+                limit=limit,
+            )
+            if rows:
+                moved = await self._move_apart([row[0] for row in rows], fortune)
+                return moved, Place(id=rows[-1][0], at=rows[-1][1])
+        rows = await self._database.fetch(
+            "dead_letters.in_line",
+            **self._wanted(filter),
+            after_stream=after.stream or "",
+            after_position=after.position,
+            after=after.id or BEGINNING,
+            limit=limit,
+        )
+        if not rows:
+            return 0, None
+        moved = await self._move_in_line(rows, fortune)
+        return moved, Place(id=rows[-1][0], stream=rows[-1][1], position=rows[-1][2])
+
+    async def _move_apart(self, ids: list[str], fortune: Fortune) -> int:
+        match fortune:
+            case Again():
+                await hit("retry.before")
+                moved = await self._raised(self._database, ids, fortune)
+                await hit("retry.after")
+                return len(moved)
+            case GiveUp():
+                return len(await self._discarded(self._database, ids, fortune.note))
+            case _:
+                assert_never(fortune)
+
+    async def _move_in_line(self, rows: Sequence[Row], fortune: Fortune) -> int:
+        moved = 0
+        for _, group in groupby(rows, lambda row: row[1]):
+            ids = [row[0] for row in group]
+            match fortune:
+                case Again():
+                    moved += await self._bring_back(ids, fortune)
+                case GiveUp():
+                    moved += await self._give_up(ids, fortune.note)
+                case _:
+                    assert_never(fortune)
+        return moved
+
+    async def _bring_back(self, ids: list[str], again: Again) -> int:
+        await hit("retry.before")
+        async with self._database.together() as session:
+            back = await self._members.bring_back(session, ids, again.reset)
+        await hit("retry.after")
+        return back
+
+    async def _give_up(self, ids: list[str], note: str) -> int:
+        gone = await self._discarded(self._database, ids, note)
+        for id in ids:
+            if id not in gone:
+                async with self._database.together() as session:
+                    if await self._members.discard(session, id, note):
+                        gone.add(id)
+        return len(gone)
+
+    async def _raised(self, session: Session, ids: list[str], again: Again) -> Sequence[Row]:
+        return await session.fetch(
+            "dead_letters.retry",
+            "any",
+            ids=ids,
+            namespace=self._namespace,
+            reset=again.reset,
+            spread=again.spread,
+        )
+
+    async def _discarded(self, session: Session, ids: list[str], note: str) -> set[str]:
+        rows = await session.fetch(
+            "dead_letters.discard", "any", ids=ids, namespace=self._namespace, note=note
+        )
+        return {row[0] for row in rows}
+
+    def _wanted(self, filter: DeadFilter) -> dict[str, Any]:
+        return msgspec.structs.asdict(filter) | {
+            "namespace": self._namespace,
+            "since": filter.since or EARLIEST,
+            "ids": list(filter.ids) or None,
+        }
+
+
+def _group(row: dict[str, Any]) -> DeadGroup:
+    targets: list[str] = sorted(msgspec.json.decode(row.pop("targets")))
+    return DeadGroup(count=row.pop("many"), targets=targets, **row)
+
+
+def _digest(payload: bytes) -> dict[str, Any]:
+    return {"bytes": len(payload), "sha256": sha256(payload).hexdigest()}

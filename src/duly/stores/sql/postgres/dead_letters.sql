@@ -1,0 +1,132 @@
+-- name: matching
+-- What a filter asks for: a part of other statements, never run by itself. Whoever was retried since
+-- `until` and died again is not asked for, even if the clock of its worker was behind.
+d.namespace = :namespace
+  and d.dead_at >= :since::timestamptz and d.dead_at <= coalesce(:until::timestamptz, 'infinity')
+  and (:ids::uuid[] is null or d.id = any(:ids::uuid[]))
+  and (:fingerprint::text is null or coalesce(d.fingerprint, 'unknown') = :fingerprint::text)
+  and (:reason::text is null or d.reason = :reason::text)
+  and (:target::text is null or d.target = (
+      select id from duly.targets where namespace = :namespace and name = :target::text))
+  and (:stream::text is null or d.stream = :stream::text)
+  and (:schedule::text is null or d.occasion::json ->> 'schedule' = :schedule::text)
+  and (:tag::text is null or d.tags @> jsonb_build_array(:tag::text))
+  and (:text::text is null or strpos(d.error, :text::text) > 0 or strpos(d.key, :text::text) > 0
+       or strpos(convert_from(d.payload, 'UTF8'), :text::text) > 0)
+  and (:until::timestamptz is null or (
+      select t.outcome from duly.attempts t
+      where t.delivery = d.id and t.outcome = 'retried' and t.finished_at >= :until::timestamptz
+      limit 1) is null)
+
+-- name: page
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and (d.dead_at, d.id) < (:before_at::timestamptz, :before::uuid)
+    order by d.dead_at desc, d.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by b.dead_at desc, b.id desc;
+
+-- name: count
+select count(*) as many from duly.deliveries d where {matching};
+
+-- name: groups
+-- The example is the latest.
+select g.fingerprint, g.reason, g.many, g.first_at, g.last_at, g.targets, (
+    select x.error from duly.deliveries x
+    where x.namespace = :namespace and x.dead_at = g.last_at
+      and coalesce(x.fingerprint, 'unknown') = g.fingerprint and x.reason is not distinct from g.reason
+    limit 1
+) as error
+from (
+    select coalesce(d.fingerprint, 'unknown') as fingerprint, d.reason, count(*) as many,
+           min(d.dead_at) as first_at, max(d.dead_at) as last_at,
+           jsonb_agg(distinct t.name)::text as targets
+    from duly.deliveries d join duly.targets t on t.id = d.target
+    where {matching} group by 1, 2
+) g
+order by g.many desc, g.last_at desc limit :limit;
+
+-- name: apart
+-- Those without a place in a stream, the oldest first.
+select d.id::text as id, d.dead_at from duly.deliveries d
+where {matching} and d.position is null
+  and (d.dead_at, d.id) > (:after_at::timestamptz, :after::uuid)
+order by d.dead_at, d.id limit :limit;
+
+-- name: in_line
+-- Those with a place in a stream, in the order of their places.
+select d.id::text as id, d.stream, d.position from duly.deliveries d
+where {matching} and d.position is not null
+  and (d.stream, d.position, d.id) > (:after_stream, :after_position::bigint, :after::uuid)
+order by d.stream, d.position, d.id limit :limit;
+
+-- name: retry
+-- Those without a place in a stream, due one after the other; who has a place goes back there (see
+-- lines).
+with raised as (
+    update duly.deliveries d
+    set state = 'pending', attempt = case when :reset then 0 else d.attempt end, dead_at = null,
+        finished_at = null, fingerprint = null
+    where d.id = any(array(
+        select id from duly.deliveries
+        where id = any(:ids::uuid[]) and namespace = :namespace and state = 'dead'
+          and position is null
+        order by id for update skip locked
+    )) and d.state = 'dead'
+    returning d.id, d.target, d.priority, d.schedule, d.occasion, d.attempt
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+    select id, id, target, priority,
+           coalesce(:now::timestamptz, now())
+               + (row_number() over (order by id) - 1) * :spread::double precision * interval '1 second',
+           case when occasion::json ->> 'overlap' <> 'allow' then schedule end
+    from raised
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at)
+    select id, attempt, 'retried', coalesce(:now::timestamptz, now()) from raised
+)
+select id::text as id from raised;
+
+-- name: edit
+-- One that was retried in this same transaction, so that nobody has seen it yet; its history keeps
+-- what it held before.
+with before as materialized (
+    select id, attempt, payload from duly.deliveries where id = :id::uuid and state = 'pending'
+    for update
+), edited as (
+    update duly.deliveries d set payload = :payload::bytea from before b where d.id = b.id
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, answer)
+    select id, attempt, 'edited', coalesce(:now::timestamptz, now()),
+           '{"payload":' || convert_from(payload, 'UTF8') || '}'
+    from before
+)
+select payload from before;
+
+-- name: discard
+-- All but those that stand in the line of a stream, which may block it (see lines).
+with discarded as (
+    update duly.deliveries d
+    set state = 'cancelled', dead_at = null, fingerprint = null,
+        finished_at = coalesce(:now::timestamptz, now())
+    where d.id = any(array(
+        select id from duly.deliveries
+        where id = any(:ids::uuid[]) and namespace = :namespace and state = 'dead'
+          and lane is null
+        order by id for update skip locked
+    )) and d.state = 'dead' and d.lane is null
+    returning d.id, d.attempt
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+    select id, attempt, 'discarded', coalesce(:now::timestamptz, now()), 'operator', :note
+    from discarded
+)
+select id::text as id from discarded;
+
+-- name: suspects
+-- Unfinished ones that failed, or whose workers died: the worst first.
+select d.id::text as id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
+join duly.deliveries d on d.id = a.delivery
+join duly.targets t on t.id = d.target
+where (a.crashes > 0 or d.attempt > 0) and d.state = 'pending' and d.namespace = :namespace
+order by a.crashes desc, d.attempt desc, d.id limit :limit;

@@ -1,0 +1,109 @@
+-- name: matching
+-- What a filter asks for: a part of other statements, never run by itself. Whoever was retried since
+-- `until` and died again is not asked for, even if the clock of its worker was behind.
+d.namespace = :namespace
+  and d.dead_at >= :since and d.dead_at <= coalesce(:until, 253402214400000000)
+  and (:ids is null or d.id in (select value from json_each(:ids)))
+  and (:fingerprint is null or coalesce(d.fingerprint, 'unknown') = :fingerprint)
+  and (:reason is null or d.reason = :reason)
+  and (:target is null or d.target = (
+      select id from duly.targets where namespace = :namespace and name = :target))
+  and (:stream is null or d.stream = :stream)
+  and (:schedule is null or d.occasion ->> 'schedule' = :schedule)
+  and (:tag is null or exists (select 1 from json_each(d.tags) where value = :tag))
+  and (:text is null or instr(d.error, :text) > 0 or instr(d.key, :text) > 0
+       or instr(cast(d.payload as text), :text) > 0)
+  and (:until is null or not exists (
+      select 1 from duly.attempts t
+      where t.delivery = d.id and t.outcome = 'retried' and t.finished_at >= :until))
+
+-- name: page
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and (d.dead_at, d.id) < (:before_at, :before)
+    order by d.dead_at desc, d.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by b.dead_at desc, b.id desc;
+
+-- name: count
+select count(*) as many from duly.deliveries d where {matching};
+
+-- name: groups
+-- The example is the latest.
+select g.fingerprint, g.reason, g.many, g.first_at, g.last_at, g.targets, (
+    select x.error from duly.deliveries x
+    where x.namespace = :namespace and x.dead_at = g.last_at
+      and coalesce(x.fingerprint, 'unknown') = g.fingerprint and x.reason is g.reason
+    limit 1
+) as error
+from (
+    select coalesce(d.fingerprint, 'unknown') as fingerprint, d.reason, count(*) as many,
+           min(d.dead_at) as first_at, max(d.dead_at) as last_at,
+           json_group_array(distinct t.name) as targets
+    from duly.deliveries d join duly.targets t on t.id = d.target
+    where {matching} group by 1, 2
+) g
+order by g.many desc, g.last_at desc limit :limit;
+
+-- name: apart
+-- Those without a place in a stream, the oldest first.
+select d.id, d.dead_at from duly.deliveries d
+where {matching} and d.position is null and (d.dead_at, d.id) > (:after_at, :after)
+order by d.dead_at, d.id limit :limit;
+
+-- name: in_line
+-- Those with a place in a stream, in the order of their places.
+select d.id, d.stream, d.position from duly.deliveries d indexed by duly.deliveries_dead_line
+where {matching} and d.position is not null
+  and (d.stream, d.position, d.id) > (:after_stream, :after_position, :after)
+order by d.stream, d.position, d.id limit :limit;
+
+-- name: retry
+-- Those without a place in a stream, due one after the other; who has a place goes back there (see
+-- lines).
+insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
+select number, number, target, priority,
+       :now + cast((row_number() over (order by id) - 1) * :spread * 1000000 as integer),
+       iif(occasion ->> 'overlap' <> 'allow', schedule, null)
+from duly.deliveries
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and position is null;
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select id, iif(:reset, 0, attempt), 'retried', :now from duly.deliveries
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and position is null;
+update duly.deliveries
+set state = 'pending', attempt = iif(:reset, 0, attempt), dead_at = null, finished_at = null,
+    fingerprint = null
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and position is null
+returning id;
+
+-- name: edit
+-- One that was retried in this same transaction, so that nobody has seen it yet; its history keeps
+-- what it held before.
+insert into duly.attempts (delivery, attempt, outcome, finished_at, answer)
+select id, attempt, 'edited', :now, '{"payload":' || cast(payload as text) || '}'
+from duly.deliveries where id = :id and state = 'pending';
+select payload from duly.deliveries where id = :id and state = 'pending';
+update duly.deliveries set payload = :payload where id = :id and state = 'pending';
+
+-- name: discard
+-- All but those that stand in the line of a stream, which may block it (see lines).
+insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
+select id, attempt, 'discarded', :now, 'operator', :note from duly.deliveries
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and lane is null;
+update duly.deliveries
+set state = 'cancelled', dead_at = null, fingerprint = null, finished_at = :now
+where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
+  and lane is null
+returning id;
+
+-- name: suspects
+-- Unfinished ones that failed, or whose workers died: the worst first.
+select d.id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
+join duly.deliveries d on d.number = a.delivery
+join duly.targets t on t.id = d.target
+where (a.crashes > 0 or d.attempt > 0) and d.state = 'pending' and d.namespace = :namespace
+order by a.crashes desc, d.attempt desc, d.id limit :limit;

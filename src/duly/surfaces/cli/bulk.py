@@ -1,0 +1,68 @@
+"""Moving many: counted, asked about, done with a progress bar, and gone on with when stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.ports import Progress
+from duly.surfaces.cli.asking import Yes, agreed
+from duly.surfaces.cli.render import progress, talk
+
+Rate = Annotated[float | None, Parameter(help="At most so many a second; all at once without.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Bulk:
+    """Whether many are to be moved, or only counted."""
+
+    dry_run: Annotated[bool, Parameter(negative=(), help="Count, and change nothing.")] = False
+    yes: Yes = False
+
+    def wants(self, matching: int, question: str) -> bool:
+        """Whether to go on: there is something to move, and somebody wants it."""
+        if not matching or self.dry_run:
+            return False
+        return self.yes or agreed(question, "--yes, or --dry-run to only count")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Which(Bulk):
+    """Whether all are meant, and only to be counted."""
+
+    everything: Annotated[
+        bool, Parameter(name="--all", negative=(), help="All of them, without a filter.")
+    ] = False
+
+
+BULK = Bulk()
+WHICH = Which()
+
+
+async def carry_out(
+    what: str, total: int, moves: AsyncIterator[Progress], command: Sequence[str]
+) -> int:
+    """Move them all; stopped, it says with which command to go on as the same operation."""
+    done, until = 0, None
+    try:
+        with progress(what, total) as advance:
+            async for each in moves:
+                advance(each.done - done)
+                done, until = each.done, each.until
+    except asyncio.CancelledError:
+        talk(f"stopped after {done}; for the rest: {_again(command, until)}")
+        raise
+    return done
+
+
+def _again(command: Sequence[str], until: datetime | None) -> str:
+    same = () if until is None or "--until" in command else ("--until", until.isoformat())
+    return shlex.join(("duly", *command, *same))

@@ -1,0 +1,128 @@
+"""`duly dead`: deliveries that will not be tried again by themselves, and what to do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.dead_letters import Candidate, place
+from duly.domain.delivery import Delivery
+from duly.ports import DeadGroup
+from duly.surfaces.cli.apps import Path, imported_app
+from duly.surfaces.cli.dead_moves import discard, edit, retry
+from duly.surfaces.cli.deliveries import Limit, checked_limit, record, show
+from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.render import answer, answer_page, items, table
+from duly.surfaces.cli.sought import SOUGHT, Sought
+
+commands = App(name="dead", help="List, group, show, retry, edit and discard dead letters.")
+
+
+@commands.command(name="list")
+async def list_(
+    *,
+    sought: Sought = SOUGHT,
+    before: Annotated[str | None, Parameter(help="Where the page before ended.")] = None,
+    limit: Limit = 50,
+    common: Common = COMMON,
+) -> None:
+    """List dead letters, the latest first."""
+    checked_limit(limit)
+    async with client(common) as app:
+        wanted = sought.filter(app.clock.now())
+        found = await app.dead_letters.list(wanted, before=before, limit=limit + 1)
+    page = found[:limit]
+    next_place = place(page[-1]) if len(found) > limit else None
+    records = [record(each) for each in page]
+    answer_page(common.json, records, next_place, lambda: _listed(page), flag="--before")
+
+
+@commands.command
+async def groups(*, sought: Sought = SOUGHT, limit: Limit = 50, common: Common = COMMON) -> None:
+    """Group dead letters by what their errors have in common, the most frequent first."""
+    checked_limit(limit)
+    async with client(common) as app:
+        found = await app.dead_letters.groups(sought.filter(app.clock.now()), limit=limit)
+    answer(common.json, items(found), lambda: _grouped(found))
+
+
+commands.command(show)
+commands.command(retry)
+commands.command(edit)
+commands.command(discard)
+
+
+@commands.command
+async def poison(
+    handlers: Path | None = None, /, *, limit: Limit = 50, common: Common = COMMON
+) -> None:
+    """List deliveries that killed workers, or whose next attempt is their last.
+
+    Parameters
+    ----------
+    handlers
+        Where your App is, for the retry plans of its handlers; without it 10 attempts are assumed.
+    """
+    checked_limit(limit)
+    plan = None if handlers is None else imported_app(handlers, {}).transports.plan
+    async with client(common) as app:
+        found = await app.dead_letters.poison_candidates(limit=limit, plan=plan)
+    records = [record(each.delivery) | {"why": each.why} for each in found]
+    answer(common.json, items(records), lambda: _suspected(found))
+
+
+def _listed(page: Sequence[Delivery]) -> str:
+    return table(
+        ("id", "target", "stream", "died", "attempt", "reason", "fingerprint", "error"),
+        (
+            (
+                each.id,
+                each.target,
+                each.stream,
+                each.dead_at,
+                each.attempt,
+                each.reason,
+                each.fingerprint,
+                each.error,
+            )
+            for each in page
+        ),
+    )
+
+
+def _grouped(found: Sequence[DeadGroup]) -> str:
+    return table(
+        ("fingerprint", "count", "reason", "first", "last", "targets", "error"),
+        (
+            (
+                each.fingerprint,
+                each.count,
+                each.reason,
+                each.first_at,
+                each.last_at,
+                each.targets,
+                each.error,
+            )
+            for each in found
+        ),
+    )
+
+
+def _suspected(found: Sequence[Candidate]) -> str:
+    return table(
+        ("id", "target", "state", "attempt", "next", "why", "error"),
+        (
+            (
+                each.delivery.id,
+                each.delivery.target,
+                each.delivery.state,
+                each.delivery.attempt,
+                each.delivery.next_at,
+                each.why,
+                each.delivery.error,
+            )
+            for each in found
+        ),
+    )

@@ -1,0 +1,172 @@
+"""`duly dead retry`, `edit` and `discard`: one, several, or all that match."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.app import App
+from duly.dead_letters import checked_note
+from duly.domain.delivery import Delivery
+from duly.domain.endpoints import CHECKS
+from duly.domain.errors import InvalidInput
+from duly.ports import DeadFilter, Progress
+from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out
+from duly.surfaces.cli.deliveries import record
+from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.render import answer, talk
+from duly.surfaces.cli.sought import SOUGHT, Sought
+from duly.surfaces.cli.terms import Payload, content_of
+
+Note = Annotated[str, Parameter(help="Why, for whoever wonders.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class How:
+    """How they are tried again."""
+
+    rate: Rate = None
+    keep_attempts: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="Attempts that were spent stay spent; who spent all gets one more."
+        ),
+    ] = False
+
+    def flags(self) -> list[str]:
+        """The same on another command line."""
+        given = [] if self.rate is None else ["--rate", f"{self.rate:g}"]
+        return [*given, *(["--keep-attempts"] if self.keep_attempts else [])]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Errand:
+    """What is to be done to many, and to which."""
+
+    command: str
+    verb: str
+    question: str
+    moves: Callable[[DeadFilter], AsyncIterator[Progress]]
+    flags: list[str]
+    ids: tuple[str, ...]
+    sought: Sought
+
+
+HOW = How()
+
+
+async def retry(
+    *ids: str,
+    sought: Sought = SOUGHT,
+    how: How = HOW,
+    which: Which = WHICH,
+    common: Common = COMMON,
+) -> None:
+    """Try dead letters again: one, several, or all that match; safe to stop and repeat.
+
+    Parameters
+    ----------
+    ids
+        Dead letters by their ids; otherwise those that match.
+    """
+    CHECKS["rate"](how.rate)
+    reset = not how.keep_attempts
+    async with client(common) as app:
+        dead = app.dead_letters
+        if _is_one(ids, sought, which):
+            return _tell(await dead.retry(ids[0], reset_attempts=reset), common)
+
+        def moves(wanted: DeadFilter) -> AsyncIterator[Progress]:
+            return dead.retry_all(wanted, rate=how.rate, reset_attempts=reset)
+
+        errand = Errand(
+            command="retry",
+            verb="retried",
+            question="Try them again?",
+            moves=moves,
+            flags=how.flags(),
+            ids=ids,
+            sought=sought,
+        )
+        await _run(app, errand, which, common)
+    return None
+
+
+async def discard(
+    *ids: str,
+    note: Note,
+    sought: Sought = SOUGHT,
+    which: Which = WHICH,
+    common: Common = COMMON,
+) -> None:
+    """Give dead letters up for good: one, several, or all that match.
+
+    Parameters
+    ----------
+    ids
+        Dead letters by their ids; otherwise those that match.
+    """
+    checked_note(note)
+    async with client(common) as app:
+        dead = app.dead_letters
+        if _is_one(ids, sought, which):
+            return _tell(await dead.discard(ids[0], note), common)
+
+        def moves(wanted: DeadFilter) -> AsyncIterator[Progress]:
+            return dead.discard_all(wanted, note)
+
+        errand = Errand(
+            command="discard",
+            verb="discarded",
+            question="Give them up for good?",
+            moves=moves,
+            flags=["--note", note],
+            ids=ids,
+            sought=sought,
+        )
+        await _run(app, errand, which, common)
+    return None
+
+
+async def edit(id: str, payload: Payload, /, *, common: Common = COMMON) -> None:
+    """Give a dead letter another payload and try it again, with all its attempts.
+
+    Parameters
+    ----------
+    id
+        The dead letter.
+    payload
+        JSON, passed on as it is; @file reads it from there, - from stdin.
+    """
+    content = content_of(payload)
+    if content is None:
+        raise InvalidInput("payload", "give the new one")
+    async with client(common) as app:
+        _tell(await app.dead_letters.edit(id, content), common)
+
+
+def _is_one(ids: tuple[str, ...], sought: Sought, which: Which) -> bool:
+    return len(ids) == 1 and sought == SOUGHT and not which.dry_run
+
+
+async def _run(app: App, errand: Errand, which: Which, common: Common) -> None:
+    now, ids = app.clock.now(), errand.ids
+    wanted = errand.sought.required(now, ids, which.everything)
+    matching, done = await app.dead_letters.count(wanted), 0
+    if len(ids) > matching:
+        talk(f"{len(ids) - matching} of the {len(ids)} ids are of no dead letter that matches")
+    if which.wants(matching, f"{matching} dead letters match.\n{errand.question}"):
+        every = ["--all"] if which.everything else []
+        again = ["dead", errand.command, *ids, *errand.sought.flags(now), *errand.flags, *every]
+        done = await carry_out("moving", matching, errand.moves(wanted), again)
+    document = {"matching": matching, errand.verb: done, "dry_run": which.dry_run}
+    told = f"{matching} dead letters" if which.dry_run else f"{done} of {matching} {errand.verb}"
+    answer(common.json, document, lambda: told)
+
+
+def _tell(delivery: Delivery, common: Common) -> None:
+    answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
