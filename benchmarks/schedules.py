@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import logging
 import resource
+import statistics
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from duly.stores.sqlite import Sqlite
 
 ZONE = "Europe/Oslo"
 REST_SECONDS = 30.0
+ROUNDS = 3
 
 
 async def store_yearly(app: duly.App, count: int, due: int) -> None:
@@ -173,16 +175,16 @@ async def plan_all(app: duly.App) -> float:
     return time.perf_counter() - started
 
 
-async def deliver_all(app: duly.App, count: int) -> float:
-    """Seconds that delivering the same number takes."""
+async def deliver(app: duly.App, count: int) -> float:
+    """Seconds that delivering one takes, when so many are delivered."""
     before, running = app.telemetry.counts["completed"], asyncio.create_task(app.run())
     started = time.perf_counter()
     while app.telemetry.counts["completed"] - before < count:  # noqa: ASYNC110
         await asyncio.sleep(0.005)
-    seconds = time.perf_counter() - started
+    each = (time.perf_counter() - started) / (app.telemetry.counts["completed"] - before)
     app.stop()
     await running
-    return seconds
+    return each
 
 
 async def burst(url: str, stored: int, due: int) -> None:
@@ -193,12 +195,7 @@ async def burst(url: str, stored: int, due: int) -> None:
     async with app:
         await store_yearly(app, stored, due)
         rest, busy, seconds = await beside(app, others, due)
-        await bring_forward(app, due)
-        alone = await plan_all(app)
-    app = duly.App(url)
-    app.handler("greet")(_greet)
-    async with app:
-        delivering = await deliver_all(app, due)
+    alone, delivering = await in_turn(url, due)
     print(f"  {stored:,} stored, {due:,} due at once: planned in {seconds:.1f} s beside others,")
     print(
         f"    {alone:.1f} s alone; delivered in {delivering:.1f} s: planning costs "
@@ -210,6 +207,21 @@ async def burst(url: str, stored: int, due: int) -> None:
         f"{typical_p99(busy) / typical_p99(rest):.2f} times (wanted: 2); "
         f"the worst {max(p99s(rest)) * 1000:.1f} and {max(p99s(busy)) * 1000:.1f} ms"
     )
+
+
+async def in_turn(url: str, due: int) -> tuple[float, float]:
+    """Seconds to plan and to deliver what is due, in turn, so that a slow minute is shared."""
+    planner, worker = duly.App(url), duly.App(url)
+    planner.expect("greet")
+    worker.handler("greet")(_greet)
+    planned, delivered = [], []
+    for _ in range(ROUNDS):
+        async with planner:
+            await bring_forward(planner, due)
+            planned.append(await plan_all(planner))
+        async with worker:
+            delivered.append(await deliver(worker, due // (ROUNDS + 1)))
+    return statistics.median(planned), due * statistics.median(delivered)
 
 
 async def beside(

@@ -4,9 +4,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
-WINDOW_SECONDS = 2.0
-LEAST = 100
-"""Fewer waits than that have no p99."""
+WINDOW_SECONDS = 5.0
+LEAST = 50
+"""Fewer waits than that say nothing."""
 
 Waited = tuple[float, float]
 """When something was asked for, and how long it waited."""

@@ -8,6 +8,18 @@ import pytest
 
 from tests.support.postgres import ForeignServer, Server, shared_server
 
+SLOW = ("mutants", "surfaces", "crash")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slow ones: whatever comes last is waited for by all processes."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    return SLOW.index(folder) if folder in SLOW else len(SLOW)
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[ForeignServer | Server]:

@@ -53,7 +53,6 @@ from duly.telemetry import Telemetry
 from duly.transports.egress import Guard
 from duly.transports.endpoints import Book
 from duly.transports.handlers import Handlers
-from duly.transports.resolver import Resolver
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
@@ -91,7 +90,7 @@ class App:
         self.webhooks = Webhooks(
             self.clock,
             Guard(self.settings.egress_allow.replace(",", " ").split()),
-            Resolver(self.clock.monotonic, is_resolver_trouble),
+            is_resolver_trouble,
             open_socket,
             self.book,
             _keys(self.settings.webhook_secret),
@@ -349,6 +348,7 @@ class App:
         self._stop = asyncio.Event()
         opened_here = not self._open
         await self.open()
+        self.webhooks.prepare()
         engine = self.engine()
         try:
             with listen_for_signals(self.stop if signals else None):

@@ -11,6 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.postgres import ForeignServer, Server
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -280,7 +282,9 @@ MUTANTS = [
 
 @pytest.mark.requirement("C1", "D4", "D7", "D8")
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_the_fault_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
+def test_the_fault_is_noticed(
+    mutant: Mutant, tmp_path: Path, postgres: ForeignServer | Server
+) -> None:
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src", source)
     file = source / "duly" / mutant.file
@@ -290,7 +294,10 @@ def test_the_fault_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ
+        | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+        # A server of its own would take longer to start than most of these tests.
+        | {"DULY_TEST_POSTGRES": postgres.url()},
         capture_output=True,
         text=True,
         timeout=110,

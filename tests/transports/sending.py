@@ -20,7 +20,6 @@ from duly.system import is_resolver_trouble, open_socket
 from duly.testing import VirtualClock
 from duly.transports.egress import Guard
 from duly.transports.endpoints import Book
-from duly.transports.resolver import Resolver
 from duly.transports.webhooks import Webhooks
 
 Lookup = Callable[[str], object]
@@ -74,9 +73,8 @@ async def sender(
         opening(family)
         return open_socket(family, *kind)
 
-    resolver = Resolver(clock.monotonic, is_resolver_trouble)
     book = Book(NoEndpoints(), clock, lambda sealed, _: sealed.text, lambda _: None)
-    webhooks = Webhooks(clock, Guard(["127.0.0.1/32"]), resolver, opened, book)
+    webhooks = Webhooks(clock, Guard(["127.0.0.1/32"]), is_resolver_trouble, opened, book)
     try:
         yield Sender(clock, webhooks)
     finally:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+import duly
 from duly.domain.delivery import Attempt, Delivery
 from duly.domain.errors import InvalidInput
 from duly.domain.states import State
@@ -56,11 +57,15 @@ async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = 
 async def show(id: str, /, *, common: Common = COMMON) -> None:
     """Show one delivery with all its attempts and steps."""
     async with client(common) as app:
-        delivery = await app.get(id)
-        attempts, steps = await app.attempts(id), await app.steps(id)
-        found = record(delivery) | await outlook(app, delivery)
-    document = found | {"attempts": attempts, "steps": steps}
-    answer(common.json, document, lambda: _shown(found, attempts, steps))
+        found = await document(app, id)
+    answer(common.json, found, lambda: _shown(found))
+
+
+async def document(app: duly.App, id: str) -> dict[str, Any]:
+    """All that is known of one delivery."""
+    delivery = await app.get(id)
+    history = {"attempts": await app.attempts(id), "steps": await app.steps(id)}
+    return record(delivery) | await outlook(app, delivery) | history
 
 
 @commands.command
@@ -103,8 +108,9 @@ def listed(found: Sequence[Delivery]) -> str:
     )
 
 
-def _shown(found: dict[str, Any], attempts: Sequence[Attempt], steps: Sequence[Step]) -> str:
-    endpoint = found["endpoint"]
+def _shown(document: dict[str, Any]) -> str:
+    found = dict(document)
+    attempts, steps, endpoint = found.pop("attempts"), found.pop("steps"), found["endpoint"]
     where = None if endpoint is None else f"{endpoint['name']}, {endpoint['url'] or 'removed'}"
     parts = [facts(found | {"endpoint": where})]
     if steps:

@@ -16,7 +16,7 @@ from duly.domain.retry import attempts_allowed
 from duly.domain.states import FINISHED, State
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
 from duly.surfaces.cli.deliver import hand_over
-from duly.surfaces.cli.deliveries import record
+from duly.surfaces.cli.deliveries import document, record
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.headers import Headers, each_once, pairs
 from duly.surfaces.cli.options import COMMON, Common, client
@@ -114,12 +114,11 @@ async def _say_what_follows(app: App, delivery: Delivery, target: Webhook | Endp
 async def _watched(app: App, delivery: Delivery, as_json: bool) -> int:
     """Follow it to its end; where one document is wanted, the attempts are talk until then."""
     if as_json:
-        ended, attempts = await follow(app, delivery.id, talk)
-        found = record(ended) | await outlook(app, ended)
-        answer(True, found | {"attempts": attempts}, str)
+        ended = await follow(app, delivery.id, talk)
+        answer(True, await document(app, ended.id), str)
     else:
         _print(delivery.id)
-        ended, _ = await follow(app, delivery.id, _print)
+        ended = await follow(app, delivery.id, _print)
         _print(f"{ended.id} {ended.state}")
     return 0 if ended.state is State.COMPLETED else FAILED
 

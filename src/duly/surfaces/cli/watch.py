@@ -14,10 +14,8 @@ from duly.surfaces.cli.render import cell, talk
 LOOK_SECONDS = 0.2
 
 
-async def follow(
-    app: App, id: str, tell: Callable[[str], None]
-) -> tuple[Delivery, Sequence[Attempt]]:
-    """Tell each attempt once it is written; returns the delivery as it ended, and all of them."""
+async def follow(app: App, id: str, tell: Callable[[str], None]) -> Delivery:
+    """Tell each attempt once it is written; returns the delivery as it ended."""
     told: Sequence[Attempt] = ()
     try:
         while True:
@@ -27,7 +25,7 @@ async def follow(
                 if each not in told:
                     tell(line(each))
             if delivery.state in FINISHED:
-                return delivery, attempts
+                return delivery
             told = attempts
             await app.clock.sleep(LOOK_SECONDS)
     except asyncio.CancelledError:

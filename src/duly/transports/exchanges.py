@@ -1,0 +1,191 @@
+"""One exchange with an endpoint: the bytes go out, and what comes back is read as an outcome.
+
+Here the HTTP client is imported, which takes longer than most commands do: `webhooks` imports this
+when it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ssl
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import aiohttp
+import msgspec
+from aiohttp import BytesPayload, ClientSession, ClientTimeout, DummyCookieJar
+from yarl import URL
+
+import duly.failpoints as failpoints
+from duly.domain.delivery import Claimed
+from duly.domain.failures import Reason
+from duly.domain.outcomes import Deferred, Failed, Outcome
+from duly.domain.schedule import decode_occasion
+from duly.domain.signatures import ID, SIGNATURE, TIMESTAMP, signatures
+from duly.domain.webhooks import outcome_of
+from duly.ports import Clock
+from duly.transports.connector import Connector
+from duly.transports.egress import Guard, Passage
+from duly.transports.endpoints import Reach
+from duly.transports.resolver import Resolver, ResolverAway
+from duly.transports.timing import TIMED, Timing
+from duly.version import __version__
+
+EXCERPT_BYTES = 16 * 1024
+OUR_FAULT_SECONDS = 10.0
+OUR_FAULTS = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EMFILE})
+"""Nothing left the machine: the endpoint is not to blame."""
+OpenSocket = Callable[[int, int, int], Any]
+PASSAGE: ContextVar[Passage] = ContextVar("passage")
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an attempt's record keeps of an exchange; times in milliseconds."""
+
+    status: int | None = None
+    timing: dict[str, float] = {}
+    excerpt: str = ""
+    truncated: bool = False
+
+
+class Exchanges:
+    """The one HTTP client of a process."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        guard: Guard,
+        is_resolver_trouble: Callable[[OSError], bool],
+        open_socket: OpenSocket,
+    ) -> None:
+        self._clock = clock
+        self._guard = guard
+        self._resolver = Resolver(clock.monotonic, is_resolver_trouble)
+        self._open_socket = open_socket
+        self._session: ClientSession | None = None
+
+    async def make(self, claimed: Claimed, reach: Reach) -> Outcome:
+        """Make one exchange within its deadline."""
+        webhook = reach.webhook
+        PASSAGE.set(Passage(URL(webhook.url, encoded=True).host))
+        timing = Timing(self._clock.monotonic)
+        TIMED.set(timing)
+        try:
+            async with asyncio.timeout(webhook.timeout):
+                return await self._exchange(claimed, reach, timing)
+        except TimeoutError:
+            problem = f"no whole answer within {webhook.timeout:g} seconds"
+            return self._failed(Reason.TIMEOUT_EXCEEDED, problem, timing)
+        except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
+            return self._outcome_of(error, timing)
+
+    async def _exchange(self, claimed: Claimed, reach: Reach, timing: Timing) -> Outcome:
+        if failpoints.armed:
+            await failpoints.hit("webhook.before")
+        webhook, body = reach.webhook, claimed.payload
+        sending = self._opened().request(
+            webhook.method,
+            URL(webhook.url, encoded=True),
+            data=BytesPayload(body),
+            headers=self._headers(claimed, reach, body),
+            allow_redirects=False,
+        )
+        async with sending as response:
+            if failpoints.armed:
+                await failpoints.hit("webhook.sent")
+            timing.mark("first_byte")
+            excerpt, truncated = await _excerpt(response)
+            if truncated:
+                response.close()
+        if failpoints.armed:
+            await failpoints.hit("webhook.answered")
+        text = excerpt.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+        answer = _told(Answer(response.status, timing.milliseconds(), text, truncated))
+        retry_after = response.headers.get("Retry-After")
+        return outcome_of(response.status, retry_after, self._clock.now(), answer)
+
+    def _headers(self, claimed: Claimed, reach: Reach, body: bytes) -> dict[str, str]:
+        timestamp = int(self._clock.now().timestamp())
+        ours = {
+            "content-type": "application/json",
+            "user-agent": f"duly/{__version__}",
+            "accept-encoding": "identity",
+            **reach.webhook.headers,
+            ID: claimed.id,
+            TIMESTAMP: str(timestamp),
+            "Idempotency-Key": claimed.id,
+            "X-Idempotency-Key": claimed.id,
+            "webhook-attempt": str(claimed.attempt + 1),
+        }
+        if reach.keys:
+            ours[SIGNATURE] = signatures(reach.keys, claimed.id, timestamp, body)
+        if claimed.occasion is not None:
+            occasion = decode_occasion(claimed.occasion)
+            ours["webhook-scheduled-for"] = occasion.scheduled_for.isoformat()
+            ours["webhook-merged"] = str(occasion.merged)
+        return ours
+
+    def _opened(self) -> ClientSession:
+        if self._session is None:
+            connector = Connector(
+                limit=0, resolver=self._resolver, socket_factory=self._guarded_socket
+            )
+            self._session = ClientSession(
+                connector=connector,
+                cookie_jar=DummyCookieJar(),
+                # The deadline is ours; the client's own rounds it up to whole seconds.
+                timeout=ClientTimeout(total=None, sock_connect=None),
+                auto_decompress=False,
+            )
+        return self._session
+
+    def _guarded_socket(self, address_info: Any) -> Any:
+        # Here the address is the one that is connected to: no name can lead elsewhere afterwards.
+        family, kind, protocol, _, address = address_info
+        PASSAGE.get().check(self._guard, address[0])
+        return self._open_socket(family, kind, protocol)
+
+    def _outcome_of(self, error: Exception, timing: Timing) -> Outcome:
+        if (refused := PASSAGE.get().refusal()) is not None:
+            return Failed(Reason.VALIDATION_FAILURE, str(refused), again=False)
+        system = _system_error(error)
+        if isinstance(system, ResolverAway) or (system and system.errno in OUR_FAULTS):
+            return Deferred(OUR_FAULT_SECONDS)
+        problem = f"{type(error).__name__}: {system or error}"
+        return self._failed(Reason.TRANSPORT_UNAVAILABLE, problem, timing)
+
+    def _failed(self, reason: Reason, problem: str, timing: Timing) -> Failed:
+        return Failed(reason, problem, answer=_told(Answer(timing=timing.milliseconds())))
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+async def _excerpt(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+    """The beginning of the body, and whether there was more."""
+    content, found = response.content, bytearray()
+    while len(found) <= EXCERPT_BYTES:
+        part = await content.read(EXCERPT_BYTES + 1 - len(found))
+        found += part
+        # Asked only after a read: a body that was cut off is told by its error.
+        if not part or content.at_eof():
+            break
+    return bytes(found[:EXCERPT_BYTES]), len(found) > EXCERPT_BYTES
+
+
+def _told(answer: Answer) -> str:
+    return msgspec.json.encode(answer).decode()
+
+
+def _system_error(error: BaseException | None) -> OSError | None:
+    """The first error of the system's own among an error and what led to it."""
+    while error is not None:
+        if isinstance(error, OSError) and not isinstance(error, aiohttp.ClientError):
+            return error
+        error = getattr(error, "os_error", None) or error.__cause__ or error.__context__
+    return None
