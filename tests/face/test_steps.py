@@ -349,6 +349,29 @@ async def test_a_store_that_was_away_for_a_moment_forgets_no_step(app: App) -> N
 
 
 @pytest.mark.requirement("F8")
+async def test_a_step_that_waits_for_another_to_be_recorded_is_not_lost_with_its_attempt(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    @app.handler("work", retry=QUICK, timeout=0.2)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("first", list)
+        with monkeypatch.context() as patched:
+            if delivery.attempt == 1:
+                patched.setattr(app.store.steps, "record", never)
+            await asyncio.gather(*(delivery.do(name, ran.append, name) for name in ("a", "b")))
+
+    id = await attempted(app)
+    assert [each.reason for each in await app.attempts(id)] == ["timeout_exceeded", None]
+    assert ran == ["a", "b"]
+    assert sorted(await names(app, id)) == ["a", "b", "first"]
+
+
+@pytest.mark.requirement("F8")
 async def test_a_thread_whose_attempt_is_over_records_nothing_more(small_app: App) -> None:
     over, told = threading.Event(), threading.Event()
     refused: list[str] = []
