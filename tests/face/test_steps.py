@@ -228,6 +228,20 @@ async def test_plain_handlers_in_threads_have_steps_too(app: App) -> None:
 
 
 @pytest.mark.requirement("F8")
+async def test_an_event_loop_of_the_handlers_own_is_refused(app: App) -> None:
+    @app.handler("work", retry=duly.no_retry)
+    def work(delivery: Delivery[Any]) -> None:
+        async def elsewhere() -> None:
+            await delivery.do("step", list)
+
+        asyncio.run(elsewhere())
+
+    id = await attempted(app)
+    assert "this event loop is not the one" in str((await app.get(id)).error)
+    assert await names(app, id) == []
+
+
+@pytest.mark.requirement("F8")
 async def test_tasks_of_one_attempt_have_steps_beside_each_other(app: App) -> None:
     meeting = asyncio.Barrier(3)
 
