@@ -48,14 +48,17 @@ async def by_asyncpg_pool(url: str) -> AsyncIterator[tuple[Any, Sql]]:
 @asynccontextmanager
 async def by_psycopg_async(url: str) -> AsyncIterator[tuple[Any, Sql]]:
     rows: Any = psycopg.rows.dict_row
-    connection = await psycopg.AsyncConnection.connect(url, row_factory=rows)
+    connection = await psycopg.AsyncConnection.connect(
+        url, row_factory=rows, cursor_factory=psycopg.AsyncRawCursor
+    )
     async with connection:
         yield connection, connection.execute  # type: ignore[misc]
 
 
 @asynccontextmanager
 async def by_psycopg(url: str) -> AsyncIterator[tuple[Any, Sql]]:
-    with psycopg.connect(url, row_factory=psycopg.rows.scalar_row) as connection:
+    rows: Any = psycopg.rows.scalar_row
+    with psycopg.connect(url, row_factory=rows, cursor_factory=psycopg.RawCursor) as connection:
         yield connection, plain(connection.execute)
 
 

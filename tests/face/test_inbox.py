@@ -166,6 +166,19 @@ async def test_a_deliverys_own_key_or_id_is_the_message_unless_told(app: App) ->
     assert seen == ["k", accepted.id]
 
 
+@pytest.mark.parametrize("message_id", ["", 0])
+async def test_a_message_whose_sender_left_its_id_empty_is_refused(
+    small_app: App, message_id: Any
+) -> None:
+    @small_app.handler("work", retry=duly.no_retry)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.once("billing", delivery.payload)
+
+    accepted = await small_app.deliver("work", message_id, key="k")
+    await run_until_idle(small_app)
+    assert "message_id: " in str((await small_app.get(accepted.id)).error)
+
+
 async def test_what_was_received_long_ago_is_forgotten_in_batches(
     app: App, clock: VirtualClock
 ) -> None:

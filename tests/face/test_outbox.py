@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from contextvars import Context
 from typing import Any
 
 import pytest
@@ -182,6 +183,93 @@ async def test_a_handler_in_a_transaction_is_told_how_to_deliver_in_it(small_app
     await small_app.deliver("work")
     assert await run_until_idle(small_app) == 1
     assert "connection=" in told[0]
+
+
+async def test_statements_that_come_at_once_take_turns(app: App) -> None:
+    seen = noted(app)
+    insert = f"insert into orders values ({mark(app)})"
+
+    @app.handler("many", retry=duly.no_retry)
+    async def many(delivery: Delivery[Any]) -> None:
+        tx = delivery.transaction
+        deliveries = [app.deliver("work", number, connection=tx) for number in range(3)]
+        await asyncio.gather(*deliveries, *(tx.execute(insert, number) for number in range(3)))
+
+    async with app.transaction() as tx:
+        inserts = [tx.execute(insert, number) for number in (3, 4)]
+        await asyncio.gather(app.deliver("many", connection=tx), *inserts)
+    assert await run_until_idle(app) == 4
+    assert sorted(seen) == [0, 1, 2]
+    assert await orders(app) == [0, 1, 2, 3, 4]
+
+
+async def test_what_is_left_running_in_a_block_never_writes_after_its_end(app: App) -> None:
+    async with app.transaction() as tx:
+        late = [asyncio.create_task(tx.fetch("select 1")) for _ in range(3)]
+        await asyncio.sleep(0)
+    for answer in await asyncio.gather(*late, return_exceptions=True):
+        assert answer == [(1,)] or isinstance(answer, duly.Conflict)
+    async with app.transaction() as tx:
+        assert await tx.fetch("select 1") == [(1,)]
+
+
+@pytest.mark.parametrize("held", ["stream", "key"])
+async def test_whoever_has_no_key_and_no_stream_waits_for_no_transaction(
+    postgres_url: str, held: str
+) -> None:
+    async with App(postgres_url, environment={}) as app:
+        noted(app)
+        await app.deliver("work", 0)
+        options: Any = {held: "held"}
+        async with app.transaction() as tx:
+            await app.deliver("work", 1, connection=tx, **options)
+            waiting = asyncio.create_task(app.deliver("work", 1, **options))
+            await asyncio.wait([waiting], timeout=0.2)
+            assert not waiting.done()
+            await asyncio.wait_for(app.deliver("work", 2), WITHIN)
+            assert not waiting.done()
+        assert (await asyncio.wait_for(waiting, WITHIN)).known is (held == "key")
+
+
+async def test_what_a_task_of_a_handler_begins_the_whole_handler_is_in(small_app: App) -> None:
+    told: list[str] = []
+    noted(small_app, "other")
+    waiting = await small_app.deliver("other", after=3600)
+
+    @small_app.handler("work", retry=duly.no_retry, timeout=WITHIN)
+    async def work(delivery: Delivery[Any]) -> None:
+        calls = [delivery.transaction.execute("select 1"), small_app.cancel(waiting.id)]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        for call in (small_app.cancel(waiting.id), small_app.deliver("other")):
+            answers += await asyncio.gather(call, return_exceptions=True)
+        told.extend(str(each) for each in answers if isinstance(each, duly.Conflict))
+
+    await small_app.deliver("work")
+    assert await run_until_idle(small_app) == 1
+    assert len(told) == 3
+    assert all("deliver in it with `connection=`" in each for each in told)
+    assert (await small_app.cancel(waiting.id)).state == "cancelled"
+
+
+async def test_others_share_a_commit_with_a_handler_but_not_its_transaction(
+    small_app: App,
+) -> None:
+    others: list[asyncio.Task[Any]] = []
+    noted(small_app, "other")
+
+    @small_app.handler("work", retry=duly.no_retry, timeout=WITHIN)
+    async def work(delivery: Delivery[Any]) -> None:
+        mine = asyncio.create_task(small_app.deliver("other", 1))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        deliver = small_app.deliver("other", 2)
+        others.append(asyncio.get_running_loop().create_task(deliver, context=Context()))
+        await delivery.transaction.execute("select 1")
+        await mine
+
+    await small_app.deliver("work")
+    assert await run_until_idle(small_app) >= 2
+    assert not (await asyncio.wait_for(others[0], WITHIN)).known
 
 
 async def test_a_transaction_that_is_over_takes_nothing(app: App) -> None:

@@ -258,9 +258,10 @@ async def test_without_a_transaction_it_is_accepted_at_once(app: App, postgres_u
 
 async def test_what_nobody_knows_is_refused(app: App, postgres_url: str) -> None:
     noted(app)
-    for stranger in (object(), 7, "postgresql://", asyncpg.create_pool(postgres_url)):
+    pool = asyncpg.create_pool(postgres_url)
+    for stranger in (object(), 7, "postgresql://", pool, app.transaction()):
         with pytest.raises(
-            duly.InvalidInput, match=r"^connection: .* give a connection of asyncpg"
+            duly.InvalidInput, match=r"give a connection of asyncpg.*the `tx` of `async with"
         ):
             await app.deliver("work", connection=stranger)
         with pytest.raises(duly.InvalidInput, match="is not one that duly knows"):

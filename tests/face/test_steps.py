@@ -228,6 +228,20 @@ async def test_plain_handlers_in_threads_have_steps_too(app: App) -> None:
 
 
 @pytest.mark.requirement("F8")
+async def test_an_event_loop_of_the_handlers_own_is_refused(app: App) -> None:
+    @app.handler("work", retry=duly.no_retry)
+    def work(delivery: Delivery[Any]) -> None:
+        async def elsewhere() -> None:
+            await delivery.do("step", list)
+
+        asyncio.run(elsewhere())
+
+    id = await attempted(app)
+    assert "this event loop is not the one" in str((await app.get(id)).error)
+    assert await names(app, id) == []
+
+
+@pytest.mark.requirement("F8")
 async def test_tasks_of_one_attempt_have_steps_beside_each_other(app: App) -> None:
     meeting = asyncio.Barrier(3)
 
@@ -346,6 +360,29 @@ async def test_a_store_that_was_away_for_a_moment_forgets_no_step(app: App) -> N
     assert (await app.get(id)).state == "completed"
     assert [each.reason for each in await app.attempts(id)] == ["transport_unavailable", None]
     assert ran == [1]
+
+
+@pytest.mark.requirement("F8")
+async def test_a_step_that_waits_for_another_to_be_recorded_is_not_lost_with_its_attempt(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    @app.handler("work", retry=QUICK, timeout=0.2)
+    async def work(delivery: Delivery[Any]) -> None:
+        await delivery.do("first", list)
+        with monkeypatch.context() as patched:
+            if delivery.attempt == 1:
+                patched.setattr(app.store.steps, "record", never)
+            await asyncio.gather(*(delivery.do(name, ran.append, name) for name in ("a", "b")))
+
+    id = await attempted(app)
+    assert [each.reason for each in await app.attempts(id)] == ["timeout_exceeded", None]
+    assert ran == ["a", "b"]
+    assert sorted(await names(app, id)) == ["a", "b", "first"]
 
 
 @pytest.mark.requirement("F8")

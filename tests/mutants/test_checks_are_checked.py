@@ -266,7 +266,7 @@ MUTANTS = [
     Mutant(
         "a_failed_transaction_is_called_committed",
         "stores/transactions.py",
-        "await self._connection.execute(IDLE_LIMIT)",
+        "await self.execute(IDLE_LIMIT)",
         "pass",
         ("tests/face/test_outbox.py", "-k", "committed_over and postgres"),
     ),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Sequence
+from contextvars import Context
 from datetime import timedelta
 
 from duly.domain.delivery import Accepted, Request
 from duly.domain.errors import Conflict
-from duly.engine.execution import RUNNING
 from duly.failpoints import hit
 from duly.ports import Clock, Store
 
@@ -18,50 +18,69 @@ SOON = timedelta(seconds=60)
 
 
 class Acceptor:
-    """Answers yes only after the store did."""
+    """Answers yes only after the store did.
+
+    What has a key or a stream may have to wait for somebody's transaction that has the same, so it
+    goes in by a door of its own: whoever has neither waits for nobody.
+    """
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._waiting: list[tuple[Request, asyncio.Future[Accepted]]] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._plain = Door(self)
+        self._tied = Door(self)
 
     async def accept(self, request: Request) -> Accepted:
         """Store one delivery; Conflict when its key has another target or payload."""
-        self._check_writable()
-        answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
-        self._waiting.append((request, answer))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write())
-        return await answer
-
-    def _check_writable(self) -> None:
-        """Refuse what would wait for the end of the very attempt that waits for it."""
         self._store.check_writable()
-        running = RUNNING.get()
-        if running is not None and running.blocks(self._store):
-            raise Conflict(
-                "this handler is in a transaction on SQLite, and nothing else can be written until "
-                "it ends; deliver in it with `connection=delivery.transaction`, before its first "
-                "statement, or use PostgreSQL"
-            )
+        is_plain = request.key is None and request.stream is None
+        return await (self._plain if is_plain else self._tied).accept(request)
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
         """Store them all or none."""
-        self._check_writable()
+        self._store.check_writable()
         await hit("deliver.before")
         accepted = await self._store.deliveries.accept_all(chunks)
         await hit("deliver.after")
         self._hint(accepted)
         return accepted
 
+    async def store(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
+        """Store each for itself."""
+        await hit("deliver.before")
+        answers = await self._store.deliveries.accept(requests)
+        await hit("deliver.after")
+        self._hint(answers)
+        return answers
+
+    def _hint(self, answers: Sequence[Accepted | Conflict]) -> None:
+        soon = self._clock.now() + SOON
+        if any(isinstance(each, Accepted) and each.due_at <= soon for each in answers):
+            self._store.wakeups.hint()
+
+
+class Door:
+    """Where callers wait for the commit under way, to share the next."""
+
+    def __init__(self, acceptor: Acceptor) -> None:
+        self._acceptor = acceptor
+        self._waiting: list[tuple[Request, asyncio.Future[Accepted]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def accept(self, request: Request) -> Accepted:
+        """Store one delivery, in a batch with those who came meanwhile."""
+        answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, answer))
+        if self._writing is None or self._writing.done():
+            # It writes for others too, so it must not take part in the transaction of this caller.
+            self._writing = asyncio.get_running_loop().create_task(self._write(), context=Context())
+        return await answer
+
     async def _write(self) -> None:
         while batch := self._waiting[:MOST_IN_ONE_CALL]:
             del self._waiting[: len(batch)]
             try:
-                await hit("deliver.before")
-                answers = await self._store.deliveries.accept([each for each, _ in batch])
-                await hit("deliver.after")
+                answers = await self._acceptor.store([each for each, _ in batch])
             except BaseException as error:
                 for _, answer in batch:
                     if not answer.done():
@@ -70,12 +89,6 @@ class Acceptor:
                     raise
                 continue
             self._answer(batch, answers)
-            self._hint(answers)
-
-    def _hint(self, answers: Sequence[Accepted | Conflict]) -> None:
-        soon = self._clock.now() + SOON
-        if any(isinstance(each, Accepted) and each.due_at <= soon for each in answers):
-            self._store.wakeups.hint()
 
     def _answer(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,7 +31,16 @@ from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Overlap, decode_occasion
 from duly.engine.loops import Emit
 from duly.engine.steps import Notebook
-from duly.ports import Chance, Clock, Message, OpenTransaction, Store, Transaction, Transport
+from duly.ports import (
+    RUNNING,
+    Chance,
+    Clock,
+    Message,
+    OpenTransaction,
+    Store,
+    Transaction,
+    Transport,
+)
 
 
 class Executor:
@@ -86,10 +94,6 @@ class Executor:
 
 async def _at_once(lane: Lane, token: int) -> None:
     """Nothing waits to be written."""
-
-
-RUNNING: ContextVar[Execution | None] = ContextVar("running", default=None)
-"""The attempt of the present task, and of whatever tasks its handler starts."""
 
 
 class Execution:
@@ -189,11 +193,6 @@ class Execution:
         """Conflict once it has its outcome: whatever is asked now comes too late."""
         if self._is_over:
             raise Conflict("the attempt is over, and its transaction and steps with it")
-
-    def blocks(self, store: Store) -> bool:
-        """Whether its open transaction keeps everyone else from writing to the store."""
-        is_open = self._transaction is not None and not self._is_over
-        return is_open and store is self._by.store and store.single_owner
 
     async def run(self) -> Settlement | None:
         """Make the attempt; None when its transaction settled it, or its lease was lost."""

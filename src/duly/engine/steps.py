@@ -85,6 +85,9 @@ class Notebook:
         step = Step(
             name=name, attempt=attempt.claimed.attempt + 1, done_at=attempt.now(), result=result
         )
+        if not attempt.is_in_transaction:
+            # Before anything is waited for, so that whoever is cancelled while waiting has done it.
+            self._unwritten[name] = step
         try:
             done = await self._read()
             # Taking turns with a transaction that begins: on SQLite this would wait for its end.
@@ -98,8 +101,8 @@ class Notebook:
         self._attempt.refuse_when_over()
         if self._attempt.is_in_transaction:
             self._enclosed[step.name] = step
+            self._unwritten.pop(step.name, None)
             return step
-        self._unwritten[step.name] = step
         return step if late else await self._write_at_once(step)
 
     async def _write_at_once(self, step: Step) -> Step:

@@ -48,6 +48,7 @@ from duly.ports.transactions import (
     WithTransaction,
 )
 from duly.ports.world import (
+    RUNNING,
     Chance,
     Clock,
     Execution,
@@ -55,6 +56,7 @@ from duly.ports.world import (
 )
 
 __all__ = [
+    "RUNNING",
     "Again",
     "Agenda",
     "Ask",

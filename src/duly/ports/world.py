@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -59,6 +60,10 @@ class Execution(Protocol):
 
     async def receive(self, message_id: str, consumer: str) -> Message:
         """Take a message in that transaction, or learn that it was handled."""
+
+
+RUNNING: ContextVar[Execution | None] = ContextVar("running", default=None)
+"""The attempt of the present task, and of whatever tasks its handler starts."""
 
 
 class Transport(Protocol):

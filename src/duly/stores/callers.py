@@ -29,15 +29,16 @@ async def _asyncpg(connection: Any, request: str) -> Any:
 
 
 async def _psycopg_async(connection: Any, request: str) -> Any:
-    # The caller's rows may be anything; ours are tuples.
-    rows = import_module("psycopg.rows").tuple_row
-    async with connection.cursor(row_factory=rows) as cursor:
+    # The caller's cursors may spell parameters otherwise, and its rows be anything; ours are plain.
+    psycopg = import_module("psycopg")
+    async with psycopg.AsyncCursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
         await cursor.execute(ACCEPT.format("%s"), (request,))
         return (await cursor.fetchone())[0]
 
 
 def _psycopg(connection: Any, request: str) -> Any:
-    with connection.cursor(row_factory=import_module("psycopg.rows").tuple_row) as cursor:
+    psycopg = import_module("psycopg")
+    with psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
         return cursor.execute(ACCEPT.format("%s"), (request,)).fetchone()[0]
 
 
@@ -106,7 +107,7 @@ def caller_of(connection: Any) -> Caller:
         "connection",
         f"{kind.__module__}.{kind.__qualname__} is not one that duly knows; give a connection of "
         "asyncpg, psycopg or psycopg2, a session or connection of SQLAlchemy, Django's "
-        "`connection`, `app.transaction()` or `delivery.transaction`",
+        "`connection`, the `tx` of `async with app.transaction() as tx`, or `delivery.transaction`",
     )
 
 

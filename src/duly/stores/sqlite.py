@@ -17,6 +17,7 @@ from typing import Any
 import apsw
 
 from duly.domain.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavailable
+from duly.ports import RUNNING
 from duly.stores.checkpoints import Checkpoints
 from duly.stores.database import Channel, Session
 from duly.stores.sqlite_session import SqliteSession
@@ -40,6 +41,7 @@ class Sqlite(SqliteSession):
         self._checkpoints: Checkpoints | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._opened: list[apsw.Connection] = []
+        self._lent: dict[object, Hold] = {}
 
     async def open(self) -> None:
         """Open the file, making it if need be."""
@@ -120,9 +122,13 @@ class Sqlite(SqliteSession):
         return version
 
     def check_writable(self) -> None:
-        """Refuse a write by whoever holds the writer: it would wait for itself, for ever."""
+        """Refuse a write by whoever holds the writer: it would wait for itself, for ever.
+
+        A block is its task's; a handler's transaction is that of all its tasks, whichever began it.
+        """
         held = _held_here.get()
-        if held is not None and held.holds(self.path):
+        is_ours = held is not None and held.holds(self.path)
+        if is_ours or (self._lent and _is_open(self._lent.get(RUNNING.get()))):
             raise Conflict(
                 "this task is in a transaction on SQLite, and nothing else can be written until it "
                 "ends; deliver in it with `connection=`, or do this before it begins"
@@ -164,12 +170,15 @@ class Sqlite(SqliteSession):
         finally:
             held.let_go()
 
-    async def hold(self) -> HeldWriter:
-        """Wait for the writer and begin a transaction on it."""
+    async def hold(self, attempt: object = None) -> HeldWriter:
+        """Wait for the writer and begin a transaction on it, maybe for an attempt's handler."""
         self.check_writable()
         if self._writer is None:
             raise StoreUnavailable(f"{self.path} is not open")
         hold = self._writer.hold()
+        if attempt is not None:
+            still = {each: held for each, held in self._lent.items() if _is_open(held)}
+            self._lent = still | {attempt: hold}
         try:
             with clear_errors(self.path):
                 await asyncio.wrap_future(hold.begun)
@@ -222,6 +231,10 @@ def _forget_statistics(connection: apsw.Connection) -> None:
         connection.execute(
             "delete from sqlite_stat1 where tbl glob 'duly_*'; analyze sqlite_schema"
         ).fetchall()
+
+
+def _is_open(hold: Hold | None) -> bool:
+    return hold is not None and not hold.over
 
 
 _held_here: ContextVar[HeldWriter | None] = ContextVar("held_here", default=None)

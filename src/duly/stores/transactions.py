@@ -6,7 +6,7 @@ Deliveries that are accepted in one wake the workers after its commit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Self
@@ -16,11 +16,12 @@ import asyncpg
 from duly.domain.errors import Conflict, InvalidInput, LeaseLost
 from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
-from duly.ports import Transaction
+from duly.ports import RUNNING, Transaction
 from duly.stores.agenda import settle_together
-from duly.stores.database import Session
-from duly.stores.postgres import Postgres, PostgresSession, clear_errors
+from duly.stores.database import Channel, Session
+from duly.stores.postgres import Connection, Postgres, PostgresSession, clear_errors
 from duly.stores.sqlite import HeldWriter, Sqlite
+from duly.stores.statements import Statement
 
 IDLE_LIMIT = "set local idle_in_transaction_session_timeout = '5s'"
 
@@ -31,7 +32,10 @@ async def _complete(session: Session, settlement: Settlement) -> None:
 
 
 class PostgresTransaction:
-    """A transaction on a connection of its own; `connection` is asyncpg's."""
+    """A transaction on a connection of its own; `connection` is asyncpg's.
+
+    Statements that come at once take turns, as they do on SQLite: a connection runs one at a time.
+    """
 
     def __init__(
         self, database: Postgres, borrowed: AbstractAsyncContextManager[Any], connection: Any
@@ -41,6 +45,7 @@ class PostgresTransaction:
         self._connection = connection
         self._borrowed = borrowed
         self._transaction = connection.transaction()
+        self._turn = asyncio.Lock()
         self._is_over = False
 
     @classmethod
@@ -71,7 +76,13 @@ class PostgresTransaction:
     @property
     def session(self) -> Session:
         """Runs the store's own statements in it."""
-        return PostgresSession(self.connection, self.database.moment)
+        return EnclosedSession(self)
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Connection]:
+        """The connection for one statement; Conflict if it was the turn of the end meanwhile."""
+        async with self._turn:
+            yield self.connection
 
     async def opened(self) -> Self:
         """Itself."""
@@ -79,11 +90,13 @@ class PostgresTransaction:
 
     async def execute(self, sql: str, *parameters: Any) -> None:
         """Run one statement; parameters are `$1`, `$2`."""
-        await self.connection.execute(sql, *parameters)
+        async with self.alone() as connection:
+            await connection.execute(sql, *parameters)
 
     async def fetch(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows."""
-        return [tuple(row) for row in await self.connection.fetch(sql, *parameters)]
+        async with self.alone() as connection:
+            return [tuple(row) for row in await connection.fetch(sql, *parameters)]
 
     async def complete(self, settlement: Settlement) -> None:
         """Write the settlement and commit; LeaseLost, and a rollback, if it does not apply."""
@@ -105,15 +118,16 @@ class PostgresTransaction:
             with clear_errors():
                 await hit("complete.before")
                 # From here on the lane is locked: a process that stops now must not keep it so.
-                await self._connection.execute(IDLE_LIMIT)
+                await self.execute(IDLE_LIMIT)
                 if settlement is not None:
                     await _complete(self.session, settlement)
                 await hit("complete.middle")
-                await self._transaction.commit()
+                async with self.alone():
+                    await self._transaction.commit()
+                    self._is_over = True
         except BaseException:
             await self.roll_back()
             raise
-        self._is_over = True
         await hit("complete.after")
         await self._borrowed.__aexit__(None, None, None)
         _tell(self.after_commit)
@@ -131,6 +145,18 @@ class PostgresTransaction:
             await self._borrowed.__aexit__(None, None, None)
 
 
+class EnclosedSession(PostgresSession):
+    """Runs the store's own statements in a transaction, in turn with those of its owner."""
+
+    def __init__(self, transaction: PostgresTransaction) -> None:
+        super().__init__(transaction.connection, transaction.database.moment)
+        self._transaction = transaction
+
+    async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
+        async with self._transaction.alone():
+            return await super()._fetch(channel, statement, bound)
+
+
 class SqliteTransaction:
     """A transaction on the writer, which waits for it; keep it short."""
 
@@ -141,9 +167,9 @@ class SqliteTransaction:
         self._held = held
 
     @classmethod
-    async def begin(cls, database: Sqlite) -> SqliteTransaction:
-        """Wait for the writer and begin."""
-        return cls(database, await database.hold())
+    async def begin(cls, database: Sqlite, attempt: object = None) -> SqliteTransaction:
+        """Wait for the writer and begin, maybe for an attempt's handler."""
+        return cls(database, await database.hold(attempt))
 
     @property
     def connection(self) -> Any:
@@ -213,7 +239,7 @@ async def begin(database: Postgres | Sqlite) -> StoreTransaction:
     """A transaction for a handler."""
     if isinstance(database, Postgres):
         return await PostgresTransaction.begin(database, database.lent())
-    return await SqliteTransaction.begin(database)
+    return await SqliteTransaction.begin(database, RUNNING.get())
 
 
 @asynccontextmanager

@@ -106,7 +106,9 @@ class HandledDelivery(Generic[Payload]):
         The message's id is its sender's, or else this delivery's key or id.
         """
         claimed = self._execution.claimed
-        return await self._execution.receive(message_id or claimed.key or claimed.id, consumer)
+        if message_id is None:
+            message_id = claimed.key or claimed.id
+        return await self._execution.receive(message_id, consumer)
 
     def step(self, name: str, *, late: bool = False) -> HandlerStep:
         """A named step, which is recorded when its block ends and then done for good.

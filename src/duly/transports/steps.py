@@ -50,6 +50,11 @@ class HandlerStep:
         self._kept = kept_result(result)
 
     async def __aenter__(self) -> Self:
+        if asyncio.get_running_loop() is not self._execution.task.get_loop():
+            raise Conflict(
+                "this event loop is not the one that the delivery is attempted on, as in "
+                "asyncio.run(); make the handler async, or do the step outside, without `await`"
+            )
         self._found = await self._execution.steps.begin(self.name)
         self._entered = True
         return self
