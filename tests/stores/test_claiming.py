@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 
+import duly
 from duly.domain.delivery import Claimed
 from duly.domain.identity import token, worker_of
 from duly.domain.outcomes import Verdict
 from duly.ports import Ask, Opening
 from tests.stores.books import START, Books, settlement
+from tests.support.postgres import ForeignServer, Server
 
 SECOND = timedelta(seconds=1)
 
@@ -213,3 +215,14 @@ async def test_what_is_asked_for_first_is_taken_first(books: Books) -> None:
     ]
     claimed = await books.store.agenda.claim(token(worker, 1), 10, asks)
     assert [each.priority for each in claimed] == [9] * 10
+
+
+@pytest.mark.requirement("D5")
+async def test_a_database_that_is_serializable_as_it_comes_is_claimed_from_all_the_same(
+    postgres: ForeignServer | Server, postgres_url: str
+) -> None:
+    name = postgres_url.rsplit("/", 1)[-1]
+    serializable = "default_transaction_isolation = serializable"
+    await postgres._execute(f'alter database "{name}" set {serializable}')
+    async with duly.App(postgres_url) as app, app.transaction() as tx:
+        assert await tx.fetch("show transaction_isolation") == [("read committed",)]

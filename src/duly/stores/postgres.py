@@ -36,6 +36,10 @@ PLANNER = (
     "set plan_cache_mode = force_generic_plan; set enable_nestloop = off"
 )
 
+# Claims pass over what others hold; a database whose transactions are serializable as it comes would
+# refuse them for it again and again.
+SETTINGS = {"application_name": "duly", "default_transaction_isolation": "read committed"}
+
 AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -316,7 +320,7 @@ def from_url(url: str, *, pooler: bool) -> tuple[Connect, Discard]:
                 timeout=CONNECT_SECONDS,
                 command_timeout=COMMAND_SECONDS,
                 statement_cache_size=0 if pooler else 200,
-                server_settings={} if pooler else {"application_name": "duly"},
+                server_settings={} if pooler else SETTINGS,
             )
         except (ValueError, asyncpg.ClientConfigurationError) as error:
             raise BadSetting(
