@@ -36,8 +36,8 @@ PLANNER = (
     "set plan_cache_mode = force_generic_plan; set enable_nestloop = off"
 )
 
-# Claims pass over what others hold; a database whose transactions are serializable as it comes would
-# refuse them for it again and again.
+# Claims pass over what others hold; a database whose transactions are serializable as it comes
+# would refuse them for it again and again.
 SETTINGS = {"application_name": "duly", "default_transaction_isolation": "read committed"}
 
 AWAY = (
