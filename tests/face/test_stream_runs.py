@@ -148,6 +148,29 @@ async def test_one_of_a_run_gets_its_transaction_where_no_loop_writes_the_one_be
     assert {(await app.get(id)).state for id in ids} == {"completed"}
 
 
+@pytest.mark.requirement("F5", "F7")
+@pytest.mark.parametrize("move", ["discard", "retry", "release", "retry_now"])
+async def test_whoever_dies_in_the_middle_of_a_run_blocks_its_stream_until_it_is_moved(
+    work: Work, move: str
+) -> None:
+    moves = {
+        "discard": lambda id: work.app.dead_letters.discard(id, "given up"),
+        "retry": work.app.dead_letters.retry,
+        "release": lambda _: work.app.streams.release(NAME),
+        "retry_now": lambda _: work.app.streams.retry_now(NAME),
+    }
+    work.dies("b")
+    ids = await work.add("a", "b", "c")
+    await run_until_idle(work.app)
+    stream = await work.stream()
+    assert stream.head is not None
+    assert (stream.head.id, stream.state) == (ids[1], "blocked")
+    await moves[move](ids[1])
+    await run_until_idle(work.app)
+    assert (await work.stream()).state == "idle"
+    assert await work.states(ids[0], ids[2]) == ["completed"] * 2
+
+
 class Held(RecordingTransport):
     """A transport whose second attempt waits until it is let go."""
 
