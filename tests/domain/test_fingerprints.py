@@ -1,5 +1,7 @@
 """Fingerprints: like errors have one, others have others."""
 
+from time import process_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +66,10 @@ def test_it_is_sixteen_hex_characters_for_whatever_comes(reason: str, error: str
 def test_ids_and_numbers_never_matter(number: int, id: object, address: int) -> None:
     told = f"delivery {id} of customer {number} at {hex(address)} failed"
     assert shape(told) == "delivery ? of customer ? at ? failed"
+
+
+@pytest.mark.parametrize("part", ["xyz", "x.", "x-", "x' ", "7.x", "x@"])
+def test_a_long_word_holds_nobody_up(part: str) -> None:
+    began = process_time()
+    fingerprint("unknown", part * 10_000)
+    assert process_time() - began < 2, "twice as long, it must not take four times as long"

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+import duly
 from duly import Delivery
+from duly.engine.dispatcher import Dispatcher
+from duly.engine.loops import NOW
 from duly.failpoints import FailpointRaised, arm
-from duly.testing import run_until_idle
-from tests.engine.house import Gate, House, only, states
+from duly.testing import RecordingTransport, run_until_idle
+from tests.engine.house import Gate, House, Life, only, states
 from tests.stores.books import Books
 
 
@@ -118,6 +121,57 @@ async def test_a_backlog_larger_than_the_slots_drains(any_house: House) -> None:
         assert await states(app) == {"completed": 500}
     assert sorted(seen) == list(range(500))
     assert 10 < most <= 100
+
+
+class SlowOutside(RecordingTransport):
+    """A transport for the handler `work` and for a receiver that never answers."""
+
+    def reaches(self, _: str) -> bool:
+        return True
+
+    async def attempt(self, execution: Any) -> Any:
+        if execution.target != "work":
+            await asyncio.Event().wait()
+        return await super().attempt(execution)
+
+
+async def tick_until_it_sleeps(dispatcher: Dispatcher) -> None:
+    pause = NOW
+    while pause == NOW or dispatcher.wake.is_set():
+        dispatcher.wake.clear()
+        pause = await dispatcher.tick()
+
+
+@pytest.mark.requirement("D6")
+@pytest.mark.parametrize("statement", ["survey", "claim"])
+async def test_a_hint_is_heeded_that_comes_while_a_full_target_is_looked_at(
+    house: House, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    app, transport = house.app(concurrency=4), SlowOutside("work")
+    app.expect("work")
+    await app.open()
+    engine = app.engine(transport)
+    await engine.prepare(beating=False)
+    agenda, dispatcher = app.store.agenda, engine.dispatcher
+    ask = getattr(agenda, statement)
+
+    async def hinted_meanwhile(*given: Any) -> Any:
+        found = await ask(*given)
+        if dispatcher.running or statement == "claim":
+            monkeypatch.undo()
+            await app.deliver("work", "meanwhile")
+            dispatcher.hinted()
+        return found
+
+    monkeypatch.setattr(agenda, statement, hinted_meanwhile)
+    await app.deliver_many([(duly.webhook("https://example.org/slow"), None)] * 9)
+    await tick_until_it_sleeps(dispatcher)
+    if statement == "survey":
+        dispatcher.hinted()
+        await tick_until_it_sleeps(dispatcher)
+    await Life(app, engine).breathe()
+    assert [each.payload for each in transport.recorded] == [b'"meanwhile"']
+    await dispatcher.drain(0)
 
 
 async def test_what_another_process_serves_is_left_alone_and_seen_as_stuck(house: House) -> None:

@@ -116,6 +116,40 @@ class TestALaneThatIsLookedAtAgain:
         assert work.seen == ["first", "ours, after theirs"]
 
 
+SLOW_CLAIM = """
+alter table duly.workers rename to roster;
+create function duly.waited() returns boolean language plpgsql as
+    $$ begin perform pg_advisory_xact_lock_shared(7); return true; end $$;
+create view duly.workers as select * from duly.roster where duly.waited();
+"""
+"""A claim has seen the store by then, but taken nothing yet."""
+WAITING = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+
+
+@pytest.mark.requirement("F5", "F7")
+async def test_whoever_is_cancelled_while_a_claim_is_under_way_is_in_no_run(
+    shared_work: Work,
+) -> None:
+    work = shared_work
+    ids = await work.add("a", "b", "c")
+    life = await born(work.app)
+    database = work.app.store.database  # type: ignore[attr-defined]
+    async with database.shared() as connection:
+        await connection.execute(SLOW_CLAIM)
+        await connection.execute("select pg_advisory_lock(7)")
+        claiming = asyncio.create_task(life.tick())
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not await connection.fetchval(WAITING):
+                pass
+        await work.app.cancel(ids[1])
+        await connection.execute("select pg_advisory_unlock(7)")
+    await claiming
+    await life.finish()
+    await steps(life)
+    assert work.seen == ["a", "c"]
+    assert await work.states(*ids) == ["completed", "cancelled", "completed"]
+
+
 @pytest.mark.requirement("F5")
 async def test_each_of_a_run_finds_the_context_as_it_was_at_the_start(app: App) -> None:
     found: list[tuple[int, str | None]] = []
@@ -146,6 +180,29 @@ async def test_one_of_a_run_gets_its_transaction_where_no_loop_writes_the_one_be
     async with asyncio.timeout(DEADLINE_SECONDS):
         assert await run_until_idle(app) == 3
     assert {(await app.get(id)).state for id in ids} == {"completed"}
+
+
+@pytest.mark.requirement("F5", "F7")
+@pytest.mark.parametrize("move", ["discard", "retry", "release", "retry_now"])
+async def test_whoever_dies_in_the_middle_of_a_run_blocks_its_stream_until_it_is_moved(
+    work: Work, move: str
+) -> None:
+    moves = {
+        "discard": lambda id: work.app.dead_letters.discard(id, "given up"),
+        "retry": work.app.dead_letters.retry,
+        "release": lambda _: work.app.streams.release(NAME),
+        "retry_now": lambda _: work.app.streams.retry_now(NAME),
+    }
+    work.dies("b")
+    ids = await work.add("a", "b", "c")
+    await run_until_idle(work.app)
+    stream = await work.stream()
+    assert stream.head is not None
+    assert (stream.head.id, stream.state) == (ids[1], "blocked")
+    await moves[move](ids[1])
+    await run_until_idle(work.app)
+    assert (await work.stream()).state == "idle"
+    assert await work.states(ids[0], ids[2]) == ["completed"] * 2
 
 
 class Held(RecordingTransport):

@@ -1,5 +1,6 @@
 """`duly dead`, run as commands."""
 
+import shlex
 import signal
 from collections.abc import Sequence
 from typing import Any
@@ -101,6 +102,25 @@ async def test_a_retry_that_is_stopped_says_how_to_go_on_as_the_same(home: Home)
     assert 0 < left < 12
     assert home.ok(*again, "--yes") == f"{left} of {left} retried"
     assert await states(home, ids) == ["pending"] * 12
+
+
+async def test_what_it_says_then_names_the_same_books_and_filter(sqlite_home: Home) -> None:
+    home = sqlite_home
+    ids = await die(home, [f"-{number} of 'all'" for number in range(4)])
+    stops = {"DULY_FAILPOINTS": "retry.after=stop@2"}
+    where = ("--database", home.database, "--namespace", "default")
+    retry = ("dead", "retry", "--text=-", "--since", "1h", "--rate", "1", *where, "--yes")
+    with home.running(*retry, environ=stops) as running:
+        running.wait_until_stopped()
+        running.signal(signal.SIGINT)
+        running.signal(signal.SIGCONT)
+        running.end()
+    (said,) = [line for line in running.log if line.startswith("stopped after ")]
+    again = shlex.split(said.split("for the rest: duly ")[1])
+    assert again[2] == "--text=-"
+    assert again[again.index("--database") + 1] == home.database
+    assert home.ok(*again, "--yes", database="sqlite:///nowhere.db") == "2 of 2 retried"
+    assert await states(home, ids) == ["pending"] * 4
 
 
 async def test_an_edited_one_goes_with_its_new_payload(home: Home) -> None:

@@ -15,7 +15,7 @@ _PARTICULARS = re.compile(
     (?P<kept> \b(?:answered|status|http|code|errno)[\ :=]*\d{1,4}\b)   # a code says what happened
     | (?<!\w)'[^']*'(?!\w) | "[^"]*" | `[^`]*`                         # whatever was quoted
     | \b\w+://\S+                                                      # a URL
-    | [\w.+-]+@[\w-]+(?:\.[\w-]+)+                                     # a mail address
+    | (?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+                        # a mail address
     | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b                             # an address with its port
     | \b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b                  # a UUID
     | \b0x[0-9a-f]+\b | \b[0-9a-f]{8,}\b                               # hex

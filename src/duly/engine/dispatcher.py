@@ -72,6 +72,7 @@ class Dispatcher:
         self._running: set[tuple[Lane, int]] = set()
         self._surveyed_at = float("-inf")
         self._came_short = True
+        self._hints = self._heeded = 0
         self._claims = Claims(executor.store.agenda, executor.clock)
         self._alone = self.is_draining = False
         self._suspects_turn = True
@@ -105,6 +106,7 @@ class Dispatcher:
     def hinted(self) -> None:
         """Something may be due: look at once."""
         self._came_short = True
+        self._hints += 1
         self.wake.set()
 
     async def tick(self) -> Pause:
@@ -145,8 +147,10 @@ class Dispatcher:
         self._suspects_turn = True
         asks = self._openings.asks(free, now)
         if not asks:
-            self._came_short = not self._openings.is_crowded(now)
-            return NOW if self._openings.has_suspects(now) else self._until_due()
+            # What was hinted at while we looked or claimed may be for others than the crowded.
+            missed = self._hints > self._heeded
+            self._came_short = missed or not self._openings.is_crowded(now)
+            return NOW if missed or self._openings.has_suspects(now) else self._until_due()
         asks, claimed, _ = await self._claim_and_start(free, asks)
         more = self._openings.note(asks, claimed, free)
         self._came_short = not more
@@ -171,8 +175,9 @@ class Dispatcher:
         )
 
     async def _survey(self) -> None:
-        self._surveyed_at = self._by.clock.monotonic()
+        self._surveyed_at, hints = self._by.clock.monotonic(), self._hints
         surveyed = await self._by.store.agenda.survey()
+        self._heeded = hints
         if surveyed and surveyed[0].seen_at is not None:
             self._by.skew = surveyed[0].seen_at - self._by.clock.now()
         await self._learn_of(surveyed)

@@ -104,6 +104,12 @@ async def _halt(session: Session, line: Line, moment: datetime) -> None:
     )
 
 
+async def touch(session: Session, line: Line) -> None:
+    """Write a free lane as it is: a claim that read the line before then does not get it."""
+    settings = {name: getattr(line, name) for name in ("halted", "halted_at", "due_at")}
+    await session.fetch("lines.halt", lane=line.lane, **settings)
+
+
 async def lead(
     session: Session, line: Line, since: int, moment: datetime, hurried: str | None = None
 ) -> None:

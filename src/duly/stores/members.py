@@ -49,6 +49,8 @@ class Members:
             if leads:
                 moment = await heads.now(session, self._namespace)
                 await heads.lead(session, line, line.beginning, moment)
+            elif line.token is None:
+                await heads.touch(session, line)
         return True
 
     async def retry(self, id: str) -> bool:

@@ -13,6 +13,8 @@ from cyclopts import Parameter
 
 from duly.ports import Progress
 from duly.surfaces.cli.asking import Yes, agreed
+from duly.surfaces.cli.config import without_secrets
+from duly.surfaces.cli.options import Common
 from duly.surfaces.cli.render import progress, talk
 
 Rate = Annotated[float | None, Parameter(help="At most so many a second; all at once without.")]
@@ -45,6 +47,17 @@ class Which(Bulk):
 
 BULK = Bulk()
 WHICH = Which()
+
+
+def flag(name: str, value: str) -> list[str]:
+    """A flag on another command line; what begins with a hyphen is a value only if glued to it."""
+    return [f"--{name}={value}"] if value.startswith("-") else [f"--{name}", value]
+
+
+def whereabouts(common: Common) -> list[str]:
+    """The flags that name the same books again, as far as they were given."""
+    database = [] if common.database is None else flag("database", without_secrets(common.database))
+    return database + ([] if common.namespace is None else flag("namespace", common.namespace))
 
 
 async def carry_out(

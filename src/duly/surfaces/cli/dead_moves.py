@@ -14,7 +14,7 @@ from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS
 from duly.domain.errors import InvalidInput
 from duly.ports import DeadFilter, Progress
-from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out
+from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, talk
@@ -124,7 +124,7 @@ async def discard(
             verb="discarded",
             question="Give them up for good?",
             moves=moves,
-            flags=["--note", note],
+            flags=flag("note", note),
             ids=ids,
             sought=sought,
         )
@@ -160,8 +160,8 @@ async def _run(app: App, errand: Errand, which: Which, common: Common) -> None:
     if len(ids) > matching:
         talk(f"{len(ids) - matching} of the {len(ids)} ids are of no dead letter that matches")
     if which.wants(matching, f"{matching} dead letters match.\n{errand.question}"):
-        every = ["--all"] if which.everything else []
-        again = ["dead", errand.command, *ids, *errand.sought.flags(now), *errand.flags, *every]
+        again = ["dead", errand.command, *ids, *errand.sought.flags(now), *errand.flags]
+        again += [*(["--all"] if which.everything else []), *whereabouts(common)]
         done = await carry_out("moving", matching, errand.moves(wanted), again)
     document = {"matching": matching, errand.verb: done, "dry_run": which.dry_run}
     told = f"{matching} dead letters" if which.dry_run else f"{done} of {matching} {errand.verb}"

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain.endpoints import CHECKS, why_shut
-from duly.surfaces.cli.bulk import BULK, Bulk, Rate, carry_out
+from duly.surfaces.cli.bulk import BULK, Bulk, Rate, carry_out, whereabouts
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.times import moment_or_ago
@@ -44,6 +44,7 @@ async def recover(
             command = ["endpoints", "recover", name, "--since", begin.isoformat()]
             command += [] if end is None else ["--until", end.isoformat()]
             command += [] if rate is None else ["--rate", f"{rate:g}"]
+            command += whereabouts(common)
             retried = await carry_out("retrying", dead, moves, command)
             await _say_if_they_wait(app, name)
     document = {

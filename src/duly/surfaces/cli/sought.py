@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from duly.domain.errors import InvalidInput
 from duly.domain.failures import Reason
 from duly.ports import DeadFilter
+from duly.surfaces.cli.bulk import flag
 from duly.surfaces.cli.times import moment_or_ago
 
 Text = str | None
@@ -61,7 +62,7 @@ class Sought:
             part
             for name in asdict(self)
             if (value := getattr(found, name)) is not None
-            for part in (f"--{name}", value.isoformat() if isinstance(value, datetime) else value)
+            for part in flag(name, value.isoformat() if isinstance(value, datetime) else value)
         ]
 
 

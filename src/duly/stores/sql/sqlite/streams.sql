@@ -105,8 +105,8 @@ from json_each(:batch) o join duly.deliveries f on f.id = o.value ->> 8
 where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10 is null;
 update duly.agenda as a
 set token = null, claimed_at = null, halted = 'blocked', halted_at = :now,
-    due_at = 253402214400000000, crashes = 0, position = o.value ->> 3
-from json_each(:batch) o
+    due_at = 253402214400000000, crashes = 0, delivery = d.number, position = o.value ->> 3
+from json_each(:batch) o join duly.deliveries d on d.id = o.value ->> 2
 where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10 is null and o.value ->> 7;
 update duly.agenda as a
 set token = null, claimed_at = null, crashes = 0, replay_from = null, delivery = n.number,
