@@ -76,7 +76,7 @@ class Dispatcher:
         self._claims = Claims(executor.store.agenda, executor.clock)
         self._alone = self.is_draining = False
         self._suspects_turn = True
-        self._ended = 0
+        self._ended = self.on_time = self.recovered = 0
 
     @property
     def running(self) -> int:
@@ -300,7 +300,10 @@ class Dispatcher:
         """Make the attempt; whether whoever follows in its run is attempted next."""
         execution = Execution(self._by, claimed, self._names[claimed.target], task)
         if (late := execution.lateness(self._grace)) is not None:
+            self.recovered += 1
             self._emit(late)
+        elif not claimed.attempt:
+            self.on_time += 1
         settlement = await execution.run()
         if settlement is None:
             if execution.is_enlisted:
