@@ -9,6 +9,7 @@ import pytest
 from duly import App
 from duly.failpoints import arm
 from duly.testing import VirtualClock
+from tests.face.lines import Work
 
 START = datetime(2026, 8, 1, 7, 30, tzinfo=UTC)
 MakeApp = Callable[..., App]
@@ -31,6 +32,18 @@ async def small_app(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[App]:
     """An open app on SQLite, where the store is no matter."""
     async with App(sqlite_url, clock=clock, environment={}) as found:
         yield found
+
+
+@pytest.fixture
+def work(app: App) -> Work:
+    return Work(app)
+
+
+@pytest.fixture
+async def live(database_url: str) -> AsyncIterator[Work]:
+    """The same with a real clock, for a real engine."""
+    async with App(database_url, environment={}) as app:
+        yield Work(app)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,18 +18,6 @@ from tests.face.lines import NAME, Work, begun, running
 
 pytestmark = pytest.mark.requirement("F4")
 NOWHERE = "019b0000-0000-7000-8000-000000000000"
-
-
-@pytest.fixture
-def work(app: App) -> Work:
-    return Work(app)
-
-
-@pytest.fixture
-async def live(database_url: str) -> AsyncIterator[Work]:
-    """The same with a real clock, for a real engine."""
-    async with App(database_url, environment={}) as app:
-        yield Work(app)
 
 
 async def die(work: Work, *payloads: Any, **options: Any) -> list[str]:

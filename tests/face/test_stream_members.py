@@ -1,27 +1,14 @@
 """Single deliveries of a stream: cancelled, retried, and back in the line at their place."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 
-from duly import App, Conflict
+from duly import Conflict
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.lines import NAME, Work, begun, running
 
 MINUTE = 60.0
-
-
-@pytest.fixture
-def work(app: App) -> Work:
-    return Work(app)
-
-
-@pytest.fixture
-async def live(database_url: str) -> AsyncIterator[Work]:
-    """The same with a real clock, for a real engine."""
-    async with App(database_url, environment={}) as app:
-        yield Work(app)
 
 
 @pytest.mark.requirement("F7")

@@ -1,12 +1,12 @@
 """What an operator does to streams and those in them, in every state, from outside."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from duly import App, Conflict, InvalidInput, NotFound
+from duly import Conflict, InvalidInput, NotFound
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.lines import (
     NAME,
@@ -22,18 +22,6 @@ from tests.face.lines import (
 
 pytestmark = pytest.mark.requirement("F7")
 MINUTE = 60.0
-
-
-@pytest.fixture
-def work(app: App) -> Work:
-    return Work(app)
-
-
-@pytest.fixture
-async def live(database_url: str) -> AsyncIterator[Work]:
-    """The same with a real clock, for a real engine."""
-    async with App(database_url, environment={}) as app:
-        yield Work(app)
 
 
 class TestSeeing:

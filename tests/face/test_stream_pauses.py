@@ -1,28 +1,14 @@
 """Pausing a stream and letting it go on, from outside."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 
-from duly import App
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.lines import NAME, Work, begun, blocked, idle, paused, running, waiting
 
 pytestmark = pytest.mark.requirement("F7")
 MINUTE = 60.0
-
-
-@pytest.fixture
-def work(app: App) -> Work:
-    return Work(app)
-
-
-@pytest.fixture
-async def live(database_url: str) -> AsyncIterator[Work]:
-    """The same with a real clock, for a real engine."""
-    async with App(database_url, environment={}) as app:
-        yield Work(app)
 
 
 async def test_a_paused_stream_accepts_and_starts_nothing(work: Work, clock: VirtualClock) -> None:

@@ -23,11 +23,6 @@ TENANT: ContextVar[str | None] = ContextVar("tenant", default=None)
 
 
 @pytest.fixture
-def work(app: App) -> Work:
-    return Work(app)
-
-
-@pytest.fixture
 async def shared_work(postgres_url: str, clock: VirtualClock) -> AsyncIterator[Work]:
     """On PostgreSQL, where others may be in the middle of adding to a stream."""
     async with App(postgres_url, clock=clock, environment={}) as app:

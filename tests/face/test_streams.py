@@ -1,7 +1,6 @@
 """Streams from outside: the decision table row by row, order, and how others get into line."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,18 +16,6 @@ from tests.face.lines import NAME, Work, begun, running
 MINUTE = 60.0
 SOON = 0.5
 """Long enough for the store to look again at a line that somebody may still be adding to."""
-
-
-@pytest.fixture
-def work(app: App) -> Work:
-    return Work(app)
-
-
-@pytest.fixture
-async def live(database_url: str) -> AsyncIterator[Work]:
-    """The same with a real clock, for a real engine."""
-    async with App(database_url, environment={}) as app:
-        yield Work(app)
 
 
 async def nothing_is_left(app: App) -> bool:
