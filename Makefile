@@ -10,6 +10,8 @@ serve: $(installed)
 	.venv/bin/duly serve
 
 test: $(installed)
+	@# Hundreds of processes are started; none of them should have to compile first.
+	@.venv/bin/python -m compileall -q src tests
 	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(installed)

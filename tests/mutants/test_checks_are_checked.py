@@ -14,6 +14,8 @@ import pytest
 from tests.support.postgres import ForeignServer, Server
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTEST = (sys.executable, "-m", "pytest", "-p", "pytest_asyncio.plugin", "-p", "pytest_timeout")
+"""With what the tests need and nothing else, which would take a second to import."""
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -292,10 +294,11 @@ def test_the_fault_is_noticed(
     assert mutant.before in text, "the mutant has nothing to change any more; write it anew"
     file.write_text(text.replace(mutant.before, mutant.after))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
+        [*PYTEST, "-x", "-q", "-p", "no:cacheprovider", *mutant.tests],
         cwd=ROOT,
         env=os.environ
         | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         # A server of its own would take longer to start than most of these tests.
         | {"DULY_TEST_POSTGRES": postgres.url()},
         capture_output=True,
