@@ -1,5 +1,6 @@
 """Databases for the tests, one fresh and empty per test, on both stores."""
 
+import signal
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -9,6 +10,12 @@ import pytest
 from tests.support.postgres import ForeignServer, Server, shared_server
 
 SLOW = ("mutants", "surfaces", "crash")
+
+
+def pytest_configure() -> None:
+    """Whoever runs the tests in the background ignores SIGINT, and so would all they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
