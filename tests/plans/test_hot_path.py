@@ -121,6 +121,11 @@ ARGUMENTS |= {
         "zone_version": "'{x}'",
         "now": "null",
     },
+    "schedules.behind": {
+        "namespace": "'default'",
+        "until_at": "now()",
+        "passed_over": "'{}'",
+    },
     "schedules.due": {
         "namespace": "'default'",
         "until_at": "now()",
@@ -238,6 +243,7 @@ EXPECTED = {
     "schedules.ready": {("progress", "progress_next"), ("schedules", "schedules_pkey")},
     "schedules.plan": {("progress", "progress_pkey"), ("schedules", "schedules_pkey")},
     "schedules.due": {("progress", "progress_next")},
+    "schedules.behind": {("progress", "progress_next")},
     "figures.recent": {("deliveries", "deliveries_pkey"), ("agenda", "agenda_pkey")},
     "figures.reasons": {("attempts", "attempts_failed"), ("deliveries", "deliveries_pkey")},
     "figures.retries": {

@@ -82,12 +82,14 @@ select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.ov
 from duly.schedules s where s.id = any(:ids::bigint[]);
 
 -- name: behind
--- Whether anything is due to be planned, be it locked or not.
-select exists (
-    select from duly.progress p
-    where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
+-- Whether anything is due to be planned, be it locked or not. By the first one: asked whether any
+-- exists, the planner expects many and reads the whole table to find that there is none.
+select coalesce((
+    select p.next_at from duly.progress p
+    where p.namespace = :namespace and p.next_at is not null
       and p.schedule <> all(:passed_over::bigint[])
-) as behind;
+    order by p.next_at limit 1
+) <= :until_at, false) as behind;
 
 -- name: next
 -- When the planner has something to do next.
