@@ -115,8 +115,9 @@ def show(waiting: int, free: Waiting, many: Waiting, hot: Waiting) -> None:
         f"{many.microseconds_each / free.microseconds_each:.2f} times (wanted: at most 1.5)"
     )
     print(
-        f"    one stream with the oldest {waiting // 2:,}: {hot.milliseconds:.2f} ms, "
-        f"{hot.milliseconds / free.milliseconds:.2f} times (wanted: at most 1.5)"
+        f"    one stream with the oldest {waiting // 2:,}: {hot.milliseconds:.2f} ms for "
+        f"{statistics.median(hot.brought):.0f}; for each delivery "
+        f"{hot.microseconds_each / free.microseconds_each:.2f} times (wanted: at most 1.5)"
     )
 
 
