@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from duly import Delivery
 from duly.failpoints import FailpointRaised, arm
 from tests.engine.house import Gate, House, Life, only, states
 from tests.stores.books import Books
@@ -54,6 +55,28 @@ async def test_what_gathered_is_written_in_one_batch(house: House) -> None:
     await life.engine.settler.tick()
     assert await states(life.app) == {"completed": 40}
     assert life.app.telemetry.counts["batches"] == 1
+
+
+async def test_whoever_is_about_to_end_joins_the_batch(house: House) -> None:
+    app, gates = house.app(), [Gate() for _ in range(5)]
+
+    @app.handler("work")
+    async def work(delivery: Delivery[int]) -> None:
+        await gates[delivery.payload].handle(delivery)
+
+    life = await house.born(app)
+    await app.deliver_many(("work", each) for each in range(5))
+    assert await life.tick() == 5
+    settling = asyncio.create_task(life.engine.settler.tick())
+    for gate in gates:
+        # Each ends one turn of the event loop after the one before it.
+        gate.open.set()
+        await asyncio.tasks.sleep(0)
+        if settling.done():
+            settling = asyncio.create_task(life.engine.settler.tick())
+    await settling
+    await life.engine.settler.flush()
+    assert (app.telemetry.counts["completed"], app.telemetry.counts["batches"]) == (5, 1)
 
 
 @pytest.mark.requirement("D7")

@@ -30,6 +30,7 @@ class Mutant(msgspec.Struct, frozen=True):
 
 POSTGRES, SQLITE = "stores/sql/postgres", "stores/sql/sqlite"
 SETTLING, CLAIMING = "tests/stores/test_settling.py", "tests/stores/test_claiming.py"
+STREAMS = "tests/stores/test_streams.py"
 SCHEDULES, PLANS = "tests/stores/test_schedules.py", "tests/stores/test_plans.py"
 
 MUTANTS = [
@@ -53,6 +54,20 @@ MUTANTS = [
         "and a.lane = o.lane and a.token = o.token",
         "and a.lane = o.lane",
         (SETTLING, "-k", "late_worker and postgres"),
+    ),
+    Mutant(
+        "whoever_ends_a_run_is_the_last_in_line",
+        f"{POSTGRES}/streams.sql",
+        "where s.lane = o.lane and s.counter = o.position and a.place is not null",
+        "where s.lane = o.lane and a.place is not null",
+        (STREAMS, "-k", "postgres"),
+    ),
+    Mutant(
+        "whoever_ends_a_run_is_the_last_in_line_on_sqlite",
+        f"{SQLITE}/streams.sql",
+        "on s.lane = a.lane and s.counter = a.position",
+        "on s.lane = a.lane",
+        (STREAMS, "-k", "sqlite"),
     ),
     Mutant(
         "effect_outside_the_transaction",

@@ -151,20 +151,10 @@ async def _settle_plain(session: Session, settlements: Sequence[Settlement]) -> 
 
 
 async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    rows = await session.fetch_batch(
-        "agenda.complete",
-        "settle",
-        columns={
-            "lane": [each.lane for each in settlements],
-            "token": [each.token for each in settlements],
-            "started_at": [each.started_at for each in settlements],
-            "finished_at": [each.finished_at for each in settlements],
-            "answer": [each.answer for each in settlements],
-        },
-        answered=any(each.answer is not None for each in settlements),
-    )
-    refused = {(lane, token) for lane, token in rows}
-    return {each.lane for each in settlements if (each.lane, each.token) not in refused}
+    answers = {"answer": [each.answer for each in settlements]}
+    answered = any(each.answer is not None for each in settlements)
+    ended = await lines.end(session, "agenda.complete", settlements, answers, answered=answered)
+    return {lane for lane, _ in ended}
 
 
 async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:

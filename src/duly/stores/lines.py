@@ -106,19 +106,28 @@ def _last_in_line(settlements: Sequence[Settlement]) -> list[Settlement]:
 
 
 async def _finish(session: Session, last: Sequence[Settlement]) -> set[tuple[Lane, int]]:
-    rows = await session.fetch_batch(
-        "streams.finish",
-        "settle",
-        columns={
-            "lane": [each.lane for each in last],
-            "token": [each.token for each in last],
-            "position": [each.position for each in last],
-            "started_at": [each.started_at for each in last],
-            "finished_at": [each.finished_at for each in last],
-        },
-    )
+    positions = {"position": [each.position for each in last]}
+    return await end(session, "streams.finish", last, positions)
+
+
+async def end(
+    session: Session,
+    statement: str,
+    settlements: Sequence[Settlement],
+    more: Mapping[str, list[Any]],
+    **parameters: Any,
+) -> set[tuple[Lane, int]]:
+    """Have lanes ended by a statement that tells those it refused; returns the others."""
+    columns: dict[str, list[Any]] = {
+        "lane": [each.lane for each in settlements],
+        "token": [each.token for each in settlements],
+        "started_at": [each.started_at for each in settlements],
+        "finished_at": [each.finished_at for each in settlements],
+        **more,
+    }
+    rows = await session.fetch_batch(statement, "settle", columns=columns, **parameters)
     refused = {(lane, token) for lane, token in rows}
-    return {(each.lane, each.token) for each in last} - refused
+    return {(each.lane, each.token) for each in settlements} - refused
 
 
 async def _moves(session: Session, settlements: Sequence[Settlement]) -> list[Move]:

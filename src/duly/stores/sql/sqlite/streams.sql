@@ -42,18 +42,18 @@ where lane in (select value from json_each(:lanes)) and on_failure is not null;
 
 -- name: finish
 -- Heads with nobody behind them, the usual end of a short stream, all rows at once: lane, token,
--- position, started_at, finished_at. It returns what it did not apply to, which is for advance.
+-- started_at, finished_at, position. It returns what it did not apply to, which is for advance.
 select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
 from json_each(:batch) o where not exists (
     select 1 from duly.agenda a join duly.streams s on s.lane = a.lane and s.counter = a.position
-    where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and a.position = o.value ->> 2
+    where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and a.position = o.value ->> 4
       and a.replay_from is null);
 update duly.deliveries as d
 set state = 'completed', attempt = d.attempt + 1, token = o.token,
     started_at = o.started_at, finished_at = o.finished_at, reason = null, error = null
 from (
-    select value ->> 0 as lane, value ->> 1 as token, value ->> 2 as position,
-           value ->> 3 as started_at, value ->> 4 as finished_at
+    select value ->> 0 as lane, value ->> 1 as token, value ->> 2 as started_at,
+           value ->> 3 as finished_at, value ->> 4 as position
     from json_each(:batch)
 ) o
 join duly.agenda a on a.lane = o.lane and a.token + 0 = o.token and a.position = o.position
@@ -63,7 +63,7 @@ where d.number = a.delivery;
 delete from duly.agenda where lane in (
     select a.lane from json_each(:batch) o
     join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-        and a.position = o.value ->> 2 and a.replay_from is null
+        and a.position = o.value ->> 4 and a.replay_from is null
     join duly.streams s on s.lane = a.lane and s.counter = a.position);
 
 -- name: advance
