@@ -19,11 +19,9 @@ from duly.dead_letters import DeadLetters
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.endpoints import wanted_target
-from duly.domain.errors import BadSetting, InvalidInput
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
-from duly.domain.signatures import secret_key
 from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
@@ -35,9 +33,8 @@ from duly.intake import Intake, Item, Options, Target
 from duly.outbox import Outbox
 from duly.ports import Chance, Clock, Filter, Message, Store, Transaction, Transport
 from duly.schedules import Declared, Schedules
-from duly.settings import Settings, load
+from duly.settings import load
 from duly.stores import postgres
-from duly.stores.store import store_at, store_on
 from duly.streams import Streams
 from duly.system import (
     SystemChance,
@@ -56,6 +53,7 @@ from duly.transports.handlers import Handlers
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
+from duly.wiring import signing_keys, store_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -84,7 +82,7 @@ class App:
         self.chance = chance or SystemChance()
         self.telemetry = Telemetry()
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
-        self.store: Store = _store(self.settings, self.clock, pool, connect)
+        self.store: Store = store_of(self.settings, self.clock, pool, connect)
         vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
         self.book = Book(self.store.endpoints, self.clock, vault.open, self.telemetry.emit)
         self.webhooks = Webhooks(
@@ -93,7 +91,7 @@ class App:
             is_resolver_trouble,
             open_socket,
             self.book,
-            _keys(self.settings.webhook_secret),
+            signing_keys(self.settings.webhook_secret),
         )
         self.transports = Routes(self.handlers, self.webhooks)
         self._acceptor = Acceptor(self.store, self.clock)
@@ -365,25 +363,3 @@ class App:
         """End `run` gracefully."""
         if self._stop is not None:
             self._stop.set()
-
-
-def _keys(secrets: str) -> list[bytes]:
-    try:
-        return [secret_key(each) for each in secrets.split()]
-    except InvalidInput as error:
-        raise BadSetting("webhook_secret", error.problem) from error
-
-
-def _store(settings: Settings, clock: Clock, pool: Any, connect: postgres.Connect | None) -> Store:
-    if pool is None and connect is None:
-        return store_at(
-            settings.database, namespace=settings.namespace, clock=clock, pooler=settings.pooler
-        )
-    connections = postgres.from_pool(pool) if connect is None else postgres.from_factory(connect)
-    return store_on(
-        *connections,
-        namespace=settings.namespace,
-        clock=clock,
-        pooler=settings.pooler,
-        one_loop=connect is None,
-    )

@@ -18,6 +18,7 @@ FLOORS = (
         "duly.vault",
         *("duly.telemetry", "duly.system"),
     },
+    {"duly.wiring"},
     {"duly.app", "duly.receiving"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},
