@@ -63,13 +63,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 3600.0
     prune_batch: Annotated[
         int, Meta(ge=1, le=100_000, description="deliveries looked at in one step of pruning")
-    ] = 1000
+    ] = 500
     sweep_interval: Annotated[float, Meta(ge=1, le=CENTURY, description="time between sweeps")] = (
         300.0
     )
     sweep_batch: Annotated[
         int, Meta(ge=1, le=100_000, description="deliveries looked at in one step of a sweep")
-    ] = 5000
+    ] = 500
     payload_limit: Annotated[
         int, Meta(ge=1, le=1_048_576, description="bytes that a payload may have")
     ] = 262_144

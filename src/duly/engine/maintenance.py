@@ -18,7 +18,7 @@ from duly.ports import Inbox, Schedules, Upkeep, Wakeups
 
 AFTER_START_SECONDS = 60.0
 BEGINNING = "00000000-0000-0000-0000-000000000000"
-BETWEEN_SLICES = Pause(0.5)
+BETWEEN_SLICES = Pause(0.1)
 """Long enough to leave the store to those who are in a hurry."""
 
 
