@@ -19,18 +19,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
+OPTIONS = {"stdin", "stdout", "stderr", "text", "cwd", "env"}
 SET_CHILD_SUBREAPER = 36
 """prctl: who is orphaned below us becomes our child."""
 
 
 class Start(Protocol):
-    """`python -m program arguments`; the options are those of Popen."""
+    """`python -m program arguments`; the options are some of Popen's."""
 
     def __call__(self, program: str, *arguments: str, **options: Any) -> subprocess.Popen[Any]: ...
 
 
 def start(program: str, *arguments: str, **options: Any) -> subprocess.Popen[Any]:
     """A copy of one that waits, where orphans can be adopted."""
+    assert options.keys() <= OPTIONS, "a fork would know nothing of it"
     if sys.platform == "linux":
         return Fork([sys.executable, "-m", program, *arguments], **options)
     return start_anew(program, *arguments, **options)
@@ -83,6 +85,7 @@ class Nursery:
             socket.send_fds(self._asking, [json.dumps(request).encode()], streams)
             number = self._asking.recv(100)
             adopt(False)
+        assert number, "the process that waits has ended"
         return int(number)
 
     def close(self) -> None:

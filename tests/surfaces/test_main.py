@@ -25,6 +25,13 @@ CLIENTS = [
     ("migrate", "status"),
     ("doctor",),
     ("prune", "--dry-run"),
+    ("endpoints", "list"),
+    ("streams", "list"),
+    ("dead", "list"),
+    ("stats",),
+    ("workers",),
+    ("late",),
+    ("stuck",),
 ]
 
 
