@@ -15,7 +15,6 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from duly.dead_letters import DeadLetters
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.endpoints import wanted_target
@@ -25,17 +24,14 @@ from duly.domain.rules import Rule
 from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
-from duly.endpoints import Endpoints
-from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
+from duly.faces import Faces
 from duly.failpoints import arm_from
-from duly.intake import Intake, Item, Options, Target
-from duly.outbox import Outbox
+from duly.intake import Item, Options, Target
 from duly.ports import Chance, Clock, Filter, Message, Store, Transaction, Transport
-from duly.schedules import Declared, Schedules
+from duly.schedules import Declared
 from duly.settings import load
 from duly.stores import postgres
-from duly.streams import Streams
 from duly.system import (
     SystemChance,
     SystemClock,
@@ -58,7 +54,7 @@ from duly.wiring import signing_keys, store_of
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class App:
+class App(Faces):
     """A store, the handlers of this process, and the engine that brings them together.
 
     `database` is an address; a caller on PostgreSQL may bring its own asyncpg `pool`, or a
@@ -83,8 +79,8 @@ class App:
         self.telemetry = Telemetry()
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
         self.store: Store = store_of(self.settings, self.clock, pool, connect)
-        vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
-        self.book = Book(self.store.endpoints, self.clock, vault.open, self.telemetry.emit)
+        self.vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
+        self.book = Book(self.store.endpoints, self.clock, self.vault.open, self.telemetry.emit)
         self.webhooks = Webhooks(
             self.clock,
             Guard(self.settings.egress_allow.replace(",", " ").split()),
@@ -94,33 +90,9 @@ class App:
             signing_keys(self.settings.webhook_secret),
         )
         self.transports = Routes(self.handlers, self.webhooks)
-        self._acceptor = Acceptor(self.store, self.clock)
-        limit = self.settings.payload_limit
-        self._intake = Intake(
-            self.store, self.clock, self.chance, self.handlers.serves, self.webhooks.check, limit
-        )
-        self._outbox = Outbox(self.store, self._intake.check, self._intake.expects)
-        self.schedules = Schedules(
-            self.store,
-            self.clock,
-            self.chance,
-            self._intake.know,
-            limit,
-            addressed=self._intake.addressed,
-        )
-        self.dead_letters = DeadLetters(self.store, self.clock, self.transports.plan, limit)
-        self.endpoints = Endpoints(
-            self.store,
-            self.clock,
-            self.chance,
-            vault,
-            self.dead_letters,
-            self.webhooks.check,
-            self.webhooks.try_out,
-        )
-        self.streams = Streams(self.store)
         self._open = False
         self._stop: asyncio.Event | None = None
+        self._furnish(self.handlers.serves, self.transports.plan)
 
     def handler(
         self,

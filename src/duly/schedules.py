@@ -20,7 +20,7 @@ from duly.domain.revisions import Revision
 from duly.domain.rules import Rule
 from duly.domain.schedule import Occasion, Schedule, encode_occasion, no_schedule
 from duly.domain.webhooks import Webhook
-from duly.ports import AuditEntry, Chance, Clock, Store, UnreadableSchedule
+from duly.ports import Chance, Clock, Store, UnreadableSchedule
 
 BACKFILL_SLICE = 500
 MOST_BACKFILLED = 100_000
@@ -204,10 +204,6 @@ class Schedules:
         found = timing.rule.preview(n, after=max(now, begins - INSTANT))
         ends_at = timing.ends_at
         return [each for each in found if ends_at is None or each <= ends_at][: _left(schedule)]
-
-    async def audit(self, limit: int = 50) -> Sequence[AuditEntry]:
-        """Who changed what, the latest first."""
-        return await self._store.audit.page(payloads.checked_limit(limit))
 
     async def _revised(
         self,

@@ -12,6 +12,7 @@ from duly.ports.dead_letters import (
 )
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
 from duly.ports.figures import Figures
+from duly.ports.keys import Keys
 from duly.ports.schedules import (
     Audit,
     AuditEntry,
@@ -79,6 +80,7 @@ __all__ = [
     "Gates",
     "GiveUp",
     "Inbox",
+    "Keys",
     "LateWork",
     "Message",
     "Notebook",

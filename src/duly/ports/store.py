@@ -16,6 +16,7 @@ from duly.domain.states import State
 from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.figures import Figures
+from duly.ports.keys import Keys
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
@@ -275,6 +276,8 @@ class Store(Protocol):
     @property
     def audit(self) -> Audit: ...
     @property
+    def keys(self) -> Keys: ...
+    @property
     def upkeep(self) -> Upkeep: ...
     @property
     def inbox(self) -> Inbox: ...
@@ -291,6 +294,9 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
+
+    def within(self, namespace: str) -> Store:
+        """The tables of another namespace over the same connections; closed with this one."""
 
     def check_writable(self) -> None:
         """Conflict when the caller is in a transaction that its write would wait for."""
