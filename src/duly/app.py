@@ -288,11 +288,11 @@ class App(Faces):
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel a pending delivery; Conflict when it is not pending."""
-        return await self.store.deliveries.cancel(payloads.checked_id(id))
+        return await self.store.deliveries.cancel(payloads.checked_id(id), self.actor)
 
     async def retry(self, id: str) -> Delivery:
         """Try a dead letter again, with all its attempts, or a waiting delivery now."""
-        delivery = await self.store.deliveries.retry(payloads.checked_id(id))
+        delivery = await self.store.deliveries.retry(payloads.checked_id(id), self.actor)
         self.store.wakeups.hint()
         return delivery
 

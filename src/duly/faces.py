@@ -33,6 +33,9 @@ class Faces:
     store: Store
     vault: Vault
     webhooks: Webhooks
+    actor: str | None = None
+    """Who moves deliveries, if it is not the program for itself; the audit trail tells only those.
+    """
 
     def _furnish(
         self, handlers: Callable[[], Sequence[str]], plan: Callable[[str], RetryPlan]
@@ -79,6 +82,7 @@ class Faces:
     def acting_as(self, actor: str) -> Self:
         """This app, with `actor` as the one who the audit trail says made its changes."""
         view = copy(self)
+        view.actor = actor
         for name in ("schedules", "streams", "dead_letters", "endpoints", "keys"):
             face = copy(getattr(self, name))
             face.actor = actor

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from duly.domain import keys, payloads
 from duly.domain.errors import InvalidInput
-from duly.domain.keys import Key, Made, Scope
+from duly.domain.keys import Key, KeyState, Made, Scope
 from duly.ports import Chance, Clock, Store
 
 NOTED_EVERY = timedelta(minutes=1)
@@ -67,7 +67,7 @@ class Keys:
             return None
         key, kept = found
         now = self._clock.now()
-        if not keys.is_token_of(token, kept) or key.why_refused(now) is not None:
+        if not keys.is_token_of(token, kept) or key.standing(now) is not KeyState.ACTIVE:
             return None
         if key.last_used_at is None or key.last_used_at <= now - NOTED_EVERY:
             await self._store.keys.touch(key.id, now - NOTED_EVERY)

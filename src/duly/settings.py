@@ -31,6 +31,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "default"
     host: Annotated[str, Meta(description="the address `duly serve` listens on")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="the port it listens on")] = 8787
+    loopback_open: Annotated[
+        bool, Meta(description="callers on this machine need no key while it listens on loopback")
+    ] = True
+    allowed_hosts: Annotated[
+        str, Meta(description="names, besides its own, under which the port may be called")
+    ] = ""
+    key_rate: Annotated[
+        float, Meta(ge=0.01, le=1_000_000, description="requests a second that a key may make")
+    ] = 5000.0
     concurrency: Annotated[
         int, Meta(ge=1, le=10_000, description="deliveries attempted at once by one process")
     ] = 100

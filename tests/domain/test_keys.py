@@ -78,7 +78,6 @@ def test_another_scope_is_refused_with_those_there_are(value: object) -> None:
 @pytest.mark.requirement("S2")
 def test_a_key_opens_until_it_expires_or_is_revoked() -> None:
     ending = key(expires_at=NOW + timedelta(seconds=1))
-    assert key().why_refused(NOW) is None
-    assert ending.why_refused(NOW) is None
-    assert ending.why_refused(NOW + timedelta(seconds=1)) == "it has expired"
-    assert key(revoked_at=NOW).why_refused(NOW) == "it was revoked"
+    assert key().standing(NOW) == ending.standing(NOW) == "active"
+    assert ending.standing(NOW + timedelta(seconds=1)) == "expired"
+    assert key(revoked_at=NOW).standing(NOW) == "revoked"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.domain.errors import InvalidInput, NotFound
+from duly.domain.errors import Conflict, InvalidInput, NotFound
 from duly.testing import VirtualClock
 from tests.face.conftest import noted
 
@@ -163,6 +163,23 @@ async def test_who_acts_is_named_whatever_the_face(app: App) -> None:
     await view.streams.configure("orders", on_failure="release")
     async for _ in view.endpoints.recover("shop", since=app.clock.now()):
         pass
+    app.expect("work")
+    id = (await view.deliver("work", after=60)).id
+    await view.retry(id)
+    await view.cancel(id)
+    line = [(await view.deliver("work", after=60, stream="orders")).id for _ in range(2)]
+    await view.retry(line[0])
+    await view.cancel(line[1])
+    moves = [(each.action, each.subject) for each in await app.audit.list(limit=4)]
+    assert moves == [
+        ("delivery.cancelled", line[1]),
+        ("delivery.retried", line[0]),
+        ("delivery.cancelled", id),
+        ("delivery.retried", id),
+    ]
+    with pytest.raises(Conflict):
+        await view.cancel(id)
     assert {each.actor for each in await app.audit.list()} == {"key:zed"}
+    assert len(await app.audit.list()) == 7
     await app.endpoints.pause("shop")
     assert (await app.audit.list(limit=1))[0].actor == "python"

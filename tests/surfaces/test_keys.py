@@ -22,6 +22,20 @@ async def test_keys_are_created_listed_and_revoked(home: Home) -> None:
     assert home.duly("keys", "revoke", "nobody").returncode == 3
 
 
+@pytest.mark.requirement("S2")
+def test_a_port_that_others_can_reach_waits_for_the_first_key(sqlite_home: Home) -> None:
+    done = sqlite_home.duly("serve", "--host", "0.0.0.0", "--port", "0")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: host: ")
+    assert "duly keys create" in done.stderr
+    key = sqlite_home.ok("keys", "create", "ops")
+    with sqlite_home.serving("--host", "0.0.0.0") as server:
+        assert server.get("/health")[0] == 200
+        assert server.get("/v1/deliveries/none")[0] == 401
+        asked = server.get("/health?verbose=true", key=key)
+    assert asked[0] == 200
+
+
 @pytest.mark.parametrize(
     ("flags", "setting"),
     [

@@ -36,6 +36,14 @@ class Scope(StrEnum):
         return order.index(self) >= order.index(needed)
 
 
+class KeyState(StrEnum):
+    """Whether a key opens anything."""
+
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
 class Key(msgspec.Struct, frozen=True, kw_only=True):
     """A key as everyone may see it."""
 
@@ -53,13 +61,13 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         """Who the audit trail says it was."""
         return f"key:{self.id}"
 
-    def why_refused(self, now: datetime) -> str | None:
-        """Why it opens nothing now, if so."""
+    def standing(self, now: datetime) -> KeyState:
+        """Whether it opens anything now."""
         if self.revoked_at is not None:
-            return "it was revoked"
+            return KeyState.REVOKED
         if self.expires_at is not None and self.expires_at <= now:
-            return "it has expired"
-        return None
+            return KeyState.EXPIRED
+        return KeyState.ACTIVE
 
 
 class Made(msgspec.Struct, frozen=True):

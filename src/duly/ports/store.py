@@ -120,11 +120,14 @@ class Deliveries(Protocol):
     async def attempts(self, id: str) -> list[Attempt]:
         """The history of one delivery, oldest first, or NotFound."""
 
-    async def cancel(self, id: str) -> Delivery:
-        """Cancel what is pending; Conflict when it is not."""
+    async def cancel(self, id: str, actor: str | None = None) -> Delivery:
+        """Cancel what is pending; Conflict when it is not. An actor gets an audit entry."""
 
-    async def retry(self, id: str) -> Delivery:
-        """Make a dead letter pending again, or a waiting one due now; else Conflict."""
+    async def retry(self, id: str, actor: str | None = None) -> Delivery:
+        """Make a dead letter pending again, or a waiting one due now; else Conflict.
+
+        An actor gets an audit entry.
+        """
 
     async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
         """What is due for longer than `grace` and held by nobody, oldest first."""

@@ -91,13 +91,7 @@ async def revoke(id: str, /, *, common: Common = COMMON) -> None:
 
 
 def _record(key: Key, now: datetime) -> dict[str, object]:
-    return fields(key, state=_state(key, now))
-
-
-def _state(key: Key, now: datetime) -> str:
-    if key.revoked_at is not None:
-        return "revoked"
-    return "active" if key.why_refused(now) is None else "expired"
+    return fields(key, state=key.standing(now))
 
 
 def _listed(page: Sequence[Key], now: datetime) -> str:
@@ -108,7 +102,7 @@ def _listed(page: Sequence[Key], now: datetime) -> str:
             (
                 each.id,
                 each.scope,
-                _state(each, now),
+                each.standing(now),
                 each.created_at,
                 each.last_used_at,
                 each.expires_at,

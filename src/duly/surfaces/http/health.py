@@ -16,6 +16,7 @@ from duly.domain.zones import zone_data_version
 from duly.engine.backlog import Recovering
 from duly.engine.supervisor import Engine
 from duly.stores.statements import migrations
+from duly.surfaces.http.door import OPEN
 from duly.version import __version__
 
 
@@ -77,7 +78,7 @@ class Pulse:
 def health_route(pulse: Pulse) -> HTTPRouteHandler:
     """The route over a pulse."""
 
-    @get("/health")
+    @get("/health", opt={"scope": OPEN, "unless": "verbose"})
     async def health(verbose: FromQuery[bool] = False) -> Response[Health]:
         answer = await pulse.full() if verbose else pulse.brief()
         code = 503 if answer.status == "stopping" else 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from litestar import Litestar, Router
 from litestar.di import Provide
@@ -11,8 +12,9 @@ from litestar.di import Provide
 from duly.app import App
 from duly.engine.supervisor import Engine
 from duly.surfaces.http import docs
-from duly.surfaces.http.api import deliveries
+from duly.surfaces.http.api import audit, deliveries, keys
 from duly.surfaces.http.bodies import StrictRequest
+from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse, health_route
 from duly.surfaces.http.problems import HANDLERS
 from duly.surfaces.http.server import HttpServer
@@ -35,6 +37,7 @@ async def serve_site(app: App, announce: Announce) -> None:
             # Owned before the address is taken, so that a second server on the file hears of the
             # first rather than of its port.
             await app.store.own()
+            await refuse_without_keys(app)
             engine = app.engine()
             pulse = Pulse(app, engine)
             http = HttpServer(site(app, pulse), app.settings.host, app.settings.port)
@@ -57,11 +60,13 @@ async def _run(
 
 def site(app: App, pulse: Pulse) -> Litestar:
     """Everything that the port answers."""
+    door = Door(app)
     body_limit = app.settings.payload_limit + BESIDE_PAYLOAD
     return Litestar(
         route_handlers=[health_route(pulse), *docs.ROUTES, Router("/v1", route_handlers=API)],
         request_max_body_size=body_limit,
-        dependencies={"duly_app": Provide(lambda: app, sync_to_thread=False)},
+        guards=[door.admit],
+        dependencies={"duly_app": Provide(door.app_of, sync_to_thread=False)},
         request_class=StrictRequest,
         exception_handlers=HANDLERS,
         openapi_config=None,
@@ -69,5 +74,5 @@ def site(app: App, pulse: Pulse) -> Litestar:
     )
 
 
-API = [*deliveries.ROUTES]
+API: list[Any] = [*deliveries.ROUTES, *keys.ROUTES, *audit.ROUTES]
 """The routes of /v1."""
