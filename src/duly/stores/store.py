@@ -24,6 +24,7 @@ from duly.stores.members import Members
 from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
+from duly.stores.requests import Requests
 from duly.stores.schedules import Schedules
 from duly.stores.sqlite import Sqlite
 from duly.stores.steps import Steps
@@ -65,6 +66,7 @@ class SqlStore:
         else:
             self.wakeups = DataVersion(database)
         self.inbox = Inbox(database, namespace)
+        self.requests = Requests(database, namespace)
         self.outbox = Outbox(database, namespace, self.deliveries, self.wakeups.hint)
 
     async def open(self, *, migrate: bool = True) -> None:
