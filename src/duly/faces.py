@@ -17,6 +17,7 @@ from duly.intake import Intake
 from duly.keys import Keys
 from duly.outbox import Outbox
 from duly.ports import Chance, Clock, Store
+from duly.requests import Requests
 from duly.schedules import Schedules
 from duly.settings import Settings
 from duly.streams import Streams
@@ -68,6 +69,7 @@ class Faces:
         self.streams = Streams(self.store)
         self.keys = Keys(self.store, self.clock, self.chance)
         self.audit = Audit(self.store)
+        self.requests = Requests(self.store, self.chance.delivery_id)
 
     def within(self, namespace: str) -> Self:
         """This app in another namespace of its store: it takes in, shows and moves, runs nothing.

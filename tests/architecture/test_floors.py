@@ -15,7 +15,7 @@ FLOORS = (
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
         *("duly.endpoints", "duly.streams", "duly.dead_letters", "duly.intake", "duly.outbox"),
-        *("duly.keys", "duly.audit", "duly.vault"),
+        *("duly.listing", "duly.requests", "duly.keys", "duly.audit", "duly.vault"),
         *("duly.telemetry", "duly.system"),
     },
     {"duly.wiring", "duly.faces"},

@@ -17,6 +17,7 @@ from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.figures import Figures
 from duly.ports.keys import Keys
+from duly.ports.requests import Requests
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
@@ -75,12 +76,21 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries to list: newest first, `before` is the id to go on from."""
+    """Which deliveries to list: newest first, `before` is the id to go on from.
+
+    `since` and `until` are about when they were accepted; `text` is in the error, key or payload.
+    """
 
     state: State | None = None
     target: str | None = None
     tag: str | None = None
     key: str | None = None
+    stream: str | None = None
+    schedule: str | None = None
+    reason: str | None = None
+    text: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     before: str | None = None
     limit: int = 50
 
@@ -114,8 +124,12 @@ class Deliveries(Protocol):
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""
 
-    async def page(self, filter: Filter) -> list[Delivery]:
-        """A page of deliveries, newest first."""
+    async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
+        """A page of deliveries, newest first, and the id to go on from, None at the end.
+
+        Only so many are looked at: there may be fewer than asked for, or none, and still more
+        to come. Of one stream they come in its order, of one schedule by their occurrences.
+        """
 
     async def attempts(self, id: str) -> list[Attempt]:
         """The history of one delivery, oldest first, or NotFound."""
@@ -286,6 +300,8 @@ class Store(Protocol):
     def inbox(self) -> Inbox: ...
     @property
     def outbox(self) -> Outbox: ...
+    @property
+    def requests(self) -> Requests: ...
     @property
     def wakeups(self) -> Wakeups: ...
 

@@ -25,6 +25,7 @@ from duly.stores.members import Members
 from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
+from duly.stores.requests import Requests
 from duly.stores.schedules import Schedules
 from duly.stores.sqlite import Sqlite
 from duly.stores.steps import Steps
@@ -69,6 +70,7 @@ class SqlStore:
         self.keys = Keys(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.inbox = Inbox(database, namespace)
+        self.requests = Requests(database, namespace)
         self.outbox = Outbox(database, namespace, self.deliveries, wakeups.hint)
 
     async def open(self, *, migrate: bool = True) -> None:

@@ -24,8 +24,8 @@ from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.standing import plan_of
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 from duly.surfaces.cli.times import spelled
-from duly.surfaces.cli.waits import outlook
 from duly.surfaces.cli.watch import follow
+from duly.surfaces.outlook import outlook
 
 Watch = Annotated[
     bool,

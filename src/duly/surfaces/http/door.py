@@ -56,19 +56,19 @@ class Door:
         self._apps: dict[tuple[str, str], App] = {}
 
     async def admit(self, connection: Connection, handler: BaseRouteHandler) -> None:
-        """Let the request pass, or say why not."""
+        """Let the request pass, or say why not; it may be asked of the same request again."""
         needed = _needed(connection, handler)
-        if needed == OPEN:
+        if needed == OPEN or "caller" in connection.scope["state"]:
             return
         self._check_origin(connection)
         caller = await self._caller(connection)
         _check_scope(caller, needed)
         self._check_rate(caller)
-        connection.state.caller = caller
+        connection.scope["state"]["caller"] = caller
 
     def app_of(self, request: Request[Any, Any, Any]) -> App:
         """The app that a request which was admitted is for."""
-        caller: Caller = request.state.caller
+        caller: Caller = request.scope["state"]["caller"]
         place = (caller.namespace, caller.actor)
         if place not in self._apps:
             if len(self._apps) >= MOST_APPS:

@@ -107,8 +107,10 @@ class _Operation:
 
     @property
     def _body(self) -> Any:
-        field = self._handler.parsed_data_field
-        return self._handler.opt.get("body") if field is None else field.annotation
+        field, given = self._handler.parsed_data_field, self._handler.opt.get("body")
+        if field is not None:
+            return field.annotation
+        return None if given is None else given()
 
     def _answers(self) -> dict[int, Any]:
         found: dict[int, Any] = {}

@@ -6,17 +6,21 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Router
 from litestar.di import Provide
 
 from duly.app import App
+from duly.domain.errors import StoreUnavailable
 from duly.engine.supervisor import Engine
 from duly.surfaces.http import docs
-from duly.surfaces.http.api import audit, deliveries, keys
+from duly.surfaces.http.api import audit, bulk, deliveries, keys, schedules
 from duly.surfaces.http.bodies import StrictRequest
 from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse, health_route
+from duly.surfaces.http.idempotency import AppOf, Idempotency
+from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
+from duly.surfaces.http.served import seeded
 from duly.surfaces.http.server import HttpServer
 from duly.system import listen_for_signals
 
@@ -61,18 +65,46 @@ async def _run(
 def site(app: App, pulse: Pulse) -> Litestar:
     """Everything that the port answers."""
     door = Door(app)
-    body_limit = app.settings.payload_limit + BESIDE_PAYLOAD
+
+    def app_of(request: Request[Any, Any, Any]) -> App:
+        # A function, since routers copy what they are given, and a method brings its object along.
+        return door.app_of(request)
+
+    queue = Queue(app.settings.accept_queue)
     return Litestar(
-        route_handlers=[health_route(pulse), *docs.ROUTES, Router("/v1", route_handlers=API)],
-        request_max_body_size=body_limit,
+        route_handlers=[health_route(pulse), *docs.ROUTES, _api(pulse, app_of)],
         guards=[door.admit],
-        dependencies={"duly_app": Provide(door.app_of, sync_to_thread=False)},
+        dependencies={
+            "duly_app": Provide(app_of, sync_to_thread=False),
+            "seed": Provide(seeded, sync_to_thread=False),
+            "queue": Provide(lambda: queue, sync_to_thread=False),
+        },
         request_class=StrictRequest,
+        request_max_body_size=app.settings.payload_limit + BESIDE_PAYLOAD,
         exception_handlers=HANDLERS,
         openapi_config=None,
         logging_config=None,
     )
 
 
-API: list[Any] = [*deliveries.ROUTES, *keys.ROUTES, *audit.ROUTES]
+def _api(pulse: Pulse, app_of: AppOf) -> Router:
+    async def refuse_while_stopping(_request: Request[Any, Any, Any]) -> None:
+        if pulse.stopping:
+            raise StoreUnavailable("this server is stopping; ask again in a moment")
+
+    return Router(
+        "/v1",
+        route_handlers=API,
+        before_request=refuse_while_stopping,
+        middleware=[Idempotency(app_of)],
+    )
+
+
+API: list[Any] = [
+    *deliveries.ROUTES,
+    *bulk.ROUTES,
+    *schedules.ROUTES,
+    *keys.ROUTES,
+    *audit.ROUTES,
+]
 """The routes of /v1."""

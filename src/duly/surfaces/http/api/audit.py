@@ -7,18 +7,18 @@ from litestar import get
 from duly.audit import LAST
 from duly.domain.errors import InvalidInput
 from duly.domain.keys import Scope
+from duly.ports import AuditEntry
 from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.cursors import Page, PageQuery, Wanted
 from duly.surfaces.http.served import Served
-from duly.surfaces.http.shapes.audit import AuditPage
-from duly.surfaces.http.shapes.pages import PageQuery, Wanted
 
 
 @get("/audit", dependencies={"wanted": asked(PageQuery)}, opt={"scope": Scope.ADMIN})
-async def listed(duly_app: Served, wanted: Wanted) -> AuditPage:
+async def listed(duly_app: Served, wanted: Wanted) -> Page[AuditEntry]:
     """Who changed what in the caller's namespace, the latest first."""
     found = await duly_app.audit.list(before=_before(wanted.cursor), limit=wanted.limit + 1)
     page = list(found[: wanted.limit])
-    return AuditPage(page, str(page[-1].id) if len(found) > wanted.limit else None)
+    return Page(page, str(page[-1].id) if len(found) > wanted.limit else None)
 
 
 def _before(cursor: str | None) -> int:

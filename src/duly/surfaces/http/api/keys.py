@@ -8,29 +8,28 @@ from litestar.params import FromPath, JSONBody
 from duly.domain.keys import Scope
 from duly.domain.payloads import checked_text
 from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.cursors import Page, PageQuery, Wanted
 from duly.surfaces.http.served import Served
 from duly.surfaces.http.shapes.keys import (
-    KeyPage,
     KeyRecord,
     MadeKey,
     NewKey,
     key_record,
     made_key,
 )
-from duly.surfaces.http.shapes.pages import PageQuery, Wanted
 
 
 @get("/", dependencies={"wanted": asked(PageQuery)})
-async def listed(duly_app: Served, wanted: Wanted) -> KeyPage:
+async def listed(duly_app: Served, wanted: Wanted) -> Page[KeyRecord]:
     """Keys by id, those that open nothing any more too."""
     after = "" if wanted.cursor is None else checked_text("cursor", wanted.cursor)
     found = await duly_app.keys.list(after=after, limit=wanted.limit + 1)
     page, now = found[: wanted.limit], duly_app.clock.now()
     more = len(found) > wanted.limit
-    return KeyPage([key_record(each, now) for each in page], page[-1].id if more else None)
+    return Page([key_record(each, now) for each in page], page[-1].id if more else None)
 
 
-@post("/")
+@post("/", opt={"secret": True})
 async def make(duly_app: Served, data: JSONBody[NewKey]) -> MadeKey:
     """Make a key of the caller's namespace; its token is told here and never again."""
     made = await duly_app.keys.create(data.name, scope=data.scope, expires_at=data.expires_at)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.keys import LONGEST_NAME, Key, KeyState, Made, Scope
-from duly.surfaces.http.shapes.deliveries import Moment
+from duly.surfaces.http.shapes import Moment
 
 
 class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,13 +30,6 @@ class MadeKey(KeyRecord, frozen=True, kw_only=True):
     """A new key with its token, which is told once and never again."""
 
     token: str
-
-
-class KeyPage(msgspec.Struct, frozen=True):
-    """Keys by id; `next` is the cursor of the page after."""
-
-    items: list[KeyRecord]
-    next: str | None
 
 
 def key_record(key: Key, now: datetime) -> KeyRecord:
