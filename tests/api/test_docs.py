@@ -23,6 +23,8 @@ async def test_every_route_is_described_with_all_its_answers(client: Client) -> 
         assert {"401", "403", "404", "422", "429", "503"} <= found["responses"].keys()
         if method != "get":
             assert {"409", "413", "415"} <= found["responses"].keys()
+    (scheme,) = document["security"]
+    assert document["components"]["securitySchemes"].keys() == scheme.keys()
     ids = [each["operationId"] for each in operations.values()]
     assert sorted(ids) == sorted(set(ids))
 

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from litestar.connection import ASGIConnection
 
 from duly.domain.errors import BadSetting
-from duly.surfaces.http.door import refuse_without_keys
+from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.keyring import Keyring
 from duly.testing import VirtualClock
 from tests.api.doors import Port, port
@@ -105,6 +107,20 @@ async def test_a_revoked_key_opens_nothing_after_a_second(
     await public.app.keys.revoke(key.id)
     clock.advance(1)
     assert await public.status("/docs", key=read) == 401
+
+
+async def test_who_stays_long_is_asked_again(public: Port, clock: VirtualClock) -> None:
+    made, door = await public.app.keys.create("reader"), Door(public.app)
+    scope = {
+        "type": "http",
+        "client": ("203.0.113.7", 4711),
+        "headers": [(b"authorization", f"Bearer {made.token}".encode())],
+    }
+    staying: Any = ASGIConnection(scope)  # type: ignore[arg-type, var-annotated]
+    assert await door.still_admits(staying)
+    await public.app.keys.revoke(made.key.id)
+    clock.advance(1)
+    assert not await door.still_admits(staying)
 
 
 async def test_an_expired_key_opens_nothing_though_it_was_just_shown(
@@ -249,6 +265,9 @@ async def test_a_key_may_ask_so_often_and_slows_no_other(
         answer = await public.ask("/docs", key=greedy)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert "2 times a second" in answer.json()["detail"]
+        once = {"key": await public.token("operate"), "headers": {"idempotency-key": "x"}}
+        assert await public.status("/v1/deliveries", "POST", **once, **NEW) == 201
+        assert await public.status("/docs", **once) == 200
         for _ in range(6):
             assert await public.status("/docs", key=steady) == 200
             await public.status("/docs", key=greedy)

@@ -48,6 +48,19 @@ async def test_who_did_it_is_in_the_audit_trail(public: Port) -> None:
     assert made["token"] not in repr(entries)
 
 
+async def test_a_key_that_was_made_is_not_told_again(public: Port) -> None:
+    asked = {
+        "key": await public.token("admin"),
+        "headers": {"idempotency-key": "first"},
+        "json": {"name": "shop"},
+    }
+    made = (await public.ask("/v1/keys", "POST", **asked)).json()
+    again = await public.ask("/v1/keys", "POST", **asked)
+    assert again.status_code == 409
+    assert made["token"] not in again.text
+    assert len(await public.app.keys.list()) == 2
+
+
 async def test_whoever_needs_no_key_is_told_apart(sqlite_url: str, clock: VirtualClock) -> None:
     async with port(sqlite_url, clock) as here:
         await here.ask("/v1/keys", "POST", peer="127.0.0.1", json={"name": "first"})

@@ -25,7 +25,7 @@ from duly.domain.errors import BadSetting
 from duly.domain.keys import Key, Scope
 from duly.settings import Settings
 from duly.surfaces.http.keyring import Keyring
-from duly.surfaces.http.origins import Names, is_loopback, is_passed_on
+from duly.surfaces.http.origins import Headers, Names, is_loopback, is_passed_on, text
 
 OPEN: Literal["open"] = "open"
 """The scope of a route that everybody may call."""
@@ -52,6 +52,7 @@ class Door:
         self._app = app
         self._names = Names(app.settings)
         self._open_here = not needs_keys(app.settings)
+        self._local = Caller(LOOPBACK, app.store.namespace, Scope.ADMIN)
         self._ring = Keyring(app.keys.check, app.clock, app.settings.key_rate)
         self._apps: dict[tuple[str, str], App] = {}
 
@@ -60,11 +61,20 @@ class Door:
         needed = _needed(connection, handler)
         if needed == OPEN or "caller" in connection.scope["state"]:
             return
-        self._check_origin(connection)
-        caller = await self._caller(connection)
+        headers = dict(connection.scope["headers"])
+        self._check_origin(connection, headers)
+        caller = await self._caller(connection, headers)
         _check_scope(caller, needed)
         self._check_rate(caller)
         connection.scope["state"]["caller"] = caller
+
+    async def still_admits(self, connection: Connection) -> bool:
+        """Whether the caller could still come in: for answers that go on for long."""
+        try:
+            await self._caller(connection, dict(connection.scope["headers"]))
+        except NotAuthorizedException:
+            return False
+        return True
 
     def app_of(self, request: Request[Any, Any, Any]) -> App:
         """The app that a request which was admitted is for."""
@@ -85,21 +95,21 @@ class Door:
             self._apps[place] = self._app.within(namespace)
         return self._apps[place]
 
-    def _check_origin(self, connection: Connection) -> None:
-        host = connection.headers.get("host")
+    def _check_origin(self, connection: Connection, headers: Headers) -> None:
+        host = text(headers, b"host")
         if not self._names.allow(host):
             raise HTTPException(
                 f"{host!r} is no name of this server; if it should be, add it to allowed_hosts",
                 status_code=421,
             )
-        if not _only_reads(connection) and self._names.are_foreign(connection.headers):
+        if not _only_reads(connection) and self._names.are_foreign(headers):
             raise PermissionDeniedException("another site's page may not change anything here")
 
-    async def _caller(self, connection: Connection) -> Caller:
-        given = connection.headers.get("authorization")
+    async def _caller(self, connection: Connection, headers: Headers) -> Caller:
+        given = text(headers, b"authorization")
         if given is None:
-            if self._open_here and _is_local(connection):
-                return Caller(LOOPBACK, self._app.store.namespace, Scope.ADMIN)
+            if self._open_here and _is_local(connection, headers):
+                return self._local
             raise _unknown("give a key, as in Authorization: Bearer duly_...")
         scheme, _, token = given.partition(" ")
         key = await self._ring.key(token.strip()) if scheme.lower() == "bearer" else None
@@ -145,9 +155,9 @@ def _only_reads(connection: Connection) -> bool:
     return connection.scope.get("method") in READING
 
 
-def _is_local(connection: Connection) -> bool:
-    peer = connection.client
-    return peer is not None and is_loopback(peer.host) and not is_passed_on(connection.headers)
+def _is_local(connection: Connection, headers: Headers) -> bool:
+    peer = connection.scope["client"]
+    return peer is not None and is_loopback(peer[0]) and not is_passed_on(headers)
 
 
 def _check_scope(caller: Caller, needed: Scope) -> None:

@@ -48,7 +48,9 @@ def describe(site: Litestar) -> Document:
         "openapi": "3.1.0",
         "info": {"title": "duly", "version": __version__, "summary": SUMMARY},
         "paths": dict(sorted(paths.items())),
+        "security": [{"key": []}],
         "components": {
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": KEY}},
             "schemas": components,
             "responses": {
                 f"Problem{status}": {"description": HTTPStatus(status).phrase, "content": problem}
@@ -58,6 +60,7 @@ def describe(site: Litestar) -> Document:
     }
 
 
+KEY = "a key, as `duly keys create` prints it; none is needed on a loopback port that is open"
 SUMMARY = "Everything that is due is delivered, once, however long we were away."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
@@ -10,13 +11,18 @@ from duly.settings import Settings
 from duly.system import machine_name
 
 ANY = "*"
-PASSED_ON = (
-    *("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"),
-    *("x-forwarded-server", "x-real-ip"),
+PASSED_ON = frozenset(
+    (
+        *(b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"),
+        *(b"x-forwarded-server", b"x-real-ip"),
+    )
 )
 """Headers by which a proxy says that somebody else asks."""
+Headers = Mapping[bytes, bytes]
+"""As they came, by their names in lower case: every request is looked at, so it has to be quick."""
 
 
+@lru_cache(1000)
 def is_loopback(host: str) -> bool:
     """Whether an address can be reached from this machine only; of names only localhost is."""
     if host == "localhost":
@@ -29,9 +35,15 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def is_passed_on(headers: Mapping[str, str]) -> bool:
+def is_passed_on(headers: Headers) -> bool:
     """Whether a proxy handed the request on, so that its address says nothing of who asks."""
-    return any(name in headers for name in PASSED_ON)
+    return not PASSED_ON.isdisjoint(headers)
+
+
+def text(headers: Headers, name: bytes) -> str | None:
+    """A header as text, if there is one."""
+    found = headers.get(name)
+    return None if found is None else found.decode("latin-1")
 
 
 class Names:
@@ -55,16 +67,18 @@ class Names:
             return False
         return ANY in self._added or name in self._names or _is_address(name)
 
-    def are_foreign(self, headers: Mapping[str, str]) -> bool:
+    def are_foreign(self, headers: Headers) -> bool:
         """Whether the request was made by another site's page."""
-        origin = headers.get("origin")
+        origin = text(headers, b"origin")
         if origin is None:
-            return headers.get("sec-fetch-site") == "cross-site"
+            return headers.get(b"sec-fetch-site") == b"cross-site"
         netloc = origin.lower().partition("://")[2]
         # Behind a proxy the Host may be another than the one that the page was loaded from.
-        return netloc != headers.get("host", "").lower() and _name(netloc) not in self._added
+        host = text(headers, b"host") or ""
+        return netloc != host.lower() and _name(netloc) not in self._added
 
 
+@lru_cache(1000)
 def _name(host: str | None) -> str | None:
     """The name in a Host header, without its port; None when it is none."""
     try:
@@ -74,6 +88,7 @@ def _name(host: str | None) -> str | None:
     return found.rstrip(".") if found else None
 
 
+@lru_cache(1000)
 def _is_address(name: str) -> bool:
     try:
         ip_address(name)
