@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from litestar import Litestar, Request, Router
+from litestar.datastructures import State
 from litestar.di import Provide
 
 from duly.app import App
@@ -19,7 +20,6 @@ from duly.surfaces.http.health import Pulse, health_route
 from duly.surfaces.http.idempotency import AppOf, Idempotency
 from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
-from duly.surfaces.http.served import seeded
 from duly.surfaces.http.server import HttpServer
 from duly.system import listen_for_signals
 
@@ -66,14 +66,10 @@ def site(app: App, pulse: Pulse) -> Litestar:
     def app_of(request: Request[Any, Any, Any]) -> App:  # noqa: ARG001
         return app
 
-    queue = Queue(app.settings.accept_queue)
     return Litestar(
         route_handlers=[health_route(pulse), *docs.ROUTES, _api(pulse, app_of)],
-        dependencies={
-            "duly_app": Provide(app_of, sync_to_thread=False),
-            "seed": Provide(seeded, sync_to_thread=False),
-            "queue": Provide(lambda: queue, sync_to_thread=False),
-        },
+        dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
+        state=State({"queue": Queue(app.settings.accept_queue)}),
         request_class=StrictRequest,
         request_max_body_size=app.settings.payload_limit + BESIDE_PAYLOAD,
         exception_handlers=HANDLERS,

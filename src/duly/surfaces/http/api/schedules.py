@@ -15,7 +15,7 @@ from duly.domain.schedule import Schedule
 from duly.schedules import Declared
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page
-from duly.surfaces.http.served import Seed, Served
+from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.shapes import schedules as shapes
 from duly.surfaces.http.shapes.deliveries import target_of
 from duly.surfaces.http.shapes.schedules import (
@@ -116,9 +116,11 @@ async def resume(
 
 
 @post(f"{NAME}/trigger", opt={"repeatable": True})
-async def trigger(duly_app: Served, seed: Seed, name: FromPath[str]) -> Response[Triggered]:
+async def trigger(
+    duly_app: Served, request: AnyRequest, name: FromPath[str]
+) -> Response[Triggered]:
     """Make one delivery now, beside the plan."""
-    id = await duly_app.schedules.trigger(name, id=seed)
+    id = await duly_app.schedules.trigger(name, id=seed_of(request))
     return Response(Triggered(id), headers={"location": f"/v1/deliveries/{id}"})
 
 
