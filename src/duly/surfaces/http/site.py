@@ -14,7 +14,15 @@ from duly.app import App
 from duly.domain.errors import StoreUnavailable
 from duly.engine.supervisor import Engine
 from duly.surfaces.http import docs
-from duly.surfaces.http.api import bulk, deliveries, schedules
+from duly.surfaces.http.api import (
+    bulk,
+    dead_letters,
+    deliveries,
+    endpoints,
+    schedules,
+    streams,
+    workers,
+)
 from duly.surfaces.http.bodies import StrictRequest
 from duly.surfaces.http.health import Pulse, health_route
 from duly.surfaces.http.idempotency import AppOf, Idempotency
@@ -60,13 +68,22 @@ async def _run(
         await http.stop()
 
 
+class Site(Litestar):
+    """Litestar, but a path is taken apart before its parts are decoded: names may have slashes."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if b"%" in scope.get("raw_path", b""):
+            scope["path"] = scope["raw_path"].decode("ascii", "replace")
+        await super().__call__(scope, receive, send)
+
+
 def site(app: App, pulse: Pulse) -> Litestar:
     """Everything that the port answers."""
 
     def app_of(request: Request[Any, Any, Any]) -> App:  # noqa: ARG001
         return app
 
-    return Litestar(
+    return Site(
         route_handlers=[health_route(pulse), *docs.ROUTES, _api(pulse, app_of)],
         dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
         state=State({"queue": Queue(app.settings.accept_queue)}),
@@ -91,5 +108,6 @@ def _api(pulse: Pulse, app_of: AppOf) -> Router:
     )
 
 
-API: list[Any] = [*deliveries.ROUTES, *bulk.ROUTES, *schedules.ROUTES]
+RESOURCES = (deliveries, bulk, schedules, endpoints, streams, dead_letters, workers)
+API: list[Any] = [route for each in RESOURCES for route in each.ROUTES]
 """The routes of /v1."""

@@ -14,8 +14,9 @@ from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.schedule import Schedule
 from duly.schedules import Declared
 from duly.surfaces.http.bodies import asked
-from duly.surfaces.http.cursors import Page
+from duly.surfaces.http.cursors import Page, PageQuery
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
+from duly.surfaces.http.shapes import Why
 from duly.surfaces.http.shapes import schedules as shapes
 from duly.surfaces.http.shapes.deliveries import target_of
 from duly.surfaces.http.shapes.schedules import (
@@ -27,12 +28,10 @@ from duly.surfaces.http.shapes.schedules import (
     Resume,
     ScheduleChange,
     ScheduleLine,
-    ScheduleQuery,
     ScheduleRecord,
     ScheduleSpec,
     Triggered,
     Upserted,
-    Why,
     schedule_record,
 )
 from duly.surfaces.http.versions import IF_MATCH, Version, etag
@@ -44,9 +43,9 @@ CREATED = ResponseSpec(Upserted, description="It is new.")
 NAME = "/schedules/{name:str}"
 
 
-@get("/schedules", dependencies={"wanted": asked(ScheduleQuery)})
+@get("/schedules", dependencies={"wanted": asked(PageQuery)})
 async def list_(
-    duly_app: Served, wanted: NamedDependency[SkipValidation[ScheduleQuery]]
+    duly_app: Served, wanted: NamedDependency[SkipValidation[PageQuery]]
 ) -> Page[ScheduleLine]:
     """List schedules by name."""
     found = await duly_app.schedules.list(after=wanted.cursor or "", limit=wanted.limit + 1)
