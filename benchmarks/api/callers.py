@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,8 +19,7 @@ class Caller(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._answer is not None and not self._answer.done():
@@ -93,7 +92,7 @@ async def flood(url: str, request: bytes, callers: int, seconds: float) -> float
 
 async def trickle(url: str, request: bytes, rate: float, seconds: float) -> list[Waited]:
     """How long each waited when so many a second are asked, whether answered or not."""
-    idle, waits, tasks = await connected(url, 100), list[Waited](), list[asyncio.Task[None]]()
+    idle, waits, tasks = await connected(url, 400), list[Waited](), list[asyncio.Task[None]]()
     begun = time.perf_counter()
 
     async def call(asked: float) -> None:

@@ -45,7 +45,8 @@ select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'default', 
 from generate_series(1, 100) n;
 insert into duly.deliveries (id, target, priority, namespace, due_at, accepted_at, payload, state,
                              key, stream, lane, position, schedule, occurrence)
-select gen_random_uuid(), 1, 5, 'default', now(), now(), '1', 'completed', 'k' || n,
+select ('01990000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 5, 'default', now(),
+       now(), '1', 'completed', 'k' || n,
        's' || n % 100, ('00000000-0000-0000-0000-' || lpad((n % 100)::text, 12, '0'))::uuid, n,
        n % 100, n::text
 from generate_series(1, 40000) n;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from litestar import Request
@@ -18,6 +19,11 @@ JSON_TYPES = ("application/json", "")
 
 class StrictRequest(Request[Any, Any, Any]):
     """A request whose JSON body is decoded at once into what its route takes as `data`."""
+
+    @property
+    def path_params(self) -> dict[str, Any]:
+        """The names in the path, decoded only now: they may have a slash."""
+        return {name: unquote(value) for name, value in self.scope["path_params"].items()}
 
     async def json(self) -> Any:
         """The body as the route's struct; payloads within stay the bytes that they are."""

@@ -15,6 +15,13 @@ Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many at most")]
 Cursor = Annotated[str, Meta(description="`next` of the page before")]
 
 
+class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which page of a list."""
+
+    cursor: Cursor | None = None
+    limit: Limit = 50
+
+
 class Page(msgspec.Struct, Generic[Item], frozen=True):
     """Some of a list; `next` is the cursor of the following page, null at the end.
 
@@ -23,13 +30,6 @@ class Page(msgspec.Struct, Generic[Item], frozen=True):
 
     items: list[Item]
     next: str | None
-
-
-class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which page of a list that has no filters."""
-
-    cursor: Cursor | None = None
-    limit: Limit = 50
 
 
 Wanted = NamedDependency[SkipValidation[PageQuery]]

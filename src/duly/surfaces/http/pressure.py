@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from litestar.di import NamedDependency
-from litestar.params import SkipValidation
+from litestar import Request
 
 from duly.domain.errors import Busy
 
@@ -34,5 +34,7 @@ class Queue:
             self._waiting -= places
 
 
-InQueue = NamedDependency[SkipValidation[Queue]]
-"""`queue: InQueue` in a route that accepts deliveries."""
+def queue_of(request: Request[Any, Any, Any]) -> Queue:
+    """The queue of the port that the request came to."""
+    queue: Queue = request.app.state.queue
+    return queue

@@ -7,20 +7,30 @@ from collections.abc import Callable
 from typing import Any
 
 from litestar import Litestar, Request, Router
+from litestar.datastructures import State
 from litestar.di import Provide
 
 from duly.app import App
 from duly.domain.errors import StoreUnavailable
 from duly.engine.supervisor import Engine
 from duly.surfaces.http import docs
-from duly.surfaces.http.api import audit, bulk, deliveries, keys, schedules
+from duly.surfaces.http.api import (
+    audit,
+    bulk,
+    dead_letters,
+    deliveries,
+    endpoints,
+    keys,
+    schedules,
+    streams,
+    workers,
+)
 from duly.surfaces.http.bodies import StrictRequest
 from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse, health_route
 from duly.surfaces.http.idempotency import AppOf, Idempotency
 from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
-from duly.surfaces.http.served import seeded
 from duly.surfaces.http.server import HttpServer
 from duly.system import listen_for_signals
 
@@ -62,6 +72,15 @@ async def _run(
         await http.stop()
 
 
+class Site(Litestar):
+    """Litestar, but a path is taken apart before its parts are decoded: names may have slashes."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if b"%" in scope.get("raw_path", b""):
+            scope["path"] = scope["raw_path"].decode("ascii", "replace")
+        await super().__call__(scope, receive, send)
+
+
 def site(app: App, pulse: Pulse) -> Litestar:
     """Everything that the port answers."""
     door = Door(app)
@@ -70,15 +89,11 @@ def site(app: App, pulse: Pulse) -> Litestar:
         # A function, since routers copy what they are given, and a method brings its object along.
         return door.app_of(request)
 
-    queue = Queue(app.settings.accept_queue)
-    return Litestar(
+    return Site(
         route_handlers=[health_route(pulse), *docs.ROUTES, _api(pulse, app_of)],
         guards=[door.admit],
-        dependencies={
-            "duly_app": Provide(app_of, sync_to_thread=False),
-            "seed": Provide(seeded, sync_to_thread=False),
-            "queue": Provide(lambda: queue, sync_to_thread=False),
-        },
+        dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
+        state=State({"queue": Queue(app.settings.accept_queue)}),
         request_class=StrictRequest,
         request_max_body_size=app.settings.payload_limit + BESIDE_PAYLOAD,
         exception_handlers=HANDLERS,
@@ -100,11 +115,9 @@ def _api(pulse: Pulse, app_of: AppOf) -> Router:
     )
 
 
-API: list[Any] = [
-    *deliveries.ROUTES,
-    *bulk.ROUTES,
-    *schedules.ROUTES,
-    *keys.ROUTES,
-    *audit.ROUTES,
-]
+RESOURCES = (
+    *(deliveries, bulk, schedules, endpoints, streams, dead_letters, workers),
+    *(keys, audit),
+)
+API: list[Any] = [route for each in RESOURCES for route in each.ROUTES]
 """The routes of /v1."""

@@ -31,8 +31,8 @@ order by b.id desc;
 
 -- name: floor
 -- The last that a page looks at.
-select id::text as id from duly.deliveries
-where id < :before::uuid order by id desc offset :most limit 1;
+select d.id::text as id from duly.deliveries d
+where d.id < :before::uuid order by d.id desc offset :most limit 1;
 
 -- name: line
 -- Of a stream, the last in line first.

@@ -31,8 +31,8 @@ order by b.id desc;
 
 -- name: floor
 -- The last that a page looks at.
-select id from duly.deliveries
-where id < :before order by id desc limit 1 offset :most;
+select d.id from duly.deliveries d
+where d.id < :before order by d.id desc limit 1 offset :most;
 
 -- name: line
 -- Of a stream, the last in line first.

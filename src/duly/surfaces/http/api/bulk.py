@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from litestar import Request, post
+from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
@@ -14,8 +14,8 @@ from duly.domain.delivery import Accepted
 from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.identity import sibling
 from duly.surfaces.http.bodies import asked as asked_query
-from duly.surfaces.http.pressure import BULK_SHARE, InQueue
-from duly.surfaces.http.served import Seed, Served
+from duly.surfaces.http.pressure import BULK_SHARE, queue_of
+from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.shapes import bulk
 from duly.surfaces.http.shapes.bulk import NDJSON, BulkAnswer, BulkQuery, Checked, Items
 
@@ -39,9 +39,7 @@ OPT = {"repeatable": True, "body": _body, "media": ("application/json", *NDJSON)
 )
 async def accept_bulk(
     duly_app: Served,
-    queue: InQueue,
-    seed: Seed,
-    request: Request[Any, Any, Any],
+    request: AnyRequest,
     wanted: NamedDependency[SkipValidation[BulkQuery]],
 ) -> BulkAnswer:
     """Accept up to 10 000 deliveries: an array, or a line for each (NDJSON).
@@ -49,7 +47,8 @@ async def accept_bulk(
     Each is answered in its place with its id or its problem. With `atomic=true` they are stored in
     one transaction, and when one cannot be taken none is: its problem is then the answer.
     """
-    with queue.place(share=BULK_SHARE):
+    seed = seed_of(request)
+    with queue_of(request).place(share=BULK_SHARE):
         items = bulk.items_of(await request.body(), request.content_type[0])
         given = bulk.asked(items, lambda place: None if seed is None else sibling(seed, place))
         if not wanted.atomic:

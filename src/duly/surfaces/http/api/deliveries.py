@@ -12,8 +12,8 @@ from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.states import State
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page
-from duly.surfaces.http.pressure import InQueue
-from duly.surfaces.http.served import Seed, Served
+from duly.surfaces.http.pressure import queue_of
+from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.shapes import shown
 from duly.surfaces.http.shapes.deliveries import (
     AcceptedDelivery,
@@ -34,12 +34,12 @@ KNOWN = ResponseSpec(AcceptedDelivery, description="Its key is known: this is th
 
 @post("/deliveries", responses={200: KNOWN}, opt={"repeatable": True})
 async def accept(
-    duly_app: Served, queue: InQueue, seed: Seed, data: JSONBody[NewDelivery]
+    duly_app: Served, request: AnyRequest, data: JSONBody[NewDelivery]
 ) -> Response[AcceptedDelivery]:
     """Accept a delivery; what is answered is on disk."""
-    options = data.options() | {"id": seed}
+    options = data.options() | {"id": seed_of(request)}
     try:
-        with queue.place():
+        with queue_of(request).place():
             accepted = await duly_app.deliver(target_of(data.target), data.payload, **options)
     except NotFound as error:
         # It is what the body names that is not there, not what the path does.

@@ -15,8 +15,9 @@ from duly.domain.keys import Scope
 from duly.domain.schedule import Schedule
 from duly.schedules import Declared
 from duly.surfaces.http.bodies import asked
-from duly.surfaces.http.cursors import Page
-from duly.surfaces.http.served import Seed, Served
+from duly.surfaces.http.cursors import Page, PageQuery
+from duly.surfaces.http.served import AnyRequest, Served, seed_of
+from duly.surfaces.http.shapes import Why
 from duly.surfaces.http.shapes import schedules as shapes
 from duly.surfaces.http.shapes.deliveries import target_of
 from duly.surfaces.http.shapes.schedules import (
@@ -28,12 +29,10 @@ from duly.surfaces.http.shapes.schedules import (
     Resume,
     ScheduleChange,
     ScheduleLine,
-    ScheduleQuery,
     ScheduleRecord,
     ScheduleSpec,
     Triggered,
     Upserted,
-    Why,
     schedule_record,
 )
 from duly.surfaces.http.versions import IF_MATCH, Version, etag
@@ -45,9 +44,9 @@ CREATED = ResponseSpec(Upserted, description="It is new.")
 NAME = "/schedules/{name:str}"
 
 
-@get("/schedules", dependencies={"wanted": asked(ScheduleQuery)})
+@get("/schedules", dependencies={"wanted": asked(PageQuery)})
 async def list_(
-    duly_app: Served, wanted: NamedDependency[SkipValidation[ScheduleQuery]]
+    duly_app: Served, wanted: NamedDependency[SkipValidation[PageQuery]]
 ) -> Page[ScheduleLine]:
     """List schedules by name."""
     found = await duly_app.schedules.list(after=wanted.cursor or "", limit=wanted.limit + 1)
@@ -117,9 +116,11 @@ async def resume(
 
 
 @post(f"{NAME}/trigger", opt={"repeatable": True})
-async def trigger(duly_app: Served, seed: Seed, name: FromPath[str]) -> Response[Triggered]:
+async def trigger(
+    duly_app: Served, request: AnyRequest, name: FromPath[str]
+) -> Response[Triggered]:
     """Make one delivery now, beside the plan."""
-    id = await duly_app.schedules.trigger(name, id=seed)
+    id = await duly_app.schedules.trigger(name, id=seed_of(request))
     return Response(Triggered(id), headers={"location": f"/v1/deliveries/{id}"})
 
 

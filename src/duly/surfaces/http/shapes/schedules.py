@@ -16,7 +16,6 @@ from duly.domain.rules import Rule
 from duly.domain.schedule import DEFAULT_CAP, CatchUp, Contents, Overlap, Schedule
 from duly.domain.webhooks import decode_webhook
 from duly.schedules import Target as AnyTarget
-from duly.surfaces.http.cursors import Cursor, Limit
 from duly.surfaces.http.shapes import Moment
 from duly.surfaces.http.shapes.deliveries import Target
 from duly.surfaces.moments import Moment as WallMoment
@@ -105,23 +104,10 @@ class ScheduleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return {name: value for name, value in rest.items() if value is not UNSET}
 
 
-class ScheduleQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which page of the schedules."""
-
-    cursor: Cursor | None = None
-    limit: Limit = 50
-
-
 class PreviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far to look ahead."""
 
     n: Preview = 5
-
-
-class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why it is done, for whoever wonders."""
-
-    reason: str | None = None
 
 
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
