@@ -28,7 +28,7 @@ from duly.endpoints import Endpoints
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
 from duly.failpoints import arm_from
-from duly.intake import Intake, Item, Options, Target
+from duly.intake import Intake, Item, Options, Target, pieces
 from duly.listing import Page, Wanted, listed, page
 from duly.outbox import Outbox
 from duly.ports import Chance, Clock, Message, Store, Transaction, Transport
@@ -55,6 +55,7 @@ from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
 from duly.wiring import signing_keys, store_of
+from duly.workers import Workers
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -120,6 +121,7 @@ class App:
             self.webhooks.try_out,
         )
         self.streams = Streams(self.store)
+        self.workers = Workers(self.store)
         self.requests = Requests(self.store, self.chance.delivery_id)
         self._open = False
         self._stop: asyncio.Event | None = None
@@ -287,7 +289,10 @@ class App:
         self, items: Iterable[Item | DulyError]
     ) -> Sequence[Accepted | DulyError]:
         """Accept many deliveries, each for itself: what is wrong with one is in its place."""
-        return await self._acceptor.accept_each(await self._intake.each(items))
+        answers: list[Accepted | DulyError] = []
+        for piece in pieces(items):
+            answers += await self._acceptor.accept_each(await self._intake.each(piece))
+        return answers
 
     async def get(self, id: str) -> Delivery:
         """One delivery with all its facts, or NotFound."""
