@@ -94,7 +94,7 @@ class App:
             signing_keys(self.settings.webhook_secret),
         )
         self.transports = Routes(self.handlers, self.webhooks)
-        self._acceptor = Acceptor(self.store, self.clock)
+        self._acceptor = Acceptor(self.store, self.clock, self.telemetry.emit)
         limit = self.settings.payload_limit
         self._intake = Intake(
             self.store, self.clock, self.chance, self.handlers.serves, self.webhooks.check, limit

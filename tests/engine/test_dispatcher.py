@@ -230,7 +230,7 @@ async def test_lateness_beyond_the_grace_is_a_warning_with_all_its_facts(
     booked = await app.get(late.id)
     assert (booked.started_at, booked.finished_at) == (due_at + timedelta(seconds=90),) * 2
     assert booked.late_by == timedelta(seconds=90)
-    assert (life.engine.dispatcher.recovered, life.engine.dispatcher.on_time) == (1, 1)
+    assert (app.telemetry.counts["DeliveryLate"], app.telemetry.counts["on_time"]) == (1, 1)
 
 
 @pytest.mark.requirement("D4")

@@ -54,7 +54,7 @@ class Engine:
         self._heart: Heart | None = None
         self._beating = True
         self._writing = asyncio.Lock()
-        self.settler = Settler(store.agenda, emit, self._on_progress)
+        self.settler = Settler(store.agenda, clock, emit, self._on_progress)
         self._executor.written = self.settler.written
         self.gates = Gates(store.gates, emit, self._worker, settings.concurrency)
         self.dispatcher = self._dispatching()
