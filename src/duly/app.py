@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import (
     Callable,
@@ -19,6 +20,7 @@ from duly.dead_letters import DeadLetters
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.endpoints import wanted_target
+from duly.domain.errors import StoreUnavailable
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
@@ -53,6 +55,7 @@ from duly.transports.handlers import Handlers
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
+from duly.watch import Watch
 from duly.wiring import signing_keys, store_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -119,6 +122,9 @@ class App:
             self.webhooks.try_out,
         )
         self.streams = Streams(self.store)
+        self.watch = Watch(self.store, self.clock, self.telemetry, self.settings, self.deliver)
+        self.alerts, self.series = self.watch.alerts, self.watch.series
+        self._acceptor.on_answered = self.watch.bookkeeper.write_if_due
         self._open = False
         self._stop: asyncio.Event | None = None
 
@@ -182,6 +188,9 @@ class App:
 
     async def close(self) -> None:
         """Let go of the store."""
+        if self._open:
+            with contextlib.suppress(StoreUnavailable):
+                await self.watch.bookkeeper.tick()
         self._open = False
         await self.webhooks.close()
         await self.store.close()
@@ -331,7 +340,7 @@ class App:
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""
         hand_over_quickly()
-        return Engine(
+        engine = Engine(
             self.store,
             transport or self.transports,
             self.clock,
@@ -340,6 +349,7 @@ class App:
             self.settings,
             process_name(),
         )
+        return self.watch.join(engine)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return."""

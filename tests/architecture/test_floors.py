@@ -18,7 +18,7 @@ FLOORS = (
         "duly.vault",
         *("duly.telemetry", "duly.system"),
     },
-    {"duly.wiring"},
+    {"duly.wiring", "duly.watch"},
     {"duly.app", "duly.receiving"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},

@@ -235,3 +235,8 @@ class AlertCleared(Event, frozen=True):
     kind: str
     subject: str
     minutes: float
+
+
+class AlertUntold(Event, frozen=True):
+    kind: str
+    problem: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Sequence
+import contextlib
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from contextvars import Context
 from datetime import timedelta
 
 from duly.domain.delivery import Accepted, Request
-from duly.domain.errors import Conflict
+from duly.domain.errors import Conflict, StoreUnavailable
 from duly.domain.events import DeliveriesAccepted
 from duly.engine.loops import Emit
 from duly.failpoints import hit
@@ -30,6 +31,8 @@ class Acceptor:
         self._store = store
         self._clock = clock
         self._emit = emit
+        self.on_answered: Callable[[], Awaitable[None]] = _nothing
+        """Called after a commit, when its callers have their answers."""
         self._plain = Door(self)
         self._tied = Door(self)
 
@@ -67,6 +70,10 @@ class Acceptor:
             self._store.wakeups.hint()
 
 
+async def _nothing() -> None:
+    """For who is told of no answers."""
+
+
 class Door:
     """Where callers wait for the commit under way, to share the next."""
 
@@ -97,6 +104,8 @@ class Door:
                     raise
                 continue
             self._answer(batch, answers)
+            with contextlib.suppress(StoreUnavailable):
+                await self._acceptor.on_answered()
 
     def _answer(
         self,

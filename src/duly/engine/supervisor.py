@@ -79,6 +79,10 @@ class Engine:
             *self._slow_loops(),
         ]
 
+    def attach(self, *loops: Loop) -> None:
+        """Have more loops run beside its own, from the start to the stop."""
+        self._loops.extend(loops)
+
     def _dispatching(self) -> Dispatcher:
         settings = self._settings
         return Dispatcher(

@@ -47,6 +47,7 @@ from duly.ports.transactions import (
     Transaction,
     WithTransaction,
 )
+from duly.ports.watching import Alerts, Rollups, Situations
 from duly.ports.world import (
     RUNNING,
     Chance,
@@ -59,6 +60,7 @@ __all__ = [
     "RUNNING",
     "Again",
     "Agenda",
+    "Alerts",
     "Ask",
     "Audit",
     "AuditEntry",
@@ -88,9 +90,11 @@ __all__ = [
     "Place",
     "Plans",
     "Progress",
+    "Rollups",
     "Schedules",
     "SeenGate",
     "Sitting",
+    "Situations",
     "Steps",
     "Store",
     "Streams",

@@ -20,6 +20,7 @@ from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
+from duly.ports.watching import Alerts, Rollups, Situations
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -270,6 +271,12 @@ class Store(Protocol):
     def steps(self) -> Steps: ...
     @property
     def figures(self) -> Figures: ...
+    @property
+    def situations(self) -> Situations: ...
+    @property
+    def rollups(self) -> Rollups: ...
+    @property
+    def alerts(self) -> Alerts: ...
     @property
     def dead_letters(self) -> DeadLetters: ...
     @property

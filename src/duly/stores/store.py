@@ -12,6 +12,7 @@ from duly.domain.errors import BadSetting
 from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations, postgres, transactions
 from duly.stores.agenda import Agenda
+from duly.stores.alerts import Alerts
 from duly.stores.audit import Audit
 from duly.stores.dead_letters import DeadLetters
 from duly.stores.deliveries import Deliveries
@@ -24,7 +25,9 @@ from duly.stores.members import Members
 from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
+from duly.stores.rollups import Rollups
 from duly.stores.schedules import Schedules
+from duly.stores.situations import Situations
 from duly.stores.sqlite import Sqlite
 from duly.stores.steps import Steps
 from duly.stores.streams import Streams
@@ -57,6 +60,9 @@ class SqlStore:
         self.streams = Streams(database, namespace)
         self.steps = Steps(database)
         self.figures = Figures(database, namespace, self.deliveries, self.plans)
+        self.situations = Situations(database, namespace, clock, self.figures, self.plans)
+        self.rollups = Rollups(database, namespace)
+        self.alerts = Alerts(database, namespace)
         self.audit = Audit(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion

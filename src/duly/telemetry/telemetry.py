@@ -12,6 +12,7 @@ import msgspec
 from duly.domain import events
 from duly.domain.endpoints import endpoint_name, is_outside
 from duly.domain.events import Event
+from duly.domain.rollups import Tally
 from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
 from duly.telemetry.wording import ONLY_COUNTED, WORDING
 
@@ -67,6 +68,22 @@ class Telemetry:
         if isinstance(event, events.DeliveryLate) and not self._worth_a_line(event):
             return
         self._log(event)
+
+    def tally(self) -> Tally:
+        """What happened since this process began, as the minutes are kept."""
+        counts = self.counts
+        return Tally(
+            accepted=counts["accepted"] + counts["planned"],
+            completed=counts["completed"],
+            failed=counts["retried"] + counts["dead"],
+            dead=counts["dead"] + counts["poisoned"],
+            cancelled=counts["expired"] + counts["overlapped"],
+            on_time=counts["on_time"],
+            late=counts["DeliveryLate"],
+            reclaimed=counts["reclaimed"],
+            lateness_seconds=self.lateness.sum,
+            run_seconds=self.runs.sum,
+        )
 
     def label(self, target: str) -> str:
         """What a target is counted under: the first fifty by name, and never a URL."""

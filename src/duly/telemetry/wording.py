@@ -104,6 +104,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.AlertRaised: (logging.ERROR, "ALERT {kind} {subject}: {detail}"),
     events.AlertCleared: (logging.INFO, "alert {kind} {subject} is over after {minutes} minutes"),
+    events.AlertUntold: (logging.ERROR, "the alert {kind} could not be handed on: {problem}"),
     events.Pruned: (logging.INFO, "{deliveries} finished deliveries removed"),
     events.Draining: (logging.INFO, "stopping: {running} deliveries get {seconds:g} s to end"),
 }
