@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromQuery
 from msgspec import UNSET, UnsetType
 
 from duly.app import App
@@ -77,7 +78,7 @@ def health_route(pulse: Pulse) -> HTTPRouteHandler:
     """The route over a pulse."""
 
     @get("/health")
-    async def health(verbose: bool = False) -> Response[Health]:
+    async def health(verbose: FromQuery[bool] = False) -> Response[Health]:
         answer = await pulse.full() if verbose else pulse.brief()
         code = 503 if answer.status == "stopping" else 200
         return Response(answer, status_code=code, headers={"cache-control": "no-store"})

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from litestar import Litestar
+from litestar import Litestar, Router
+from litestar.di import Provide
 
 from duly.app import App
 from duly.engine.supervisor import Engine
+from duly.surfaces.http import docs
+from duly.surfaces.http.api import deliveries
+from duly.surfaces.http.bodies import StrictRequest
 from duly.surfaces.http.health import Pulse, health_route
 from duly.surfaces.http.problems import HANDLERS
 from duly.surfaces.http.server import HttpServer
 from duly.system import listen_for_signals
 
+BESIDE_PAYLOAD = 65_536
+"""Bytes that a body may have besides a payload."""
 Announce = Callable[[str], None]
 
 
@@ -31,7 +37,7 @@ async def serve_site(app: App, announce: Announce) -> None:
             await app.store.own()
             engine = app.engine()
             pulse = Pulse(app, engine)
-            http = HttpServer(site(pulse), app.settings.host, app.settings.port)
+            http = HttpServer(site(app, pulse), app.settings.host, app.settings.port)
             await _run(engine, http, pulse, stop, announce)
 
 
@@ -49,11 +55,19 @@ async def _run(
         await http.stop()
 
 
-def site(pulse: Pulse) -> Litestar:
+def site(app: App, pulse: Pulse) -> Litestar:
     """Everything that the port answers."""
+    body_limit = app.settings.payload_limit + BESIDE_PAYLOAD
     return Litestar(
-        route_handlers=[health_route(pulse)],
+        route_handlers=[health_route(pulse), *docs.ROUTES, Router("/v1", route_handlers=API)],
+        request_max_body_size=body_limit,
+        dependencies={"duly_app": Provide(lambda: app, sync_to_thread=False)},
+        request_class=StrictRequest,
         exception_handlers=HANDLERS,
         openapi_config=None,
         logging_config=None,
     )
+
+
+API = [*deliveries.ROUTES]
+"""The routes of /v1."""
