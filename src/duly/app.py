@@ -192,6 +192,7 @@ class App:
             with contextlib.suppress(StoreUnavailable):
                 await self.watch.bookkeeper.tick()
         self._open = False
+        await self.watch.live.stop()
         await self.webhooks.close()
         await self.store.close()
 

@@ -16,6 +16,7 @@ from duly.domain.webhooks import is_webhook, webhook
 from duly.engine.bookkeeper import Bookkeeper
 from duly.engine.supervisor import Engine
 from duly.engine.watchman import Watchman
+from duly.live import Live
 from duly.ports import Clock, Store
 from duly.settings import Settings
 from duly.telemetry import Telemetry
@@ -51,6 +52,7 @@ class Watch:
     ) -> None:
         self.alerts = Alerts(store)
         self.bookkeeper = Bookkeeper(store.rollups, clock, telemetry.tally)
+        self.live = Live(store.rollups, self.situation, clock)
         self._store = store
         self._clock = clock
         self._telemetry = telemetry

@@ -85,6 +85,11 @@ class Dispatcher:
         return len(self._running)
 
     @property
+    def wakeups(self) -> int:
+        """How often something was said to be due."""
+        return self._hints
+
+    @property
     def is_busy(self) -> bool:
         """Whether anything is being attempted, or was a moment ago."""
         now = self._by.clock.monotonic()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -65,6 +66,8 @@ class Exchanges:
         self._resolver = Resolver(clock.monotonic, is_resolver_trouble)
         self._open_socket = open_socket
         self._session: ClientSession | None = None
+        self.answers: Counter[str] = Counter()
+        """How many there were of each class of answers, `none` being one."""
 
     async def make(self, claimed: Claimed, reach: Reach) -> Outcome:
         """Make one exchange within its deadline."""
@@ -96,6 +99,7 @@ class Exchanges:
             if failpoints.armed:
                 await failpoints.hit("webhook.sent")
             timing.mark("first_byte")
+            self.answers[f"{response.status // 100}xx"] += 1
             excerpt, truncated = await _excerpt(response)
             if truncated:
                 response.close()
@@ -157,6 +161,7 @@ class Exchanges:
         return self._failed(Reason.TRANSPORT_UNAVAILABLE, problem, timing)
 
     def _failed(self, reason: Reason, problem: str, timing: Timing) -> Failed:
+        self.answers["none"] += 1
         return Failed(reason, problem, answer=_told(Answer(timing=timing.milliseconds())))
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yarl import URL
@@ -93,6 +93,11 @@ class Webhooks:
             raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
         trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now, now, None, None, None)
         return await self._exchanges().make(trial, Reach(endpoint.details.webhook, keys))
+
+    @property
+    def answers(self) -> Mapping[str, int]:
+        """How many answers of each class there were: `2xx` to `5xx`, and `none`."""
+        return {} if self._made is None else self._made.answers
 
     def prepare(self) -> None:
         """Be ready to send: whoever delivers does not want to wait for it at the first webhook."""

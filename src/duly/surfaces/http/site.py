@@ -11,9 +11,10 @@ from litestar.di import Provide
 from duly.app import App
 from duly.engine.supervisor import Engine
 from duly.surfaces.http import docs
-from duly.surfaces.http.api import deliveries
+from duly.surfaces.http.api import deliveries, events, stats
 from duly.surfaces.http.bodies import StrictRequest
-from duly.surfaces.http.health import Pulse, health_route
+from duly.surfaces.http.health import Pulse, health_routes
+from duly.surfaces.http.metrics import metrics_route
 from duly.surfaces.http.problems import HANDLERS
 from duly.surfaces.http.server import HttpServer
 from duly.system import listen_for_signals
@@ -51,6 +52,7 @@ async def _run(
         await stop.wait()
     finally:
         pulse.stopping = True
+        await pulse.app.watch.live.stop()
         await engine.stop()
         await http.stop()
 
@@ -59,7 +61,12 @@ def site(app: App, pulse: Pulse) -> Litestar:
     """Everything that the port answers."""
     body_limit = app.settings.payload_limit + BESIDE_PAYLOAD
     return Litestar(
-        route_handlers=[health_route(pulse), *docs.ROUTES, Router("/v1", route_handlers=API)],
+        route_handlers=[
+            *health_routes(pulse),
+            metrics_route(app, pulse.engine),
+            *docs.ROUTES,
+            Router("/v1", route_handlers=API),
+        ],
         request_max_body_size=body_limit,
         dependencies={"duly_app": Provide(lambda: app, sync_to_thread=False)},
         request_class=StrictRequest,
@@ -69,5 +76,5 @@ def site(app: App, pulse: Pulse) -> Litestar:
     )
 
 
-API = [*deliveries.ROUTES]
+API = [*deliveries.ROUTES, *events.ROUTES, *stats.ROUTES]
 """The routes of /v1."""
