@@ -49,6 +49,7 @@ from duly.system import (
     process_name,
 )
 from duly.telemetry import Telemetry
+from duly.tracing import Traced, Tracing
 from duly.transports.egress import Guard
 from duly.transports.endpoints import Book
 from duly.transports.handlers import Handlers
@@ -97,6 +98,8 @@ class App:
             signing_keys(self.settings.webhook_secret),
         )
         self.transports = Routes(self.handlers, self.webhooks)
+        self.tracing = Tracing(self.store.traces)
+        self.webhooks.carried, self.telemetry.trace_of = self.tracing.carried, self.tracing.trace_of
         self._acceptor = Acceptor(self.store, self.clock, self.telemetry.emit)
         limit = self.settings.payload_limit
         self._intake = Intake(
@@ -246,7 +249,7 @@ class App:
         if connection is not None:
             return await self._outbox.accept(connection, request)
         await self._intake.know([request.target])
-        return await self._acceptor.accept(request)
+        return await self.tracing.accept(request.target, lambda: self._acceptor.accept(request))
 
     def deliver_within(
         self, connection: Any, target: Target, payload: Any = None, **options: Unpack[Options]
@@ -341,9 +344,10 @@ class App:
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""
         hand_over_quickly()
+        transport = transport or self.transports
         engine = Engine(
             self.store,
-            transport or self.transports,
+            Traced(transport, self.tracing) if self.tracing.is_on else transport,
             self.clock,
             self.chance,
             self.telemetry.emit,

@@ -26,11 +26,12 @@ LINGER = 60
 LOOKED_BACK = 3 * MINUTE
 
 
-class Second(Tally, frozen=True, kw_only=True):
+class Second(msgspec.Struct, frozen=True, kw_only=True):
     """What all workers of the namespace did since the second before, and how it stands."""
 
     id: int
     at: datetime
+    counts: Tally
     due: int
     late: int
     processing: int
@@ -82,13 +83,13 @@ class Live:
         second = Second(
             id=self._next_id(now.at),
             at=now.at,
+            counts=tally,
             due=now.due,
             late=now.late,
             processing=now.processing,
             dead_letters=now.dead,
             oldest_due_seconds=now.oldest_due_seconds,
             workers=now.workers,
-            **msgspec.structs.asdict(tally),
         )
         self._past.append(second)
         for listener in self._listeners:

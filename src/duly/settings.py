@@ -15,7 +15,7 @@ from duly.domain.webhooks import HIDDEN
 
 DAY = 86400.0
 CENTURY = 36500 * DAY
-SECRETS = frozenset({"webhook_secret", "secret_key"})
+SECRETS = frozenset({"webhook_secret", "secret_key", "alert_url"})
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

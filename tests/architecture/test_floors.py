@@ -15,7 +15,7 @@ FLOORS = (
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
         *("duly.endpoints", "duly.streams", "duly.dead_letters", "duly.intake", "duly.outbox"),
-        *("duly.vault", "duly.live"),
+        *("duly.vault", "duly.live", "duly.tracing"),
         *("duly.telemetry", "duly.system"),
     },
     {"duly.wiring", "duly.watch"},

@@ -224,6 +224,9 @@ async def test_lateness_beyond_the_grace_is_a_warning_with_all_its_facts(
         "due_at": due_at,
         "started_at": due_at + timedelta(seconds=90),
         "schedule": None,
+        "stream": None,
+        "attempt": 1,
+        "worker": life.engine.dispatcher.lease.worker,
         "minutes_late": 1.5,
     }
     assert "1.5 minutes late" in record.message

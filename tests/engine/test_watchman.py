@@ -73,7 +73,7 @@ async def test_the_alert_webhook_is_a_delivery_and_is_sent_once_for_each_word(
     for _ in range(2):
         await watchman(app).tick()
     (cleared,) = await app.list(key=f"duly.alert.{alert.id}.cleared")
-    assert b'"late_deliveries"' in cleared.payload
+    assert b'"late_deliveries"' in bytes(cleared.payload)
     assert cleared.url == "https://hooks.example.com/alerts"
 
 

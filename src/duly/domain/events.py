@@ -89,12 +89,16 @@ class AttemptFailed(Event, frozen=True):
     reason: str
     error: str
     again_in: float | None
+    schedule: str | None = None
+    stream: str | None = None
 
 
 class DeliveryLate(Event, frozen=True):
     delivery: str
     target: str
     schedule: str | None
+    stream: str | None
+    attempt: int
     due_at: datetime
     started_at: datetime
     minutes_late: float

@@ -324,7 +324,7 @@ class Dispatcher:
         self._settler.put(settlement)
         target = claimed.target
         if settlement.verdict is not Verdict.COMPLETED:
-            self._tell(execution.target, settlement)
+            self._tell(execution, settlement)
             self._gates.note(target, settlement)
         elif self._gates.cares(target):
             self._gates.note(target, settlement)
@@ -345,16 +345,18 @@ class Dispatcher:
         target = self._names[claimed.target]
         self._settler.put(self._by.decide(claimed, target, outcome, None))
 
-    def _tell(self, target: str, settlement: Settlement) -> None:
+    def _tell(self, execution: Execution, settlement: Settlement) -> None:
         if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
             self._emit(
                 AttemptFailed(
                     delivery=settlement.delivery,
-                    target=target,
+                    target=execution.target,
                     attempt=settlement.attempt,
                     reason=str(settlement.reason),
                     error=settlement.error or "",
                     again_in=settlement.wait,
+                    schedule=execution.schedule,
+                    stream=execution.claimed.stream,
                 )
             )
 

@@ -47,7 +47,7 @@ from duly.ports.transactions import (
     Transaction,
     WithTransaction,
 )
-from duly.ports.watching import Alerts, Rollups, Situations
+from duly.ports.watching import Alerts, Rollups, Situations, Traces
 from duly.ports.world import (
     RUNNING,
     Chance,
@@ -100,6 +100,7 @@ __all__ = [
     "Streams",
     "Swept",
     "Targets",
+    "Traces",
     "Transaction",
     "Transport",
     "UnreadableSchedule",

@@ -20,7 +20,7 @@ from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
-from duly.ports.watching import Alerts, Rollups, Situations
+from duly.ports.watching import Alerts, Rollups, Situations, Traces
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -277,6 +277,8 @@ class Store(Protocol):
     def rollups(self) -> Rollups: ...
     @property
     def alerts(self) -> Alerts: ...
+    @property
+    def traces(self) -> Traces: ...
     @property
     def dead_letters(self) -> DeadLetters: ...
     @property

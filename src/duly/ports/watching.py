@@ -27,6 +27,16 @@ class Rollups(Protocol):
         """What happened in each step, by its beginning; steps without anything are left out."""
 
 
+class Traces(Protocol):
+    """Where deliveries belong in their callers' traces."""
+
+    async def keep(self, delivery: str, parent: str) -> None:
+        """Keep the span under which it was accepted."""
+
+    async def parent(self, delivery: str) -> str | None:
+        """The span under which it was accepted, if that is known."""
+
+
 class Alerts(Protocol):
     """Alerts that are raised, and those that were."""
 

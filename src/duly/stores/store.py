@@ -32,6 +32,7 @@ from duly.stores.sqlite import Sqlite
 from duly.stores.steps import Steps
 from duly.stores.streams import Streams
 from duly.stores.targets import Targets
+from duly.stores.traces import Traces
 from duly.stores.upkeep import Upkeep
 from duly.stores.wakeups import DataVersion, Notifications
 from duly.stores.workers import Workers
@@ -63,6 +64,7 @@ class SqlStore:
         self.situations = Situations(database, namespace, clock, self.figures, self.plans)
         self.rollups = Rollups(database, namespace)
         self.alerts = Alerts(database, namespace)
+        self.traces = Traces(database, namespace)
         self.audit = Audit(database, namespace)
         self.upkeep = Upkeep(database, namespace)
         self.wakeups: Notifications | DataVersion

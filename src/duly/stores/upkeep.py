@@ -37,7 +37,7 @@ class Upkeep:
             "upkeep.prune_workers", "any", completed_for=completed_for.total_seconds()
         )
         await self._database.fetch("gates.forget")
-        for kept in ("rollups.prune", "alerts.prune"):
+        for kept in ("rollups.prune", "alerts.prune", "traces.prune"):
             await self._database.fetch(
                 kept, namespace=self._namespace, kept_for=KEPT_FOR.total_seconds()
             )

@@ -45,6 +45,9 @@ class Telemetry:
         self.sizes = {name: Histogram(SIZES) for name in CALL_NAMES}
         self.drift = 0.0
         self._labels: dict[str, str] = {}
+        self._worker: int | None = None
+        self.trace_of: Callable[[str], str | None] = _unknown
+        """The trace of a delivery, if there is one."""
         self._late_second = self._late_lines = self._unsaid = 0
         self._takes: dict[type[Event], Callable[[Any], None]] = {
             events.BatchSettled: self._count_batch,
@@ -55,6 +58,7 @@ class Telemetry:
             events.Reclaimed: self._count_reclaimed,
             events.AttemptFailed: self._count_failure,
             events.StoreWentAway: self._count_trouble,
+            events.WorkerStarted: self._note_worker,
         }
 
     def emit(self, event: Event) -> None:
@@ -110,7 +114,9 @@ class Telemetry:
     def _log(self, event: Event) -> None:
         level, words = WORDING[type(event)]
         if logger.isEnabledFor(level):
-            facts = msgspec.structs.asdict(event)
+            facts = {"worker": self._worker, **msgspec.structs.asdict(event)}
+            if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
+                facts["trace"] = trace
             logger.log(
                 level, words.format(**facts), extra={"event": type(event).__name__, "facts": facts}
             )
@@ -171,8 +177,15 @@ class Telemetry:
     def _count_failure(self, failed: events.AttemptFailed) -> None:
         self.failures[self.label(failed.target), failed.reason] += 1
 
+    def _note_worker(self, started: events.WorkerStarted) -> None:
+        self._worker = started.worker
+
     def _count_trouble(self, trouble: events.StoreWentAway) -> None:
         self.troubles[trouble.loop] += 1
+
+
+def _unknown(delivery: str) -> str | None:  # noqa: ARG001 - nobody traces
+    return None
 
 
 def label_of(target: str) -> str:

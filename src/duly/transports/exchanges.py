@@ -10,7 +10,7 @@ import asyncio
 import errno
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -60,11 +60,13 @@ class Exchanges:
         guard: Guard,
         is_resolver_trouble: Callable[[OSError], bool],
         open_socket: OpenSocket,
+        carried: Callable[[], Mapping[str, str]],
     ) -> None:
         self._clock = clock
         self._guard = guard
         self._resolver = Resolver(clock.monotonic, is_resolver_trouble)
         self._open_socket = open_socket
+        self._carried = carried
         self._session: ClientSession | None = None
         self.answers: Counter[str] = Counter()
         """How many there were of each class of answers, `none` being one."""
@@ -116,6 +118,7 @@ class Exchanges:
             "content-type": "application/json",
             "user-agent": f"duly/{__version__}",
             "accept-encoding": "identity",
+            **self._carried(),
             **reach.webhook.headers,
             ID: claimed.id,
             TIMESTAMP: str(timestamp),

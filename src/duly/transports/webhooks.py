@@ -44,6 +44,8 @@ class Webhooks:
         self._open_socket = open_socket
         self._book = book
         self._keys = list(keys)
+        self.carried: Callable[[], Mapping[str, str]] = dict
+        """The headers by which a trace is passed on."""
         self._made: Exchanges | None = None
 
     def serves(self) -> Sequence[str]:
@@ -109,7 +111,7 @@ class Webhooks:
             from duly.transports.exchanges import Exchanges
 
             self._made = Exchanges(
-                self._clock, self._guard, self._is_resolver_trouble, self._open_socket
+                self._clock, self._guard, self._is_resolver_trouble, self._open_socket, self.carried
             )
         return self._made
 

@@ -39,12 +39,15 @@ select (select count(*) from due) as due,
        (select count(*) from upcoming) as upcoming,
        (select count(*) from (
             select 1 from duly.deliveries
-            where namespace = :namespace and dead_at is not null limit :most) d) as dead,
+            where namespace = :namespace and dead_at is not null limit :most) found) as dead,
        (select count(*) from (
-            select 1 from duly.claims c join duly.agenda a
-            on a.lane = any(c.lanes) and a.token = c.token
+            select 1 from duly.claims c cross join lateral unnest(c.lanes) as l(lane)
+            cross join lateral (
+                select a.target from duly.agenda a
+                where a.lane = l.lane and a.token = c.token offset 0
+            ) a
             join duly.targets t on t.id = a.target and t.namespace = :namespace
-            limit :most) p) as processing,
+            limit :most) found) as processing,
        coalesce(:now::timestamptz, now()) as seen_at;
 
 -- name: workers

@@ -40,12 +40,12 @@ select (select count(*) from due) as due,
        (select count(*) from upcoming) as upcoming,
        (select count(*) from (
             select 1 from duly.deliveries
-            where namespace = :namespace and dead_at is not null limit :most) d) as dead,
+            where namespace = :namespace and dead_at is not null limit :most) found) as dead,
        (select count(*) from (
             select 1 from duly.agenda a
             join duly.targets t on t.id = a.target and t.namespace = :namespace
             where a.token is not null
-            limit :most) p) as processing,
+            limit :most) found) as processing,
        :now as seen_at;
 
 -- name: workers

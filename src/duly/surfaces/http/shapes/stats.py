@@ -36,7 +36,7 @@ class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Which page of alerts, or only those that are raised."""
 
     raised: Annotated[bool, Meta(description="only those that are not over")] = False
-    before: Annotated[int | None, Meta(ge=0, description="the `next` of the page before")] = None
+    before: Annotated[int, Meta(ge=0, description="the `next` of the page before")] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 

@@ -19,3 +19,12 @@ create table duly.rollups (
 
 -- Circuits that are open, of however many targets there are.
 create index gates_opened on duly.gates (opened_at) where opened_at is not null;
+
+-- The span under which a delivery was accepted: only for those whose callers trace, so that nobody
+-- else's row is wider for it.
+create table duly.traces (
+    delivery  uuid primary key,
+    namespace text not null,
+    parent    text not null,
+    kept_at   timestamptz not null
+);
