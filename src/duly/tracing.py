@@ -1,6 +1,6 @@
 """Traces, when OpenTelemetry is at work here: accept, attempt, and the webhook that is sent on.
 
-Nothing is imported for it. Whoever traces has imported OpenTelemetry before; who has not pays
+Nothing is imported for it. Whoever traces has set OpenTelemetry up before; who has not pays
 nothing. Traces are a courtesy: one that cannot be kept or read costs no delivery anything.
 """
 
@@ -30,8 +30,11 @@ class Tracing:
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody here has imported OpenTelemetry."""
-        return "opentelemetry.trace" in sys.modules
+        """Whether anybody here has set OpenTelemetry up."""
+        trace = sys.modules.get("opentelemetry.trace")
+        return trace is not None and not isinstance(
+            trace.get_tracer_provider(), trace.ProxyTracerProvider
+        )
 
     async def accept(self, target: str, accepting: Callable[[], Awaitable[Accepted]]) -> Accepted:
         """Accept within a span, and keep where it belongs if it is sampled."""
