@@ -19,21 +19,21 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from duly.dead_letters import DeadLetters
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
-from duly.domain.endpoints import wanted_target
-from duly.domain.errors import StoreUnavailable
+from duly.domain.errors import DulyError, StoreUnavailable
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
-from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
 from duly.endpoints import Endpoints
 from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
 from duly.failpoints import arm_from
-from duly.intake import Intake, Item, Options, Target
+from duly.intake import Intake, Item, Options, Target, pieces
+from duly.listing import Page, Wanted, listed, page
 from duly.outbox import Outbox
-from duly.ports import Chance, Clock, Filter, Message, Store, Transaction, Transport
+from duly.ports import Chance, Clock, Message, Store, Transaction, Transport
+from duly.requests import Requests
 from duly.schedules import Declared, Schedules
 from duly.settings import load
 from duly.stores import postgres
@@ -58,6 +58,7 @@ from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
 from duly.watch import Watch
 from duly.wiring import signing_keys, store_of
+from duly.workers import Workers
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -128,6 +129,8 @@ class App:
         self.watch = Watch(self.store, self.clock, self.telemetry, self.settings, self.deliver)
         self.alerts, self.series = self.watch.alerts, self.watch.series
         self._acceptor.on_answered = self.watch.bookkeeper.write_if_due
+        self.workers = Workers(self.store)
+        self.requests = Requests(self.store, self.chance.delivery_id)
         self._open = False
         self._stop: asyncio.Event | None = None
 
@@ -220,6 +223,7 @@ class App:
         retry: RetryPlan | None = None,
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
+        id: str | None = None,
         connection: Any = None,
     ) -> Accepted:
         """Accept one delivery; when this returns it is on disk.
@@ -228,6 +232,7 @@ class App:
         delivery again, or a Conflict if target or payload differ. Those of one `stream` run in
         the order in which they were accepted, one at a time over all workers; `on_failure` says
         whether a failed one blocks those behind it (`block`) or lets them go on (`release`).
+        With an `id`, a UUID of version 7, the same call again stores nothing more.
 
         With a `connection` it is accepted in the transaction that this has open, and exists if and
         only if that is committed. It may be `app.transaction()`, `delivery.transaction`, a message,
@@ -245,6 +250,7 @@ class App:
             retry,
             stream,
             on_failure,
+            id,
         )
         if connection is not None:
             return await self._outbox.accept(connection, request)
@@ -291,33 +297,33 @@ class App:
         await self._intake.know_handlers()
         return await self._acceptor.accept_all(self._intake.chunks(items))
 
+    async def deliver_each(
+        self, items: Iterable[Item | DulyError]
+    ) -> Sequence[Accepted | DulyError]:
+        """Accept many deliveries, each for itself: what is wrong with one is in its place."""
+        answers: list[Accepted | DulyError] = []
+        for piece in pieces(items):
+            answers += await self._acceptor.accept_each(await self._intake.each(piece))
+        return answers
+
     async def get(self, id: str) -> Delivery:
         """One delivery with all its facts, or NotFound."""
         return await self.store.deliveries.get(payloads.checked_id(id))
 
     async def list(
-        self,
-        *,
-        state: State | str | None = None,
-        target: str | None = None,
-        tag: str | None = None,
-        key: str | None = None,
-        before: str | None = None,
-        limit: int = 50,
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
     ) -> Sequence[Delivery]:
         """Deliveries, newest first; `before` is the last id of the page before.
 
         A target is a handler's name, `endpoint:` and a name, or a URL, which stands for its host.
         """
-        wanted = Filter(
-            state=None if state is None else payloads.checked_state(state),
-            target=None if target is None else wanted_target(target),
-            tag=None if tag is None else payloads.checked_text("tag", tag),
-            key=None if key is None else payloads.checked_text("key", key),
-            before=None if before is None else payloads.checked_id(before),
-            limit=payloads.checked_limit(limit),
-        )
-        return await self.store.deliveries.page(wanted)
+        return await listed(self.store, wanted, before, limit)
+
+    async def page(
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
+    ) -> Page:
+        """As `list`, in time that does not grow with the ledger; go on from its `next`."""
+        return await page(self.store, wanted, before, limit)
 
     async def attempts(self, id: str) -> Sequence[Attempt]:
         """What happened to a delivery, oldest first."""

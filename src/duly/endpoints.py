@@ -10,7 +10,7 @@ import msgspec
 
 from duly.domain import endpoints, gates, payloads
 from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Endpoint, EndpointState, Sealed
-from duly.domain.errors import Conflict, DulyError, InvalidInput
+from duly.domain.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.domain.outcomes import Outcome
 from duly.domain.signatures import new_secret, secret_key
 from duly.domain.webhooks import Webhook
@@ -115,10 +115,15 @@ class Endpoints:
         """What is on the books for it."""
         return await self._store.endpoints.waiting((await self.get(name)).target)
 
-    async def edit(self, name: str, **details: Any) -> Endpoint:
-        """Change what is given; deliveries that wait go by it from their next attempt on."""
+    async def edit(self, name: str, *, version: int | None = None, **details: Any) -> Endpoint:
+        """Change what is given; deliveries that wait go by it from their next attempt on.
+
+        Outdated when it is no longer at the `version` that is given.
+        """
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
+            if version is not None and before.version != version:
+                raise Outdated("endpoint", name, before.version, version)
             changed = endpoints.details(details, before.details)
             if "url" in details:
                 self._check(changed.webhook)

@@ -73,6 +73,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     payload_limit: Annotated[
         int, Meta(ge=1, le=1_048_576, description="bytes that a payload may have")
     ] = 262_144
+    accept_queue: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="requests that may wait for their deliveries to be stored",
+        ),
+    ] = 1000
     egress_allow: Annotated[
         str,
         Meta(description="networks and hosts that webhooks may reach though they are not public"),

@@ -15,7 +15,8 @@ FLOORS = (
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
         *("duly.endpoints", "duly.streams", "duly.dead_letters", "duly.intake", "duly.outbox"),
-        *("duly.vault", "duly.live", "duly.tracing"),
+        *("duly.live", "duly.tracing"),
+        *("duly.listing", "duly.requests", "duly.vault", "duly.workers"),
         *("duly.telemetry", "duly.system"),
     },
     {"duly.wiring", "duly.watch"},

@@ -12,6 +12,7 @@ from duly.ports.dead_letters import (
 )
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
 from duly.ports.figures import Figures
+from duly.ports.requests import KEPT_FOR, PATIENCE, Asked, Requests
 from duly.ports.schedules import (
     Audit,
     AuditEntry,
@@ -57,11 +58,14 @@ from duly.ports.world import (
 )
 
 __all__ = [
+    "KEPT_FOR",
+    "PATIENCE",
     "RUNNING",
     "Again",
     "Agenda",
     "Alerts",
     "Ask",
+    "Asked",
     "Audit",
     "AuditEntry",
     "Chance",
@@ -90,6 +94,7 @@ __all__ = [
     "Place",
     "Plans",
     "Progress",
+    "Requests",
     "Rollups",
     "Schedules",
     "SeenGate",

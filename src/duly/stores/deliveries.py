@@ -16,6 +16,7 @@ from duly.ports import Filter
 from duly.stores.agenda import Agenda
 from duly.stores.database import Database, Row, Session
 from duly.stores.endpoints import Endpoints
+from duly.stores.listing import page
 from duly.stores.members import Members
 from duly.stores.records import attempt_of, delivery_of
 from duly.stores.stuck import Service, service, why_blocking, why_held, why_left
@@ -60,7 +61,7 @@ class Deliveries:
                 async for chunk in chunks:
                     if writing is not None:
                         accepted.extend(_all_or_none(await writing))
-                    is_new = all(each.key is None and each.stream is None for each in chunk)
+                    is_new = all(each.is_new for each in chunk)
                     accept = self._accept_new if is_new else self._accept
                     writing = asyncio.create_task(accept(session, chunk))
                     await asyncio.wait([writing], timeout=0)
@@ -126,12 +127,9 @@ class Deliveries:
             raise NotFound("delivery", id, "duly deliveries list shows what there is")
         return delivery_of(rows[0])
 
-    async def page(self, filter: Filter) -> list[Delivery]:
-        """A page of deliveries, newest first."""
-        rows = await self._database.fetch_named(
-            "deliveries.page", namespace=self._namespace, **msgspec.structs.asdict(filter)
-        )
-        return [delivery_of(row) for row in rows]
+    async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
+        """A page of deliveries, newest first, and the id to go on from, None at the end."""
+        return await page(self._database, self._namespace, filter)
 
     async def attempts(self, id: str) -> list[Attempt]:
         """The history of one delivery, oldest first, or NotFound."""

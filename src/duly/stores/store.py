@@ -25,6 +25,7 @@ from duly.stores.members import Members
 from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
+from duly.stores.requests import Requests
 from duly.stores.rollups import Rollups
 from duly.stores.schedules import Schedules
 from duly.stores.situations import Situations
@@ -73,6 +74,7 @@ class SqlStore:
         else:
             self.wakeups = DataVersion(database)
         self.inbox = Inbox(database, namespace)
+        self.requests = Requests(database, namespace)
         self.outbox = Outbox(database, namespace, self.deliveries, self.wakeups.hint)
 
     async def open(self, *, migrate: bool = True) -> None:

@@ -13,10 +13,12 @@ from litestar.exceptions import HTTPException, ValidationException
 from msgspec import UNSET, UnsetType
 
 from duly.domain.errors import (
+    Busy,
     Conflict,
     DulyError,
     InvalidInput,
     NotFound,
+    Outdated,
     StoreUnavailable,
     UnreadableRule,
 )
@@ -27,10 +29,13 @@ RETRY_AFTER_SECONDS = 1
 STATUS: dict[type[DulyError], int] = {
     InvalidInput: 422,
     NotFound: 404,
+    Outdated: 412,
     Conflict: 409,
     UnreadableRule: 409,
     StoreUnavailable: 503,
+    Busy: 429,
 }
+LATER = (429, 503)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -63,12 +68,18 @@ def unfit(_request: AnyRequest, error: ValidationException) -> Response[Problem]
 
 def unable(request: AnyRequest, error: DulyError) -> Response[Problem]:
     """The answer to what duly itself refuses."""
-    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), None)
-    if status is None:
+    problem = problem_of(error)
+    if problem.status == 500:
         return failed(request, error)
+    headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if problem.status in LATER else None
+    return Response(problem, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def problem_of(error: DulyError) -> Problem:
+    """What duly itself refuses."""
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     field = error.field if isinstance(error, InvalidInput) else UNSET
-    headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 503 else None
-    return answer(status, str(error), field=field, headers=headers)
+    return Problem(status, HTTPStatus(status).phrase, str(error), field=field)
 
 
 def failed(request: AnyRequest, error: Exception) -> Response[Problem]:

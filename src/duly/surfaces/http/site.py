@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Router
+from litestar.datastructures import State
 from litestar.di import Provide
 
 from duly.app import App
+from duly.domain.errors import StoreUnavailable
 from duly.engine.supervisor import Engine
 from duly.surfaces.http import docs
-from duly.surfaces.http.api import deliveries, events, stats
-from duly.surfaces.http.bodies import StrictRequest
+from duly.surfaces.http.api import (
+    bulk,
+    dead_letters,
+    deliveries,
+    endpoints,
+    events,
+    schedules,
+    stats,
+    streams,
+    workers,
+)
+from duly.surfaces.http.bodies import StrictRequest, check_query
 from duly.surfaces.http.health import Pulse, health_routes
+from duly.surfaces.http.idempotency import AppOf, Idempotency
 from duly.surfaces.http.metrics import metrics_route
+from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
 from duly.surfaces.http.server import HttpServer
 from duly.system import listen_for_signals
@@ -57,24 +72,52 @@ async def _run(
         await http.stop()
 
 
+class Site(Litestar):
+    """Litestar, but a path is taken apart before its parts are decoded: names may have slashes."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if b"%" in scope.get("raw_path", b""):
+            scope["path"] = scope["raw_path"].decode("ascii", "replace")
+        await super().__call__(scope, receive, send)
+
+
 def site(app: App, pulse: Pulse) -> Litestar:
     """Everything that the port answers."""
-    body_limit = app.settings.payload_limit + BESIDE_PAYLOAD
-    return Litestar(
+
+    def app_of(request: Request[Any, Any, Any]) -> App:  # noqa: ARG001
+        return app
+
+    return Site(
         route_handlers=[
             *health_routes(pulse),
             metrics_route(app, pulse.engine),
             *docs.ROUTES,
-            Router("/v1", route_handlers=API),
+            _api(pulse, app_of),
         ],
-        request_max_body_size=body_limit,
-        dependencies={"duly_app": Provide(lambda: app, sync_to_thread=False)},
+        dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
+        state=State({"queue": Queue(app.settings.accept_queue)}),
         request_class=StrictRequest,
+        request_max_body_size=app.settings.payload_limit + BESIDE_PAYLOAD,
         exception_handlers=HANDLERS,
         openapi_config=None,
         logging_config=None,
     )
 
 
-API = [*deliveries.ROUTES, *events.ROUTES, *stats.ROUTES]
+def _api(pulse: Pulse, app_of: AppOf) -> Router:
+    async def check(request: Request[Any, Any, Any]) -> None:
+        if pulse.stopping:
+            raise StoreUnavailable("this server is stopping; ask again in a moment")
+        check_query(request)
+
+    return Router(
+        "/v1",
+        route_handlers=API,
+        before_request=check,
+        middleware=[Idempotency(app_of)],
+    )
+
+
+RESOURCES = (deliveries, bulk, schedules, endpoints, streams, dead_letters, workers, stats, events)
+API: list[Any] = [route for each in RESOURCES for route in each.ROUTES]
 """The routes of /v1."""
