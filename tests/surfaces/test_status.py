@@ -137,8 +137,8 @@ async def test_the_audit_says_who_changed_what(home: Home) -> None:
 
 @pytest.mark.requirement("S4")
 async def test_alerts_are_listed_for_people_and_programs(home: Home) -> None:
-    assert home.json("alerts")["items"] == []
     async with home.app() as app:
+        assert home.json("alerts")["items"] == []
         trouble = Trouble(AlertKind.CIRCUIT_OPEN, "https://x.example.com", "it fails")
         assert await app.store.alerts.raise_one(trouble)
         (alert,) = await app.alerts.raised()
