@@ -15,7 +15,7 @@ from duly.domain.webhooks import HIDDEN
 
 DAY = 86400.0
 CENTURY = 36500 * DAY
-SECRETS = frozenset({"webhook_secret", "secret_key"})
+SECRETS = frozenset({"webhook_secret", "secret_key", "alert_url"})
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
 """Variables of ours that are none: see failpoints."""
 
@@ -130,6 +130,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="what endpoints' secrets are sealed with; several to change it",
         ),
     ] = ""
+    alert_url: Annotated[
+        str, Meta(description="where alerts are sent: a URL, or the name of an endpoint")
+    ] = ""
+    alert_late: Annotated[
+        int, Meta(ge=1, le=50_000, description="late deliveries that are an alert")
+    ] = 100
+    alert_dead: Annotated[
+        int, Meta(ge=1, le=50_000, description="deaths within 15 minutes that are an alert")
+    ] = 10
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False

@@ -103,6 +103,10 @@ class Settlement(msgspec.Struct):
     on_failure: str | None = None
     follower: tuple[str, int] | None = None
     """The next of the same run, which is attempted now under the same token: id and position."""
+    target: int = 0
+    due_at: datetime | None = None
+    ready_at: datetime | None = None
+    """Where it goes and since when it could be attempted, for the figures."""
     steps: tuple[Step, ...] = ()
     """What the attempt did in part and is not on the books yet; written whatever the verdict."""
 
@@ -126,6 +130,9 @@ def complete(
         position=claimed.position,
         on_failure=claimed.on_failure,
         answer=answer,
+        target=claimed.target,
+        due_at=claimed.due_at,
+        ready_at=claimed.ready_at,
     )
 
 

@@ -107,10 +107,10 @@ class Execution:
         "_turn",
         "claimed",
         "is_enlisted",
-        "is_written",
         "started_at",
         "target",
         "task",
+        "written",
     )
 
     def __init__(
@@ -118,7 +118,8 @@ class Execution:
     ) -> None:
         self._by = by
         self._is_over = False
-        self.is_written = self.is_enlisted = False
+        self.is_enlisted = False
+        self.written: Settlement | None = None
         self._transaction: OpenTransaction | None = None
         self._turn: asyncio.Lock | None = None
         self._steps: Notebook | None = None
@@ -132,15 +133,22 @@ class Execution:
         claimed, late_by = self.claimed, self.started_at - self.claimed.due_at
         if late_by <= grace or claimed.attempt:
             return None
-        occasion = claimed.occasion
         return DeliveryLate(
             delivery=claimed.id,
             target=self.target,
-            schedule=None if occasion is None else decode_occasion(occasion).schedule,
+            schedule=self.schedule,
+            stream=claimed.stream,
+            attempt=1,
             due_at=claimed.due_at,
             started_at=self.started_at,
             minutes_late=round(late_by.total_seconds() / 60, 1),
         )
+
+    @property
+    def schedule(self) -> str | None:
+        """Whose occurrence it is."""
+        occasion = self.claimed.occasion
+        return None if occasion is None else decode_occasion(occasion).schedule
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
@@ -251,8 +259,9 @@ class Execution:
         if not isinstance(outcome, Completed):
             await transaction.roll_back()
             return self._decide(outcome)
+        settlement = self._decide(outcome, enclosed=True)
         try:
-            await transaction.complete(self._decide(outcome, enclosed=True))
+            await transaction.complete(settlement)
         except LeaseLost:
             return None
         except StoreUnavailable:
@@ -260,7 +269,7 @@ class Execution:
             return self._decide(Released())
         except Exception as error:
             return self._decide(Failed(Reason.HANDLER_EXCEPTION, f"at its commit: {error}"))
-        self.is_written = True
+        self.written = settlement
         return None
 
     def _decide(self, outcome: Outcome, *, enclosed: bool = False) -> Settlement:

@@ -53,8 +53,10 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._heart: Heart | None = None
         self._beating = True
+        self.is_ready = False
+        """What dead workers held is taken back and what was missed is planned; not stopping."""
         self._writing = asyncio.Lock()
-        self.settler = Settler(store.agenda, emit, self._on_progress)
+        self.settler = Settler(store.agenda, clock, emit, self._on_progress)
         self._executor.written = self.settler.written
         self.gates = Gates(store.gates, emit, self._worker, settings.concurrency)
         self.dispatcher = self._dispatching()
@@ -78,6 +80,10 @@ class Engine:
             self.life,
             *self._slow_loops(),
         ]
+
+    def attach(self, *loops: Loop) -> None:
+        """Have more loops run beside its own, from the start to the stop."""
+        self._loops.extend(loops)
 
     def _dispatching(self) -> Dispatcher:
         settings = self._settings
@@ -149,6 +155,7 @@ class Engine:
         await self.register()
         await self.recovery.at_start(self.dispatcher.lease.worker)
         await self.planner.at_start()
+        self.is_ready = True
 
     async def step(self) -> int:
         """One round of what the loops do, for an engine that was only prepared.
@@ -199,6 +206,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop claiming at once, let running work end, hand back the rest, say goodbye."""
+        self.is_ready = False
         for loop in self._loops:
             self._runner.stop(loop)
         running = self.dispatcher.running

@@ -49,6 +49,7 @@ from duly.ports.transactions import (
     Transaction,
     WithTransaction,
 )
+from duly.ports.watching import Alerts, Rollups, Situations, Traces
 from duly.ports.world import (
     RUNNING,
     Chance,
@@ -63,6 +64,7 @@ __all__ = [
     "RUNNING",
     "Again",
     "Agenda",
+    "Alerts",
     "Ask",
     "Asked",
     "Audit",
@@ -95,14 +97,17 @@ __all__ = [
     "Plans",
     "Progress",
     "Requests",
+    "Rollups",
     "Schedules",
     "SeenGate",
     "Sitting",
+    "Situations",
     "Steps",
     "Store",
     "Streams",
     "Swept",
     "Targets",
+    "Traces",
     "Transaction",
     "Transport",
     "UnreadableSchedule",

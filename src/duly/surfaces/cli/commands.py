@@ -20,6 +20,7 @@ COMMANDS = {
     "dead": "dead:commands",
     "status": "status:status",
     "stats": "stats:stats",
+    "alerts": "alerts:alerts",
     "workers": "workers:workers",
     "late": "workers:late",
     "stuck": "workers:stuck",

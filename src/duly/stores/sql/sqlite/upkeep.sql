@@ -140,6 +140,9 @@ delete from duly.workers where namespace = :namespace;
 delete from duly.gates where target in (select id from duly.targets where namespace = :namespace);
 delete from duly.endpoints where namespace = :namespace;
 delete from duly.inbox where namespace = :namespace;
+delete from duly.rollups where namespace = :namespace;
+delete from duly.alerts where namespace = :namespace;
+delete from duly.traces where namespace = :namespace;
 delete from duly.agenda where lane in (
     select lane from duly.streams where namespace = :namespace);
 delete from duly.streams where namespace = :namespace;
