@@ -12,6 +12,8 @@ serve: $(installed)
 test: $(installed)
 	@# Hundreds of processes are started; none of them should have to compile first.
 	@.venv/bin/python -m compileall -q src tests
+	@# pytest compiles tests in a way of its own: here once, not once in each of its processes.
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --collect-only --quiet >/dev/null || true
 	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(installed)

@@ -6,18 +6,16 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import apsw
 import asyncpg
 
 from tests.crash.worker import build
+from tests.support.forks import ROOT, start
 
-ROOT = Path(__file__).resolve().parents[2]
 QUICK = {"DULY_LEASE": "1", "DULY_RECOVERY_INTERVAL": "0.1", "DULY_POLL": "0.1"}
 
 
@@ -25,8 +23,9 @@ class Process:
     """One worker process."""
 
     def __init__(self, fleet: Fleet, environment: dict[str, str]) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.worker", fleet.database],
+        self.popen = start(
+            "tests.crash.worker",
+            fleet.database,
             cwd=ROOT,
             env=os.environ | QUICK | environment,
             stdout=subprocess.PIPE,

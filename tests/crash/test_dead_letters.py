@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,8 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from duly.domain.fingerprints import fingerprint
-from tests.crash.fleet import ROOT, Books, Fleet
+from tests.crash.fleet import Books, Fleet
 from tests.crash.worker import build
+from tests.support.forks import ROOT, start
 
 DEAD = int(os.environ.get("DULY_TEST_DEAD_LETTERS", "300"))
 """In every run; `DULY_TEST_DEAD_LETTERS=100000` for a long one."""
@@ -23,7 +23,7 @@ STREAMS = max(8, DEAD // 100)
 RATE = max(1000, DEAD // 20)
 KILLS = ["retry.before=kill@2", "retry.after=kill@2", "retry.before=kill@3"]
 KILLS += ["retry.after=kill@30", "retry.before=kill@300"] if DEAD >= 100_000 else []
-COMMAND = (sys.executable, "-m", "duly", "dead", "retry", "--tag", "night", "--yes")
+COMMAND = ("duly", "dead", "retry", "--tag", "night", "--yes")
 
 
 def items(target: str) -> Iterator[dict[str, object]]:
@@ -63,8 +63,10 @@ async def prepare(books: Books) -> None:
 
 
 def retrying(books: Books, *more: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, "--json", *more],
+    return start(
+        *COMMAND,
+        "--json",
+        *more,
         cwd=ROOT,
         env=os.environ | {"DULY_DATABASE": books.database} | environment,
         stdout=subprocess.PIPE,

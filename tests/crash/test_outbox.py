@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,9 +12,10 @@ import pytest
 
 import duly
 from duly.testing import run_until_idle
-from tests.crash.fleet import ROOT, Books
+from tests.crash.fleet import Books
 from tests.crash.worker import build
 from tests.face.drivers import ASYNC, PLAIN
+from tests.support.forks import ROOT, start
 
 pytestmark = pytest.mark.requirement("F10")
 DRIVERS = sorted(ASYNC | PLAIN)
@@ -25,8 +25,10 @@ class Caller:
     """A process that speaks in lines and is spoken to in lines."""
 
     def __init__(self, mode: str, database: str, failpoints: str) -> None:
-        self.popen = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.caller", mode, database],
+        self.popen = start(
+            "tests.crash.caller",
+            mode,
+            database,
             cwd=ROOT,
             env=os.environ | {"DULY_FAILPOINTS": failpoints},
             stdin=subprocess.PIPE,

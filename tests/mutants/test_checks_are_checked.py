@@ -95,7 +95,7 @@ MUTANTS = [
         "domain/outcomes.py",
         "        claimed.attempt + 1,\n",
         "        claimed.attempt,\n",
-        ("tests/domain/test_outcomes.py",),
+        ("tests/domain/test_outcomes.py", "-k", "alone_spends or last_failure"),
     ),
     Mutant(
         "a_buried_worker_beats_on",
@@ -130,14 +130,14 @@ MUTANTS = [
         "domain/crashes.py",
         "suspect_after: int = 2",
         "suspect_after: int = 0",
-        ("tests/domain",),
+        ("tests/domain/test_outcomes.py", "-k", "company or killer"),
     ),
     Mutant(
         "poison_never_dies",
         "domain/crashes.py",
         "return crashes >= self.suspect_after + self.poison_after",
         "return False",
-        ("tests/domain",),
+        ("tests/domain/test_outcomes.py", "-k", "company or killer"),
     ),
     Mutant(
         "a_lost_claim_is_not_handed_back",
@@ -228,7 +228,7 @@ MUTANTS = [
         "domain/planning.py",
         "has_window = timing.window is not None",
         "has_window = False",
-        ("tests/domain/test_planning.py", "-k", "by_hand"),
+        ("tests/domain/test_planning.py", "-k", "older_than_the_window"),
     ),
     Mutant(
         "occurrences_are_made_outside_the_transaction",

@@ -26,8 +26,8 @@ async def tables(found: SqlStore) -> set[str]:
     return {row["name"] for row in await Books(found, VirtualClock()).sql(text)}
 
 
-async def test_a_fresh_store_is_brought_up_to_date_once(database_url: str) -> None:
-    found = store(database_url)
+async def test_a_fresh_store_is_brought_up_to_date_once(empty_database_url: str) -> None:
+    found = store(empty_database_url)
     try:
         await found.open()
         steps = (await migrations.status(found.database)).applied
@@ -41,8 +41,8 @@ async def test_a_fresh_store_is_brought_up_to_date_once(database_url: str) -> No
         await found.close()
 
 
-async def test_two_that_migrate_at_once_do_it_once(database_url: str) -> None:
-    stores = [store(database_url) for _ in range(4)]
+async def test_two_that_migrate_at_once_do_it_once(empty_database_url: str) -> None:
+    stores = [store(empty_database_url) for _ in range(4)]
     try:
         await asyncio.gather(*(each.open() for each in stores))
         books = Books(stores[0], VirtualClock())
@@ -56,8 +56,8 @@ async def test_two_that_migrate_at_once_do_it_once(database_url: str) -> None:
             await each.close()
 
 
-async def test_a_store_of_a_newer_duly_is_refused(database_url: str) -> None:
-    found = store(database_url)
+async def test_a_store_of_a_newer_duly_is_refused(empty_database_url: str) -> None:
+    found = store(empty_database_url)
     try:
         await found.open()
         await Books(found, VirtualClock()).sql(
@@ -70,8 +70,8 @@ async def test_a_store_of_a_newer_duly_is_refused(database_url: str) -> None:
         await found.close()
 
 
-async def test_a_store_that_is_behind_is_refused_unless_migrating(database_url: str) -> None:
-    found = store(database_url)
+async def test_a_store_that_is_behind_is_refused_unless_migrating(empty_database_url: str) -> None:
+    found = store(empty_database_url)
     try:
         with pytest.raises(SchemaMismatch, match="duly migrate up"):
             await found.open(migrate=False)
@@ -83,8 +83,8 @@ async def test_a_store_that_is_behind_is_refused_unless_migrating(database_url: 
 
 
 @pytest.mark.requirement("D3")
-async def test_a_failure_in_the_middle_leaves_nothing_half_made(database_url: str) -> None:
-    found = store(database_url)
+async def test_a_failure_in_the_middle_leaves_nothing_half_made(empty_database_url: str) -> None:
+    found = store(empty_database_url)
     try:
         arm("migrate.middle=raise")
         with pytest.raises(FailpointRaised):

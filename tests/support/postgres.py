@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO, Any, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
+import psycopg
 
 from tests.support.postgres_binaries import find_binaries
 
@@ -34,17 +34,21 @@ SETTINGS = {
     "log_min_duration_statement": "1000",
 }
 DEADLINE_SECONDS = 60.0
+ROOM = 2 << 30
+"""More than several servers with their databases ever take."""
 
 
 class Databases:
     """Databases made and dropped on the server that `url` points at."""
 
+    _kept: psycopg.Connection | None = None
+
     def url(self, database: str = "postgres") -> str:
         raise NotImplementedError
 
-    async def create_database(self, name: str) -> str:
-        """Makes an empty database and returns its URL."""
-        await self._execute(f'create database "{name}" template template0')
+    async def create_database(self, name: str, template: str = "template0") -> str:
+        """Makes a database, empty unless it is a copy, and returns its URL."""
+        await self._execute(f'create database "{name}" template "{template}"')
         return self.url(name)
 
     async def drop_database(self, name: str) -> None:
@@ -52,11 +56,20 @@ class Databases:
         await self._execute(f'drop database if exists "{name}" with (force)')
 
     async def _execute(self, statement: str) -> None:
-        connection = await asyncpg.connect(self.url("postgres"), timeout=DEADLINE_SECONDS)
-        try:
-            await connection.execute(statement, timeout=DEADLINE_SECONDS)
-        finally:
-            await connection.close()
+        """On a connection that is kept: a new one reads all the catalogs first."""
+        if self._kept is not None:
+            try:
+                self._kept.execute(statement.encode())
+                return
+            except psycopg.OperationalError:  # the server may have been restarted
+                self._kept.close()
+        self._kept = psycopg.connect(self.url("postgres"), autocommit=True)
+        self._kept.execute(statement.encode())
+
+    def close(self) -> None:
+        """Leaves the server alone; idempotent."""
+        if self._kept is not None:
+            self._kept.close()
 
 
 class ForeignServer(Databases):
@@ -76,17 +89,21 @@ class Server(Databases):
     """
 
     def __init__(
-        self, binaries: Path | None = None, settings: Mapping[str, str] | None = None
+        self,
+        binaries: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        data: str = "/tmp",
     ) -> None:
         # Not TMPDIR: a socket's path has to stay short and its parents open to another user.
         self.directory = Path(tempfile.mkdtemp(prefix="duly-postgres-", dir="/tmp"))
-        self.data_directory = self.directory / "data"
+        self.data_directory = Path(tempfile.mkdtemp(prefix="duly-data-", dir=data))
         self.log_file = self.directory / "server.log"
         self.port = free_port()
         self._settings = {**SETTINGS, **(settings or {})}
         self._account = unprivileged_account()
         if self._account is not None:
-            os.chown(self.directory, self._account.pw_uid, self._account.pw_gid)
+            for each in (self.directory, self.data_directory):
+                os.chown(each, self._account.pw_uid, self._account.pw_gid)
         self.binaries = self._reachable(binaries or find_binaries())
         self._undertaker = self._spawn_undertaker()
         self._postmaster: subprocess.Popen[bytes] | None = None
@@ -96,7 +113,7 @@ class Server(Databases):
 
     def start(self) -> None:
         """Returns when the server accepts connections; makes its data directory the first time."""
-        if not self.data_directory.exists():
+        if not any(self.data_directory.iterdir()):
             self._initialise()
         arguments = [f"--{name}={value}" for name, value in self._settings.items()]
         arguments.append(f"--unix_socket_directories={self.directory}")
@@ -136,6 +153,7 @@ class Server(Databases):
 
     def close(self) -> None:
         """Ends the server and removes its directory; idempotent."""
+        super().close()
         self.stop("immediate")
         self._undertaker.communicate()
 
@@ -215,10 +233,10 @@ class Server(Databases):
 
     def _spawn_undertaker(self) -> subprocess.Popen[bytes]:
         """A shell whose input ends with this process, even under SIGKILL; then it cleans up."""
-        script = 'cat; "$0" stop -D "$1/data" -m immediate -t 5; rm -rf "$1"'
-        command = ["/bin/sh", "-c", script, str(self.binaries / "pg_ctl"), str(self.directory)]
+        script = 'cat; "$0" stop -D "$1" -m immediate -t 5; rm -rf "$@"'
+        folders = [str(self.data_directory), str(self.directory)]
         return subprocess.Popen(
-            command,
+            ["/bin/sh", "-c", script, str(self.binaries / "pg_ctl"), *folders],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -262,7 +280,12 @@ class Server(Databases):
 def shared_server() -> ForeignServer | Server:
     """The server named by DULY_TEST_POSTGRES, else one of our own that is yet to be started."""
     url = os.environ.get("DULY_TEST_POSTGRES")
-    return ForeignServer(url) if url else Server()
+    return ForeignServer(url) if url else quick_server()
+
+
+def quick_server() -> Server:
+    """One whose data outlive every process, but not the machine, which no test ends."""
+    return Server(settings={"max_wal_size": "128MB"}, data=quickest_folder())
 
 
 def unprivileged_account() -> pwd.struct_passwd | None:
@@ -275,6 +298,12 @@ def unprivileged_account() -> pwd.struct_passwd | None:
         except KeyError:
             continue
     return pwd.struct_passwd(("nobody", "x", 65534, 65534, "", "/", "/bin/sh"))
+
+
+def quickest_folder() -> str:
+    """Where files live in memory, if there is room: a database is three hundred of them."""
+    memory = "/dev/shm"
+    return memory if os.path.isdir(memory) and shutil.disk_usage(memory).free > ROOM else "/tmp"
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""A home with a fresh database on each store in turn, or on SQLite where the store is no matter."""
+"""Homes: with a fresh database on each store in turn, or, where that is no matter, yet without."""
 
 from pathlib import Path
 
@@ -13,5 +13,10 @@ def home(tmp_path: Path, database_url: str) -> Home:
 
 
 @pytest.fixture
-def sqlite_home(tmp_path: Path, sqlite_url: str) -> Home:
-    return Home(tmp_path, sqlite_url)
+def empty_home(tmp_path: Path, empty_database_url: str) -> Home:
+    return Home(tmp_path, empty_database_url)
+
+
+@pytest.fixture
+def sqlite_home(tmp_path: Path, empty_sqlite_url: str) -> Home:
+    return Home(tmp_path, empty_sqlite_url)

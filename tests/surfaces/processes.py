@@ -19,6 +19,7 @@ import apsw
 import asyncpg
 
 from duly import App, DeliveryRecord
+from tests.support.forks import Start, start
 
 DEADLINE_SECONDS = 30.0
 DULY = (sys.executable, "-m", "duly")
@@ -31,11 +32,12 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class Home:
-    """A folder with a database, in which commands are run."""
+    """A folder with a database, in which commands are run, usually as forks of a warm duly."""
 
-    def __init__(self, folder: Path, database: str) -> None:
+    def __init__(self, folder: Path, database: str, start: Start = start) -> None:
         self.folder = folder
         self.database = database
+        self.start = start
 
     def duly(
         self,
@@ -45,15 +47,17 @@ class Home:
         database: str | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        return subprocess.run(
-            [*DULY, *arguments],
-            input=stdin,
-            capture_output=True,
+        with self.start(
+            "duly",
+            *arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
             env=environment({"DULY_DATABASE": database or self.database, **(environ or {})}),
-            timeout=DEADLINE_SECONDS,
-        )
+        ) as process:
+            return ended(process, stdin)
 
     def ok(self, *arguments: str, **options: Any) -> str:
         """Run a command that has to succeed; returns what it printed."""
@@ -137,6 +141,16 @@ class Home:
             await server.close()
 
 
+def ended(process: subprocess.Popen[str], stdin: str) -> subprocess.CompletedProcess[str]:
+    """What became of a process that is told no more than that; it is killed at the deadline."""
+    try:
+        told = process.communicate(stdin, DEADLINE_SECONDS)
+    except BaseException:
+        process.kill()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, *told)
+
+
 class Running:
     """A process whose log and output are read line by line as they come."""
 
@@ -146,8 +160,9 @@ class Running:
         self._told: list[dict[str, Any]] = []
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._printed: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self.process = subprocess.Popen(
-            [*DULY, *arguments],
+        self.process = home.start(
+            "duly",
+            *arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -4,12 +4,15 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from duly.domain import errors
+from duly.surfaces.cli.commands import COMMANDS
 from duly.surfaces.cli.exits import exit_code
 from duly.version import __version__
+from tests.support.forks import start_anew
 from tests.support.postgres import free_port
 from tests.surfaces.processes import DEADLINE_SECONDS, DULY, Home, environment
 
@@ -22,6 +25,13 @@ CLIENTS = [
     ("migrate", "status"),
     ("doctor",),
     ("prune", "--dry-run"),
+    ("endpoints", "list"),
+    ("streams", "list"),
+    ("dead", "list"),
+    ("stats",),
+    ("workers",),
+    ("late",),
+    ("stuck",),
 ]
 
 
@@ -36,14 +46,25 @@ def test_the_version_is_told_without_anything_heavy() -> None:
     assert not HEAVY & set(eval(modules))
 
 
+@pytest.fixture
+def bare_home(tmp_path: Path, empty_sqlite_url: str) -> Home:
+    """Where every command begins at the beginning, as no fork does."""
+    return Home(tmp_path, empty_sqlite_url, start_anew)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_starts_by_itself(bare_home: Home, command: str) -> None:
+    assert f"Usage: duly {command}" in bare_home.ok(command, "--help")
+
+
 @pytest.mark.parametrize("command", CLIENTS, ids=" ".join)
 def test_a_client_makes_no_database_and_reaches_none(
-    sqlite_home: Home, command: tuple[str, ...]
+    bare_home: Home, command: tuple[str, ...]
 ) -> None:
-    done = sqlite_home.duly(*command)
+    done = bare_home.duly(*command)
     assert done.returncode == 4
     assert "there is no database at" in done.stderr
-    assert list(sqlite_home.folder.iterdir()) == []
+    assert list(bare_home.folder.iterdir()) == []
 
 
 def test_a_client_that_reaches_no_server_ends_with_code_4(sqlite_home: Home) -> None:

@@ -8,20 +8,20 @@ import apsw
 from tests.surfaces.processes import Home
 
 
-def test_migrate_shows_applies_and_prints_the_schema(home: Home) -> None:
-    if home.database.startswith("sqlite"):
-        apsw.Connection(home.database.removeprefix("sqlite:///")).close()
-    before = home.json("migrate", "status")
+def test_migrate_shows_applies_and_prints_the_schema(empty_home: Home) -> None:
+    if empty_home.database.startswith("sqlite"):
+        apsw.Connection(empty_home.database.removeprefix("sqlite:///")).close()
+    before = empty_home.json("migrate", "status")
     assert (before["applied"], before["current"]) == ([], False)
-    assert home.json("migrate", "up")["applied"] == before["waiting"]
-    assert home.json("migrate", "sql")["items"] == []
+    assert empty_home.json("migrate", "up")["applied"] == before["waiting"]
+    assert empty_home.json("migrate", "sql")["items"] == []
 
 
-async def test_the_printed_sql_makes_a_store_that_serves(home: Home) -> None:
-    script = home.ok("migrate", "sql", "--all")
-    await home.execute(script)
-    assert home.json("migrate", "status")["current"] is True
-    assert home.json("deliveries", "list")["items"] == []
+async def test_the_printed_sql_makes_a_store_that_serves(empty_home: Home) -> None:
+    script = empty_home.ok("migrate", "sql", "--all")
+    await empty_home.execute(script)
+    assert empty_home.json("migrate", "status")["current"] is True
+    assert empty_home.json("deliveries", "list")["items"] == []
 
 
 def test_a_store_that_is_behind_is_refused_with_what_to_do(sqlite_home: Home) -> None:

@@ -1,0 +1,49 @@
+"""Databases that have duly's schema already: it is made once and copied, which is far quicker."""
+
+from __future__ import annotations
+
+import hashlib
+
+import asyncpg
+
+from duly.stores.statements import Dialect, migrations
+from duly.stores.store import store_at
+from duly.testing import VirtualClock
+from tests.support.postgres import DEADLINE_SECONDS, Databases
+
+LOCK = 7_305_809_164_120_292
+"""The advisory lock under which a template is made; any number would do."""
+
+
+async def postgres_template(server: Databases) -> str:
+    """The name of a database to copy, made if the server has none; any number may ask at once.
+
+    It stays on the server: the next one with the same migrations takes it.
+    """
+    name = f"duly_template_{mark('postgres')}"
+    connection = await asyncpg.connect(server.url(), timeout=DEADLINE_SECONDS)
+    try:
+        await connection.execute("select pg_advisory_lock($1)", LOCK)
+        # Only one that is whole is called a template.
+        found = "select true from pg_database where datname = $1 and datistemplate"
+        if not await connection.fetchval(found, name):
+            await server.drop_database(name)
+            await bring_up(await server.create_database(name))
+            await connection.execute(f'alter database "{name}" is_template true')
+    finally:
+        await connection.close()
+    return name
+
+
+async def bring_up(url: str) -> None:
+    """Apply every migration."""
+    store = store_at(url, namespace="default", clock=VirtualClock())
+    try:
+        await store.open()
+    finally:
+        await store.close()
+
+
+def mark(dialect: Dialect) -> str:
+    """What tells apart what different migrations make."""
+    return hashlib.sha256(repr(migrations(dialect)).encode()).hexdigest()[:16]
