@@ -35,6 +35,13 @@ class Request(msgspec.Struct, frozen=True):
     address: str | None = None
     stream: str | None = None
     on_failure: str | None = None
+    again: bool = False
+    """Its id was given, and may be on the books already."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing on the books can be in its way."""
+        return self.key is None and self.stream is None and not self.again
 
 
 class Accepted(msgspec.Struct, frozen=True):
