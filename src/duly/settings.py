@@ -131,7 +131,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     alert_url: Annotated[
-        str, Meta(description="where alerts are sent: a URL, or the name of an endpoint")
+        str,
+        Meta(
+            title="a URL, or the name of an endpoint",
+            description="where alerts are sent, if anywhere",
+        ),
     ] = ""
     alert_late: Annotated[
         int, Meta(ge=1, le=50_000, description="late deliveries that are an alert")
