@@ -59,7 +59,7 @@ class Callers:
 async def test_a_server_that_is_killed_and_stopped_loses_and_repeats_nothing(home: Home) -> None:
     port = str(free_port())
     callers = Callers(f"http://127.0.0.1:{port}")
-    killed = {"DULY_FAILPOINTS": "deliver.after=kill@40"}
+    killed = {"DULY_FAILPOINTS": "deliver.after=kill@10"}
     with home.running("serve", "--port", port, environ=killed) as first:
         await asyncio.to_thread(first.wait_for, "Serving")
         load = asyncio.create_task(callers.run())

@@ -22,7 +22,8 @@ UNTIL_WOKEN = Pause(3600.0)
 LAND_SECONDS = 0.2
 UNCLEAR = timedelta(seconds=1)
 FIRST_SHARE = 8
-"""Of how many slots one that has ended nothing yet gets one."""
+FIRST_FEW = 8
+"""One that has ended nothing yet gets an eighth of the slots, or as many if that is less."""
 LONGEST_PACE = timedelta(seconds=1)
 """How long a limit is taken for granted: somebody may have changed it."""
 
@@ -102,7 +103,8 @@ class Gates:
             return self._concurrency
         here = self._here[target]
         others = self._outgoing - here
-        proven = self._concurrency // FIRST_SHARE + self._ended[target]
+        first = max(self._concurrency // FIRST_SHARE, FIRST_FEW)
+        proven = first + self._ended[target]
         return max(1, min((self._concurrency - others) // 2, proven)) - here
 
     def is_guarded(self, target: int) -> bool:
