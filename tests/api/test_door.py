@@ -292,3 +292,21 @@ async def test_a_key_may_ask_so_often_and_slows_no_other(
             await public.status("/docs", key=greedy)
             clock.advance(0.5)
         assert await public.status("/docs", key=greedy) == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/health?verbose=true"])
+async def test_what_tells_of_the_server_is_not_for_other_namespaces(
+    public: Port, path: str
+) -> None:
+    assert await public.status(path, key=await public.token("read")) == 200
+    assert await public.status(path, key=await public.token("admin", "billing")) == 403
+
+
+async def test_figures_are_those_of_the_callers_namespace(public: Port) -> None:
+    ours, theirs = await public.token("operate"), await public.token("operate", "billing")
+    assert await public.status("/v1/deliveries", "POST", key=ours, **NEW) == 201
+    told = [
+        (await public.ask("/v1/stats", key=key)).json()["last_hour"]["accepted"]
+        for key in (theirs, ours, theirs)
+    ]
+    assert told == [0, 1, 0]

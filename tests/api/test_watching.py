@@ -260,3 +260,22 @@ async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
     ids = [each["id"] for each in seconds]
     assert ids == sorted(set(ids))
     assert [each["id"] for each in await again] == ids[1:]
+
+
+@pytest.mark.requirement("S2", "S3")
+async def test_events_end_with_the_key_that_asked_for_them(
+    app: App, pulse: Pulse, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, made = app.watch.live, await app.keys.create("board")
+
+    async def never(_: float) -> None:
+        await asyncio.Future()
+
+    monkeypatch.setattr(live, "_sleep", never)
+    listening = asyncio.create_task(read(app, pulse, {"Authorization": f"Bearer {made.token}"}))
+    await until(lambda: bool(live._listeners))
+    await app.keys.revoke(made.key.id)
+    clock.advance(2)
+    await live.tick()
+    assert await asyncio.wait_for(listening, 10) == []
+    await live.stop()
