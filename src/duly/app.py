@@ -15,27 +15,23 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from duly.dead_letters import DeadLetters
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
-from duly.domain.endpoints import wanted_target
+from duly.domain.errors import DulyError
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
-from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
-from duly.endpoints import Endpoints
-from duly.engine.acceptor import Acceptor
 from duly.engine.supervisor import Engine
+from duly.faces import Faces
 from duly.failpoints import arm_from
-from duly.intake import Intake, Item, Options, Target
-from duly.outbox import Outbox
-from duly.ports import Chance, Clock, Filter, Message, Store, Transaction, Transport
-from duly.schedules import Declared, Schedules
+from duly.intake import Item, Options, Target
+from duly.listing import Page, Wanted, listed, page
+from duly.ports import Chance, Clock, Message, Store, Transaction, Transport
+from duly.schedules import Declared
 from duly.settings import load
 from duly.stores import postgres
-from duly.streams import Streams
 from duly.system import (
     SystemChance,
     SystemClock,
@@ -58,7 +54,7 @@ from duly.wiring import signing_keys, store_of
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class App:
+class App(Faces):
     """A store, the handlers of this process, and the engine that brings them together.
 
     `database` is an address; a caller on PostgreSQL may bring its own asyncpg `pool`, or a
@@ -83,8 +79,8 @@ class App:
         self.telemetry = Telemetry()
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
         self.store: Store = store_of(self.settings, self.clock, pool, connect)
-        vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
-        self.book = Book(self.store.endpoints, self.clock, vault.open, self.telemetry.emit)
+        self.vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
+        self.book = Book(self.store.endpoints, self.clock, self.vault.open, self.telemetry.emit)
         self.webhooks = Webhooks(
             self.clock,
             Guard(self.settings.egress_allow.replace(",", " ").split()),
@@ -94,33 +90,9 @@ class App:
             signing_keys(self.settings.webhook_secret),
         )
         self.transports = Routes(self.handlers, self.webhooks)
-        self._acceptor = Acceptor(self.store, self.clock)
-        limit = self.settings.payload_limit
-        self._intake = Intake(
-            self.store, self.clock, self.chance, self.handlers.serves, self.webhooks.check, limit
-        )
-        self._outbox = Outbox(self.store, self._intake.check, self._intake.expects)
-        self.schedules = Schedules(
-            self.store,
-            self.clock,
-            self.chance,
-            self._intake.know,
-            limit,
-            addressed=self._intake.addressed,
-        )
-        self.dead_letters = DeadLetters(self.store, self.clock, self.transports.plan, limit)
-        self.endpoints = Endpoints(
-            self.store,
-            self.clock,
-            self.chance,
-            vault,
-            self.dead_letters,
-            self.webhooks.check,
-            self.webhooks.try_out,
-        )
-        self.streams = Streams(self.store)
         self._open = False
         self._stop: asyncio.Event | None = None
+        self._furnish(self.handlers.serves, self.transports.plan)
 
     def handler(
         self,
@@ -207,6 +179,7 @@ class App:
         retry: RetryPlan | None = None,
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
+        id: str | None = None,
         connection: Any = None,
     ) -> Accepted:
         """Accept one delivery; when this returns it is on disk.
@@ -215,6 +188,7 @@ class App:
         delivery again, or a Conflict if target or payload differ. Those of one `stream` run in
         the order in which they were accepted, one at a time over all workers; `on_failure` says
         whether a failed one blocks those behind it (`block`) or lets them go on (`release`).
+        With an `id`, a UUID of version 7, the same call again stores nothing more.
 
         With a `connection` it is accepted in the transaction that this has open, and exists if and
         only if that is committed. It may be `app.transaction()`, `delivery.transaction`, a message,
@@ -232,6 +206,7 @@ class App:
             retry,
             stream,
             on_failure,
+            id,
         )
         if connection is not None:
             return await self._outbox.accept(connection, request)
@@ -278,33 +253,30 @@ class App:
         await self._intake.know_handlers()
         return await self._acceptor.accept_all(self._intake.chunks(items))
 
+    async def deliver_each(
+        self, items: Iterable[Item | DulyError]
+    ) -> Sequence[Accepted | DulyError]:
+        """Accept many deliveries, each for itself: what is wrong with one is in its place."""
+        return await self._acceptor.accept_each(await self._intake.each(items))
+
     async def get(self, id: str) -> Delivery:
         """One delivery with all its facts, or NotFound."""
         return await self.store.deliveries.get(payloads.checked_id(id))
 
     async def list(
-        self,
-        *,
-        state: State | str | None = None,
-        target: str | None = None,
-        tag: str | None = None,
-        key: str | None = None,
-        before: str | None = None,
-        limit: int = 50,
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
     ) -> Sequence[Delivery]:
         """Deliveries, newest first; `before` is the last id of the page before.
 
         A target is a handler's name, `endpoint:` and a name, or a URL, which stands for its host.
         """
-        wanted = Filter(
-            state=None if state is None else payloads.checked_state(state),
-            target=None if target is None else wanted_target(target),
-            tag=None if tag is None else payloads.checked_text("tag", tag),
-            key=None if key is None else payloads.checked_text("key", key),
-            before=None if before is None else payloads.checked_id(before),
-            limit=payloads.checked_limit(limit),
-        )
-        return await self.store.deliveries.page(wanted)
+        return await listed(self.store, wanted, before, limit)
+
+    async def page(
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
+    ) -> Page:
+        """As `list`, in time that does not grow with the ledger; go on from its `next`."""
+        return await page(self.store, wanted, before, limit)
 
     async def attempts(self, id: str) -> Sequence[Attempt]:
         """What happened to a delivery, oldest first."""
@@ -316,11 +288,11 @@ class App:
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel a pending delivery; Conflict when it is not pending."""
-        return await self.store.deliveries.cancel(payloads.checked_id(id))
+        return await self.store.deliveries.cancel(payloads.checked_id(id), self.actor)
 
     async def retry(self, id: str) -> Delivery:
         """Try a dead letter again, with all its attempts, or a waiting delivery now."""
-        delivery = await self.store.deliveries.retry(payloads.checked_id(id))
+        delivery = await self.store.deliveries.retry(payloads.checked_id(id), self.actor)
         self.store.wakeups.hint()
         return delivery
 

@@ -10,7 +10,7 @@ import msgspec
 
 from duly.domain import endpoints, gates, payloads
 from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Endpoint, EndpointState, Sealed
-from duly.domain.errors import Conflict, DulyError, InvalidInput
+from duly.domain.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.domain.outcomes import Outcome
 from duly.domain.signatures import new_secret, secret_key
 from duly.domain.webhooks import Webhook
@@ -67,7 +67,7 @@ class Endpoints:
         self._clock = clock
         self._vault = vault
         self._chance = chance
-        self._dead_letters = dead_letters
+        self.dead_letters = dead_letters
         self._check = check
         self._try_out = try_out
         self.actor = actor
@@ -115,10 +115,15 @@ class Endpoints:
         """What is on the books for it."""
         return await self._store.endpoints.waiting((await self.get(name)).target)
 
-    async def edit(self, name: str, **details: Any) -> Endpoint:
-        """Change what is given; deliveries that wait go by it from their next attempt on."""
+    async def edit(self, name: str, *, version: int | None = None, **details: Any) -> Endpoint:
+        """Change what is given; deliveries that wait go by it from their next attempt on.
+
+        Outdated when it is no longer at the `version` that is given.
+        """
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
+            if version is not None and before.version != version:
+                raise Outdated("endpoint", name, before.version, version)
             changed = endpoints.details(details, before.details)
             if "url" in details:
                 self._check(changed.webhook)
@@ -215,7 +220,7 @@ class Endpoints:
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """How many deliveries `recover` would try again."""
-        return await self._dead_letters.count(await self._dead(name, since, until))
+        return await self.dead_letters.count(await self._dead(name, since, until))
 
     async def recover(
         self,
@@ -231,7 +236,7 @@ class Endpoints:
         `until` of its progress it is the same recovery.
         """
         wanted = await self._dead(name, since, until)
-        async for progress in self._dead_letters.retry_all(wanted, rate=rate):
+        async for progress in self.dead_letters.retry_all(wanted, rate=rate):
             yield progress
 
     async def _dead(self, name: str, since: datetime, until: datetime | None = None) -> DeadFilter:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Request
 from duly.domain.endpoints import EndpointTarget, endpoint_name, no_endpoint
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import DulyError, InvalidInput, NotFound
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.streams import OnFailure, checked_policy
 from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
@@ -19,6 +19,7 @@ BULK_CHUNK = 2000
 SURE_SECONDS = 1.0
 Target = str | Webhook | EndpointTarget
 Item = tuple[Target, Any] | Mapping[str, Any]
+"""What `deliver_many` takes of each delivery."""
 
 
 class Options(TypedDict, total=False):
@@ -33,6 +34,7 @@ class Options(TypedDict, total=False):
     retry: RetryPlan | None
     stream: str | None
     on_failure: OnFailure | str | None
+    id: str | None
 
 
 class Intake:
@@ -82,13 +84,14 @@ class Intake:
         retry: RetryPlan | None = None,
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
+        id: str | None = None,
     ) -> Request:
-        """One delivery, checked field by field."""
+        """One delivery, checked field by field; with an `id`, the same again is stored once."""
         if at is not None and after is not None:
             raise InvalidInput("at", "give either at or after, not both")
         name, address = self.addressed(target)
         return Request(
-            self._chance.delivery_id(),
+            self._chance.delivery_id() if id is None else payloads.checked_id(id),
             name,
             payloads.payload_bytes(payload, self._payload_limit),
             None if at is None else payloads.checked_moment("at", at),
@@ -101,6 +104,7 @@ class Intake:
             address,
             None if stream is None else payloads.checked_text("stream", stream),
             None if on_failure is None else _policy(stream, on_failure),
+            id is not None,
         )
 
     async def chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[Request]]:
@@ -119,6 +123,31 @@ class Intake:
         if chunk:
             await self.check({each.target for each in chunk})
             yield chunk
+
+    async def each(self, items: Iterable[Item | DulyError]) -> list[Request | DulyError]:
+        """Many deliveries, each checked for itself: what is wrong with one is told in its place."""
+        found = [self._tried(item) for item in items]
+        wrong: dict[str, DulyError] = {}
+        for target in {each.target for each in found if isinstance(each, Request)}:
+            try:
+                await self.know([target])
+            except InvalidInput as error:
+                wrong[target] = error
+            except NotFound as error:
+                wrong[target] = InvalidInput("target", str(error))
+        if not wrong:
+            return found
+        return [
+            wrong.get(each.target, each) if isinstance(each, Request) else each for each in found
+        ]
+
+    def _tried(self, item: Item | DulyError) -> Request | DulyError:
+        if isinstance(item, DulyError):
+            return item
+        try:
+            return self._item(item)
+        except InvalidInput as error:
+            return error
 
     def _item(self, item: Item) -> Request:
         if isinstance(item, tuple) and len(item) == 2:

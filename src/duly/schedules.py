@@ -13,14 +13,14 @@ import msgspec
 from duly.domain import declarations, payloads, revisions
 from duly.domain.declarations import checked_options
 from duly.domain.endpoints import EndpointTarget
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import InvalidInput, Outdated
 from duly.domain.occurrences import Occurrence
 from duly.domain.planning import INSTANT, Planned
 from duly.domain.revisions import Revision
 from duly.domain.rules import Rule
 from duly.domain.schedule import Occasion, Schedule, encode_occasion, no_schedule
 from duly.domain.webhooks import Webhook
-from duly.ports import AuditEntry, Chance, Clock, Store, UnreadableSchedule
+from duly.ports import Chance, Clock, Store, UnreadableSchedule
 
 BACKFILL_SLICE = 500
 MOST_BACKFILLED = 100_000
@@ -89,11 +89,19 @@ class Schedules:
             await self.declare(name, rule, name_of(function), payload, **options)
 
     async def declare(
-        self, name: str, rule: Rule, target: Target, payload: Any = None, **given: Any
+        self,
+        name: str,
+        rule: Rule,
+        target: Target,
+        payload: Any = None,
+        *,
+        version: int | None = None,
+        **given: Any,
     ) -> Declared:
         """Create or change a schedule by its name; the same again changes nothing.
 
-        What it has on the books moves with it, in the same transaction.
+        What it has on the books moves with it, in the same transaction. Outdated when it is not,
+        or no longer, at the `version` that is given.
         """
         options = checked_options(given)
         name = payloads.checked_text("name", name)
@@ -105,6 +113,7 @@ class Schedules:
 
         def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision | None:
             new_id = self._chance.delivery_id
+            _check_version(was, name, version)
             if was is None:
                 return revisions.create(name, timing, contents, now, new_id)
             if (was.timing, was.contents) == (timing, contents):
@@ -142,17 +151,22 @@ class Schedules:
 
         return (await self._revised(name, decide, from_pause=from_pause))[0]
 
-    async def remove(self, name: str) -> Schedule:
+    async def remove(self, name: str, *, version: int | None = None) -> Schedule:
         """End it: what is pending is cancelled, what is under way goes on."""
 
         def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision:  # noqa: ARG001
+            _check_version(_known(was, name), name, version)
             return revisions.remove(_known(was, name), untouched=untouched)
 
         return (await self._revised(name, decide))[0]
 
-    async def trigger(self, name: str) -> str:
-        """Make one delivery now, beside the plan, paused or not; returns its id."""
-        schedule, id = await self.get(name), self._chance.delivery_id()
+    async def trigger(self, name: str, *, id: str | None = None) -> str:
+        """Make one delivery now, beside the plan, paused or not; returns its id.
+
+        With an `id` given, the same again makes nothing more.
+        """
+        schedule = await self.get(name)
+        id = self._chance.delivery_id() if id is None else payloads.checked_id(id)
         now, _ = await self._store.plans.clock()
         run = _beside(schedule, id, Occurrence(f"triggered {id}", now), now)
         await self._store.schedules.add_runs(schedule, [run], self.actor)
@@ -205,10 +219,6 @@ class Schedules:
         ends_at = timing.ends_at
         return [each for each in found if ends_at is None or each <= ends_at][: _left(schedule)]
 
-    async def audit(self, limit: int = 50) -> Sequence[AuditEntry]:
-        """Who changed what, the latest first."""
-        return await self._store.audit.page(payloads.checked_limit(limit))
-
     async def _revised(
         self,
         name: str,
@@ -238,6 +248,12 @@ def _known(schedule: Schedule | None, name: str) -> Schedule:
     if schedule is None:
         raise no_schedule(name)
     return schedule
+
+
+def _check_version(schedule: Schedule | None, name: str, version: int | None) -> None:
+    present = None if schedule is None else schedule.version
+    if version is not None and version != present:
+        raise Outdated("schedule", name, present, version)
 
 
 def _left(schedule: Schedule) -> int | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, inspect
 
 from duly.domain.errors import BadSetting
 from duly.domain.webhooks import HIDDEN
@@ -16,21 +16,49 @@ from duly.domain.webhooks import HIDDEN
 DAY = 86400.0
 CENTURY = 36500 * DAY
 SECRETS = frozenset({"webhook_secret", "secret_key"})
+NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
+"""Variables of ours that are none: see failpoints."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings in force; durations are in seconds."""
 
-    database: Annotated[str, Meta(description="where deliveries are kept")] = "sqlite:///duly.db"
+    database: Annotated[
+        str,
+        Meta(
+            title="sqlite:///file.db or postgresql://user@host/name",
+            description="where deliveries are kept",
+        ),
+    ] = "sqlite:///duly.db"
     namespace: Annotated[
         str,
         Meta(
             pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z",
+            title="letters, digits and _ . : / -, at most 200",
             description="whose deliveries: each sees its own only",
         ),
     ] = "default"
-    host: Annotated[str, Meta(description="the address `duly serve` listens on")] = "127.0.0.1"
+    host: Annotated[
+        str,
+        Meta(
+            title="an address or a name of this machine",
+            description="the address `duly serve` listens on",
+        ),
+    ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="the port it listens on")] = 8787
+    loopback_open: Annotated[
+        bool, Meta(description="callers on this machine need no key while it listens on loopback")
+    ] = True
+    allowed_hosts: Annotated[
+        str,
+        Meta(
+            title="names with spaces between, or * for any",
+            description="names, besides its own, under which the port may be called",
+        ),
+    ] = ""
+    key_rate: Annotated[
+        float, Meta(ge=0.01, le=1_000_000, description="requests a second that a key may make")
+    ] = 5000.0
     concurrency: Annotated[
         int, Meta(ge=1, le=10_000, description="deliveries attempted at once by one process")
     ] = 100
@@ -73,15 +101,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     payload_limit: Annotated[
         int, Meta(ge=1, le=1_048_576, description="bytes that a payload may have")
     ] = 262_144
+    accept_queue: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="requests that may wait for their deliveries to be stored",
+        ),
+    ] = 1000
     egress_allow: Annotated[
         str,
-        Meta(description="networks and hosts that webhooks may reach though they are not public"),
+        Meta(
+            title="networks and hosts with spaces between",
+            description="what webhooks may reach though it is not public",
+        ),
     ] = ""
     webhook_secret: Annotated[
-        str, Meta(description="what webhooks are signed with; several while it is being changed")
+        str,
+        Meta(
+            title="whsec_..., several with spaces between",
+            description="what webhooks are signed with; several while it is being changed",
+        ),
     ] = ""
     secret_key: Annotated[
-        str, Meta(description="what endpoints' secrets are sealed with; several to change it")
+        str,
+        Meta(
+            title="base64 of 32 bytes, several with spaces between",
+            description="what endpoints' secrets are sealed with; several to change it",
+        ),
     ] = ""
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
@@ -98,23 +145,75 @@ def load(
     flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None = None
 ) -> Settings:
     """Put the settings together; BadSetting names the one that cannot be."""
-    _refuse_unknown(flags)
-    file = _file(folder or Path())
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for field in _fields():
-        variable = f"DULY_{field.name.upper()}"
-        if flags.get(field.name) is not None:
-            value, origin = flags[field.name], "flag"
-        elif variable in environment:
-            value, origin = environment[variable], variable
-        elif field.name in file:
-            value, origin = file[field.name], "duly.toml"
-        else:
-            value, origin = field.default, "default"
+    for field, value, origin in _given(flags, environment, folder):
         values[field.name] = _converted(field, value, origin)
         origins[field.name] = origin
     return Settings(**values, origins=origins)
+
+
+def problems(
+    flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None = None
+) -> list[BadSetting]:
+    """Everything for which `load` would refuse, and variables that are no settings."""
+    names = {variable(field.name) for field in _fields()} | NO_SETTINGS
+    strange = sorted(name for name in environment if name.startswith("DULY_") and name not in names)
+    found = [BadSetting(name, "there is no such setting") for name in strange]
+    try:
+        for given in _given(flags, environment, folder):
+            try:
+                _converted(*given)
+            except BadSetting as error:
+                found.append(error)
+    except BadSetting as error:
+        found.append(error)
+    return found
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A setting as the docs tell it."""
+
+    name: str
+    variable: str
+    default: str
+    allowed: str
+    description: str
+
+
+def described() -> list[Described]:
+    """Every setting."""
+    return [_described(field) for field in _fields()]
+
+
+def _described(field: msgspec.structs.FieldInfo) -> Described:
+    default = msgspec.json.encode(field.default).decode()
+    told = _told(field)[1]
+    return Described(
+        field.name, variable(field.name), default, _allowed(field), told["description"]
+    )
+
+
+def variable(name: str) -> str:
+    """The environment's name of a setting."""
+    return f"DULY_{name.upper()}"
+
+
+def _given(
+    flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None
+) -> Iterator[tuple[msgspec.structs.FieldInfo, Any, str]]:
+    """Each setting with what counts for it, and where that comes from."""
+    _refuse_unknown(flags)
+    file = _file(folder or Path())
+    for field in _fields():
+        if flags.get(field.name) is not None:
+            yield field, flags[field.name], "flag"
+        elif variable(field.name) in environment:
+            yield field, environment[variable(field.name)], variable(field.name)
+        elif field.name in file:
+            yield field, file[field.name], "duly.toml"
+        else:
+            yield field, field.default, "default"
 
 
 def _fields() -> list[msgspec.structs.FieldInfo]:
@@ -146,4 +245,30 @@ def _converted(field: msgspec.structs.FieldInfo, value: Any, origin: str) -> Any
         return msgspec.convert(value, field.type, strict=False)
     except msgspec.ValidationError as error:
         shown = HIDDEN if field.name in SECRETS else repr(value)
-        raise BadSetting(field.name, f"{shown} from {origin} will not do: {error}") from error
+        raise BadSetting(
+            field.name, f"{shown} from {origin} will not do; give {_allowed(field)}"
+        ) from error
+
+
+def _allowed(field: msgspec.structs.FieldInfo) -> str:
+    """What a setting may be, in words."""
+    kind, told = _told(field)
+    match kind:
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType():
+            return f"a whole number from {_number(kind.ge)} to {_number(kind.le)}"
+        case inspect.FloatType():
+            return f"a number from {_number(kind.ge)} to {_number(kind.le)}"
+    return str(told["title"])
+
+
+def _told(field: msgspec.structs.FieldInfo) -> tuple[inspect.Type, Mapping[str, Any]]:
+    info = inspect.type_info(field.type)
+    assert isinstance(info, inspect.Metadata), f"{field.name} has no description"
+    return info.type, info.extra_json_schema or {}
+
+
+def _number(limit: float | None) -> str:
+    assert limit is not None
+    return str(int(limit)) if limit == int(limit) else str(limit)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from duly.domain import interventions, payloads
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import Conflict, InvalidInput
 from duly.domain.interventions import Intervention
 from duly.domain.lines import Line, Stream, StreamState, stream_of
 from duly.domain.streams import OnFailure, checked_policy
@@ -95,6 +95,22 @@ class Streams:
             return interventions.release(line)
 
         return await self._revised(name, decide, "released")
+
+    async def release_delivery(self, id: str) -> Stream:
+        """Let those behind this delivery go on; Conflict when it is not its stream's head."""
+        delivery = await self._store.deliveries.get(payloads.checked_id(id))
+        if delivery.stream is None:
+            raise Conflict(f"delivery {id} is in no stream, so nothing waits behind it")
+
+        def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
+            if line.head != delivery.id:
+                raise Conflict(
+                    f"delivery {id} is {delivery.state} and not the head of stream {line.name}, "
+                    f"so nothing waits behind it; its head is {line.head or 'nobody'}"
+                )
+            return interventions.release(line)
+
+        return await self._revised(delivery.stream, decide, "released")
 
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
         """Give its head up; those behind it go on, whatever the policy."""

@@ -132,7 +132,12 @@ def hand_over_quickly() -> None:
 
 def process_name() -> str:
     """Where this process runs, for people."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    return f"{machine_name()}:{os.getpid()}"
+
+
+def machine_name() -> str:
+    """What this machine calls itself."""
+    return socket.gethostname()
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

@@ -15,10 +15,10 @@ FLOORS = (
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
         *("duly.endpoints", "duly.streams", "duly.dead_letters", "duly.intake", "duly.outbox"),
-        "duly.vault",
+        *("duly.listing", "duly.requests", "duly.keys", "duly.audit", "duly.vault"),
         *("duly.telemetry", "duly.system"),
     },
-    {"duly.wiring"},
+    {"duly.wiring", "duly.faces"},
     {"duly.app", "duly.receiving"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},

@@ -1,12 +1,16 @@
 """Where settings come from, in which order, and how bad ones are refused."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duly.domain.errors import BadSetting
-from duly.settings import load
+from duly.settings import Described, described, load, problems
+
+DOCS = Path(__file__).parents[2] / "docs" / "settings.md"
+RANGE = re.compile(r"a (?:whole )?number from ([\d.]+) to ([\d.]+)")
 
 
 @pytest.fixture
@@ -87,3 +91,37 @@ def test_a_bad_value_of_the_file_says_so(tmp_path: Path) -> None:
     (tmp_path / "duly.toml").write_text("grace = 'long'")
     with pytest.raises(BadSetting, match=r"grace: 'long' from duly.toml"):
         load({}, {}, tmp_path)
+
+
+LIMITED = [(each, found) for each in described() if (found := RANGE.match(each.allowed))]
+
+
+@pytest.mark.requirement("D14")
+@pytest.mark.parametrize(("setting", "limits"), LIMITED, ids=lambda each: getattr(each, "name", ""))
+def test_a_value_out_of_range_is_told_the_range(
+    tmp_path: Path, setting: Described, limits: re.Match[str]
+) -> None:
+    for value in (f"-{limits[1]}1", f"{limits[2]}1"):
+        with pytest.raises(BadSetting, match=f"will not do; give {limits[0]}$") as refused:
+            load({}, {setting.variable: value}, tmp_path)
+        assert refused.value.field == setting.name
+    for value in limits.groups():
+        load({}, {setting.variable: value}, tmp_path)
+
+
+def test_the_docs_have_every_setting_as_it_is() -> None:
+    table = [line for line in DOCS.read_text().splitlines() if line.startswith("| `")]
+    assert table == [
+        f"| `{each.name}` | `{each.default}` | {each.allowed} | {each.description} |"
+        for each in described()
+    ]
+
+
+@pytest.mark.requirement("D14")
+def test_all_that_will_not_do_is_found_at_once(folder: Path) -> None:
+    environment = {"DULY_PORT": "no", "DULY_LEASE": "0", "DULY_PROT": "1", "DULY_FAILPOINTS": ""}
+    found = problems({"namespace": "a b"}, environment, folder)
+    assert [each.field for each in found] == ["DULY_PROT", "namespace", "port", "lease"]
+    assert problems({}, {}, folder) == []
+    (folder / "duly.toml").write_text("prot = 1")
+    assert [each.field for each in problems({}, {}, folder)] == ["duly.toml"]

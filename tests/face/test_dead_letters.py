@@ -150,7 +150,7 @@ class TestRetryingOne:
         (id,) = await die(work, "a")
         work.app.dead_letters.actor = "kim"
         await work.app.dead_letters.retry(id)
-        (latest, *_) = await work.app.schedules.audit()
+        (latest, *_) = await work.app.audit.list()
         assert (latest.actor, latest.action, latest.subject) == ("kim", "dead_letter.retried", id)
 
     async def test_what_is_not_dead_is_refused_with_its_state_and_a_way(self, live: Work) -> None:
@@ -192,7 +192,7 @@ class TestEditing:
         assert (work.seen, await work.states(id)) == (["mended"], ["completed"])
         history = [(each.outcome, each.answer) for each in await work.app.attempts(id)]
         assert ("edited", {"payload": "a"}) in history
-        (latest, *_) = await work.app.schedules.audit()
+        (latest, *_) = await work.app.audit.list()
         assert (latest.actor, latest.action, latest.subject) == ("kim", "dead_letter.edited", id)
         assert latest.detail["before"]["bytes"] == 3
         assert latest.detail["after"]["bytes"] == 8
@@ -213,7 +213,7 @@ class TestDiscarding:
         (_, last) = await work.app.attempts(id)
         assert (last.outcome, last.error) == ("discarded", "the order was withdrawn")
         assert (last.before, last.after) == ("dead", "cancelled")
-        (latest, *_) = await work.app.schedules.audit()
+        (latest, *_) = await work.app.audit.list()
         assert (latest.action, latest.detail) == (
             "dead_letter.discarded",
             {"note": "the order was withdrawn"},
@@ -272,7 +272,7 @@ class TestRetryingMany:
         await run_until_idle(work.app)
         assert sorted(work.seen) == list(range(7))
         assert await work.states(*ids, stay) == ["completed"] * 7 + ["dead"]
-        (latest, *_) = await work.app.schedules.audit()
+        (latest, *_) = await work.app.audit.list()
         assert (latest.action, latest.detail["deliveries"]) == ("dead_letters.retried", 7)
         assert latest.detail["filter"]["tag"] == "now"
 

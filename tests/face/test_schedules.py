@@ -376,12 +376,12 @@ async def test_who_did_what_can_be_asked(small_app: App) -> None:
     await small_app.schedule("hourly", HOURLY, "work")
     await small_app.schedule("hourly", HOURLY, "work", cap=5)
     await small_app.schedules.trigger("hourly")
-    entries = await small_app.schedules.audit()
+    entries = await small_app.audit.list()
     assert [(each.actor, each.action) for each in entries] == [
         ("python", "schedule.run"),
         ("python", "schedule.changed"),
         ("python", "schedule.created"),
     ]
-    assert len(await small_app.schedules.audit(limit=1)) == 1
+    assert len(await small_app.audit.list(limit=1)) == 1
     with pytest.raises(duly.InvalidInput, match="limit"):
-        await small_app.schedules.audit(limit=0)
+        await small_app.audit.list(limit=0)

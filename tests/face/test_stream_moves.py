@@ -258,9 +258,7 @@ async def test_every_move_is_in_the_audit_trail(work: Work) -> None:
     await work.app.streams.release(NAME)
     await work.app.streams.dead_letter_head(NAME, "why")
     told = [
-        (each.action, each.detail)
-        for each in await work.app.schedules.audit()
-        if each.subject == NAME
+        (each.action, each.detail) for each in await work.app.audit.list() if each.subject == NAME
     ]
     assert told == [
         ("stream.dead_lettered", {"head": ids[1], "note": "why"}),
@@ -272,4 +270,4 @@ async def test_every_move_is_in_the_audit_trail(work: Work) -> None:
     ]
     with pytest.raises(Conflict):
         await work.app.streams.release(NAME)
-    assert len(await work.app.schedules.audit()) == 6
+    assert len(await work.app.audit.list()) == 6

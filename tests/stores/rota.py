@@ -11,6 +11,7 @@ from duly.domain.events import Event
 from duly.domain.rules import Rule
 from duly.domain.schedule import Schedule
 from duly.engine.planner import Planner
+from duly.ports import AuditEntry
 from duly.schedules import Declared, Schedules
 from duly.stores.postgres import Postgres
 from duly.system import SystemChance
@@ -31,6 +32,10 @@ class Rota:
             self.store, books.clock, chance, self._know, 10_000, actor="somebody"
         )
         self.planner = Planner(self.store, books.clock, chance, self.events.append, poll=1.0)
+
+    async def audit(self) -> list[AuditEntry]:
+        """Who changed what, the latest first."""
+        return await self.store.audit.page(99, before=2**62)
 
     async def _know(self, targets: Collection[str]) -> None:
         await self.store.targets.numbers(targets, create=True)

@@ -245,7 +245,7 @@ async def test_of_two_creators_at_once_one_creates_and_the_other_finds_it(
     assert sorted(each.change for each in both) == ["created", "unchanged"]
     assert both[0].schedule == both[1].schedule
     assert await rota.occurrences() == ["2026-03-01T13:00:00Z"]
-    assert len(await rota.people.audit()) == 1
+    assert len(await rota.audit()) == 1
 
 
 @pytest.mark.requirement("C1")
@@ -361,7 +361,7 @@ async def test_namespaces_keep_their_schedules_apart(rota: Rota, books_url: str)
         assert (await others.get()).progress.runs == 1
         await others.people.remove("daily")
         assert (await rota.get()).progress.runs == 2
-        assert [each.action for each in await others.people.audit()] == [
+        assert [each.action for each in await others.audit()] == [
             "schedule.removed",
             "schedule.created",
         ]
@@ -375,7 +375,7 @@ async def test_who_changed_what_is_written_with_the_change(rota: Rota) -> None:
     await rota.people.pause("daily", "the moon")
     rota.books.clock.advance(10)
     await rota.people.resume("daily", from_pause=True)
-    entries = await rota.people.audit()
+    entries = await rota.audit()
     assert [(each.actor, each.action, each.subject, each.detail) for each in entries] == [
         ("somebody", "schedule.resumed", "daily", {"from_pause": True}),
         ("somebody", "schedule.paused", "daily", {"reason": "the moon"}),
@@ -468,7 +468,7 @@ async def test_the_sweep_gives_back_an_occurrence_that_was_deleted_by_hand(rota:
         assert (await rota.get(name)).progress.runs == 1
     assert await rota.occurrences("paused") == []
     assert await rota.books.count("agenda") == 5
-    actors = [each.actor for each in await rota.people.audit() if each.action == "schedule.mended"]
+    actors = [each.actor for each in await rota.audit() if each.action == "schedule.mended"]
     assert actors == ["sweeper"] * 4
 
 
@@ -554,7 +554,7 @@ async def test_a_backfill_makes_what_was_missing_and_repeating_it_makes_none(rot
         *(f"2026-03-01T{hour}:00:00Z" for hour in (11, 12, 13, 14)),
         "2026-03-01T16:00:00Z",
     ]
-    details = [each.detail for each in await rota.people.audit() if each.action == "schedule.run"]
+    details = [each.detail for each in await rota.audit() if each.action == "schedule.run"]
     whole = {"from": "2026-03-01T11:00:00Z", "to": "2026-03-01T15:00:00Z"}
     assert details == [{"made": 4, **whole}]
 

@@ -230,11 +230,14 @@ class Running:
             self.log.append(line)
         return code
 
-    def get(self, path: str, method: str = "GET") -> tuple[int, str, dict[str, Any]]:
+    def get(
+        self, path: str, method: str = "GET", key: str | None = None
+    ) -> tuple[int, str, dict[str, Any]]:
         """Ask the port: status, content type, body."""
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=10)
         try:
-            connection.request(method, path)
+            connection.request(method, path, headers=headers)
             answer = connection.getresponse()
             body = json.loads(answer.read())
             return answer.status, answer.headers["content-type"], body

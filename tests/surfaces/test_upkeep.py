@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import apsw
+import pytest
 
 from tests.surfaces.processes import Home
 
@@ -106,3 +107,20 @@ def test_settings_are_shown_with_their_origin_and_without_passwords(sqlite_home:
     assert found["concurrency"] == (7, "duly.toml")
     assert found["port"] == (8787, "default")
     assert "hush" not in shown
+
+
+@pytest.mark.requirement("D14")
+def test_settings_are_checked_all_at_once(sqlite_home: Home) -> None:
+    sqlite_home.write("duly.toml", "poll = 99\n")
+    done = sqlite_home.duly("config", "validate", environ={"DULY_PORT": "99999"})
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: port: '99999' from DULY_PORT will not do; give a whole number from 0 to 65535",
+        "error: poll: 99 from duly.toml will not do; give a number from 0.01 to 60",
+    ]
+    sqlite_home.write("duly.toml", "poll = 9\n")
+    assert sqlite_home.json("config", "validate") == {"valid": True, "problems": []}
+    wrong = sqlite_home.duly("config", "validate", environ={"DULY_SECRET_KEY": "short"})
+    assert wrong.stderr.startswith("error: secret_key: give base64 of 32 bytes")
+    told = [line.split() for line in sqlite_home.ok("config", "show", "--origin").splitlines()]
+    assert ["poll", "9.0", "duly.toml"] in told

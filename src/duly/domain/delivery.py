@@ -35,6 +35,8 @@ class Request(msgspec.Struct, frozen=True):
     address: str | None = None
     stream: str | None = None
     on_failure: str | None = None
+    again: bool = False
+    """Its id was given, and may be on the books already."""
 
 
 class Accepted(msgspec.Struct, frozen=True):

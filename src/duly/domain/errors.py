@@ -5,9 +5,11 @@ DulyError
 │   └── BadSetting      a setting cannot be taken            (exit 2)
 ├── NotFound            there is no such thing               (HTTP 404, exit 3)
 ├── Conflict            the thing is in another state        (HTTP 409, exit 5)
+│   ├── Outdated        it was changed since it was read     (HTTP 412)
 │   └── StoreIsOwned    another server runs on this file     (exit 1)
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4 or 1)
 │   └── SchemaMismatch  the store was made by another version (exit 1)
+├── Busy                more comes in than can be stored     (HTTP 429)
 ├── SignatureRefused    a message is not what was signed     (exit 1; see signatures)
 ├── UnreadableRule      a stored rule is not for this version (left alone)
 ├── SettlementRefused   the store's own rules forbid it      (never leaves the engine)
@@ -58,12 +60,26 @@ class Conflict(DulyError):
     """The thing is in a state in which this move is refused."""
 
 
+class Outdated(Conflict):
+    """It was changed since whoever changes it now has read it."""
+
+    def __init__(self, kind: str, name: str, version: int | None, wanted: int) -> None:
+        present = "gone" if version is None else f"at version {version}"
+        super().__init__(
+            f"{kind} {name!r} is {present}, and not at version {wanted}; read it again"
+        )
+
+
 class StoreIsOwned(Conflict):
     """Another server already runs on this SQLite file."""
 
 
 class StoreUnavailable(DulyError):
     """The store cannot be reached, or did not answer in time."""
+
+
+class Busy(DulyError):
+    """More comes in than can be stored; nothing was, and it may be sent again later."""
 
 
 class SchemaMismatch(StoreUnavailable):

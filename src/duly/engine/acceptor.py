@@ -8,11 +8,12 @@ from contextvars import Context
 from datetime import timedelta
 
 from duly.domain.delivery import Accepted, Request
-from duly.domain.errors import Conflict
+from duly.domain.errors import Conflict, DulyError
 from duly.failpoints import hit
 from duly.ports import Clock, Store
 
 MOST_IN_ONE_CALL = 500
+MOST_IN_ONE_BULK = 2000
 SOON = timedelta(seconds=60)
 """What is due later than this is found by a poll, the rarest of which come a minute apart."""
 
@@ -44,6 +45,18 @@ class Acceptor:
         await hit("deliver.after")
         self._hint(accepted)
         return accepted
+
+    async def accept_each(
+        self, requests: Sequence[Request | DulyError]
+    ) -> list[Accepted | DulyError]:
+        """Store each for itself, many in a call; errors stay in their places."""
+        self._store.check_writable()
+        found = [each for each in requests if isinstance(each, Request)]
+        answers: list[Accepted | Conflict] = []
+        for start in range(0, len(found), MOST_IN_ONE_BULK):
+            answers += await self.store(found[start : start + MOST_IN_ONE_BULK])
+        given = iter(answers)
+        return [next(given) if isinstance(each, Request) else each for each in requests]
 
     async def store(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
         """Store each for itself."""

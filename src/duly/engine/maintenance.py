@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -14,9 +15,10 @@ from duly.domain.planning import NewId
 from duly.domain.revisions import Revision, replan
 from duly.domain.schedule import Schedule
 from duly.engine.loops import Emit, Pause
-from duly.ports import Inbox, Schedules, Upkeep, Wakeups
+from duly.ports import Inbox, Requests, Schedules, Upkeep, Wakeups
 
 AFTER_START_SECONDS = 60.0
+Memory = Inbox | Requests
 BEGINNING = "00000000-0000-0000-0000-000000000000"
 BETWEEN_SLICES = Pause(0.1)
 """Long enough to leave the store to those who are in a hurry."""
@@ -58,21 +60,22 @@ class Pruner:
 
 
 class Forgetter:
-    """Forgets messages that were received long ago."""
+    """Forgets messages that were received, and requests that were answered, long ago."""
 
     name = "forgetter"
 
-    def __init__(self, inbox: Inbox, kept_for: timedelta, *, interval: float, batch: int) -> None:
+    def __init__(
+        self, memories: Sequence[tuple[Memory, timedelta]], *, interval: float, batch: int
+    ) -> None:
         self.wake = asyncio.Event()
-        self._inbox = inbox
-        self._kept_for = kept_for
+        self._memories = memories
         self._interval = interval
         self._batch = batch
 
     async def tick(self) -> Pause:
-        """Forget at most a batch."""
-        forgotten = await self._inbox.prune(self._kept_for, self._batch)
-        return Pause(self._interval) if forgotten < self._batch else BETWEEN_SLICES
+        """Forget at most a batch of each."""
+        forgotten = [await each.prune(kept, self._batch) for each, kept in self._memories]
+        return BETWEEN_SLICES if max(forgotten) >= self._batch else Pause(self._interval)
 
 
 class Mender:

@@ -20,7 +20,7 @@ from duly.engine.maintenance import Forgetter, Listener, Mender, Pruner, Sweeper
 from duly.engine.planner import Planner
 from duly.engine.recovery import Recovery
 from duly.engine.settler import UNTIL_WOKEN, Settler
-from duly.ports import Chance, Clock, Store, Transport
+from duly.ports import KEPT_FOR, Chance, Clock, Store, Transport
 from duly.settings import Settings
 
 AGAIN_SECONDS = 0.2
@@ -112,9 +112,9 @@ class Engine:
             interval=settings.sweep_interval,
             batch=settings.sweep_batch,
         )
+        received_for = timedelta(seconds=settings.inbox_retention)
         forgetter = Forgetter(
-            self._store.inbox,
-            timedelta(seconds=settings.inbox_retention),
+            [(self._store.inbox, received_for), (self._store.requests, KEPT_FOR)],
             interval=settings.prune_interval,
             batch=settings.prune_batch,
         )

@@ -12,6 +12,8 @@ from duly.ports.dead_letters import (
 )
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
 from duly.ports.figures import Figures
+from duly.ports.keys import Keys
+from duly.ports.requests import KEPT_FOR, PATIENCE, Asked, Requests
 from duly.ports.schedules import (
     Audit,
     AuditEntry,
@@ -56,10 +58,13 @@ from duly.ports.world import (
 )
 
 __all__ = [
+    "KEPT_FOR",
+    "PATIENCE",
     "RUNNING",
     "Again",
     "Agenda",
     "Ask",
+    "Asked",
     "Audit",
     "AuditEntry",
     "Chance",
@@ -79,6 +84,7 @@ __all__ = [
     "Gates",
     "GiveUp",
     "Inbox",
+    "Keys",
     "LateWork",
     "Message",
     "Notebook",
@@ -88,6 +94,7 @@ __all__ = [
     "Place",
     "Plans",
     "Progress",
+    "Requests",
     "Schedules",
     "SeenGate",
     "Sitting",

@@ -136,5 +136,5 @@ class Plans(Protocol):
 class Audit(Protocol):
     """Who changed what."""
 
-    async def page(self, limit: int, before: int = 2**62) -> list[AuditEntry]:
-        """Entries, the latest first."""
+    async def page(self, limit: int, before: int) -> list[AuditEntry]:
+        """Entries, the latest first; `before` is the id to go on from."""

@@ -16,6 +16,8 @@ from duly.domain.states import State
 from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.figures import Figures
+from duly.ports.keys import Keys
+from duly.ports.requests import Requests
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
@@ -74,12 +76,21 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries to list: newest first, `before` is the id to go on from."""
+    """Which deliveries to list: newest first, `before` is the id to go on from.
+
+    `since` and `until` are about when they were accepted; `text` is in the error, key or payload.
+    """
 
     state: State | None = None
     target: str | None = None
     tag: str | None = None
     key: str | None = None
+    stream: str | None = None
+    schedule: str | None = None
+    reason: str | None = None
+    text: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     before: str | None = None
     limit: int = 50
 
@@ -113,17 +124,24 @@ class Deliveries(Protocol):
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""
 
-    async def page(self, filter: Filter) -> list[Delivery]:
-        """A page of deliveries, newest first."""
+    async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
+        """A page of deliveries, newest first, and the id to go on from, None at the end.
+
+        Only so many are looked at: there may be fewer than asked for, or none, and still more
+        to come. Of one stream they come in its order, of one schedule by their occurrences.
+        """
 
     async def attempts(self, id: str) -> list[Attempt]:
         """The history of one delivery, oldest first, or NotFound."""
 
-    async def cancel(self, id: str) -> Delivery:
-        """Cancel what is pending; Conflict when it is not."""
+    async def cancel(self, id: str, actor: str | None = None) -> Delivery:
+        """Cancel what is pending; Conflict when it is not. An actor gets an audit entry."""
 
-    async def retry(self, id: str) -> Delivery:
-        """Make a dead letter pending again, or a waiting one due now; else Conflict."""
+    async def retry(self, id: str, actor: str | None = None) -> Delivery:
+        """Make a dead letter pending again, or a waiting one due now; else Conflict.
+
+        An actor gets an audit entry.
+        """
 
     async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
         """What is due for longer than `grace` and held by nobody, oldest first."""
@@ -275,11 +293,15 @@ class Store(Protocol):
     @property
     def audit(self) -> Audit: ...
     @property
+    def keys(self) -> Keys: ...
+    @property
     def upkeep(self) -> Upkeep: ...
     @property
     def inbox(self) -> Inbox: ...
     @property
     def outbox(self) -> Outbox: ...
+    @property
+    def requests(self) -> Requests: ...
     @property
     def wakeups(self) -> Wakeups: ...
 
@@ -291,6 +313,9 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
+
+    def within(self, namespace: str) -> Store:
+        """The tables of another namespace over the same connections; closed with this one."""
 
     def check_writable(self) -> None:
         """Conflict when the caller is in a transaction that its write would wait for."""

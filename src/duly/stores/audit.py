@@ -10,8 +10,6 @@ import msgspec
 from duly.ports import AuditEntry
 from duly.stores.database import Database, Session
 
-LAST = 2**62
-
 
 class Audit:
     """The audit trail of one namespace."""
@@ -20,7 +18,7 @@ class Audit:
         self._database = database
         self._namespace = namespace
 
-    async def page(self, limit: int, before: int = LAST) -> list[AuditEntry]:
+    async def page(self, limit: int, before: int) -> list[AuditEntry]:
         """Entries, the latest first; `before` is the number to go on from."""
         rows = await self._database.fetch(
             "audit.page", "any", namespace=self._namespace, before=before, limit=limit

@@ -14,9 +14,11 @@ from duly.domain.endpoints import endpoint_name
 from duly.domain.errors import Conflict, NotFound
 from duly.ports import Filter
 from duly.stores.agenda import Agenda
+from duly.stores.audit import note
 from duly.stores.database import Database, Row, Session
 from duly.stores.endpoints import Endpoints
-from duly.stores.members import Members
+from duly.stores.listing import page
+from duly.stores.members import Members, Tell
 from duly.stores.records import attempt_of, delivery_of
 from duly.stores.stuck import Service, service, why_blocking, why_held, why_left
 from duly.stores.targets import Targets
@@ -60,8 +62,7 @@ class Deliveries:
                 async for chunk in chunks:
                     if writing is not None:
                         accepted.extend(_all_or_none(await writing))
-                    is_new = all(each.key is None and each.stream is None for each in chunk)
-                    accept = self._accept_new if is_new else self._accept
+                    accept = self._accept_new if all(map(_is_new, chunk)) else self._accept
                     writing = asyncio.create_task(accept(session, chunk))
                     await asyncio.wait([writing], timeout=0)
                 if writing is not None:
@@ -126,12 +127,9 @@ class Deliveries:
             raise NotFound("delivery", id, "duly deliveries list shows what there is")
         return delivery_of(rows[0])
 
-    async def page(self, filter: Filter) -> list[Delivery]:
-        """A page of deliveries, newest first."""
-        rows = await self._database.fetch_named(
-            "deliveries.page", namespace=self._namespace, **msgspec.structs.asdict(filter)
-        )
-        return [delivery_of(row) for row in rows]
+    async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
+        """A page of deliveries, newest first, and the id to go on from, None at the end."""
+        return await page(self._database, self._namespace, filter)
 
     async def attempts(self, id: str) -> list[Attempt]:
         """The history of one delivery, oldest first, or NotFound."""
@@ -139,34 +137,51 @@ class Deliveries:
         rows = await self._database.fetch_named("deliveries.attempts", id=id)
         return [attempt_of(row) for row in rows]
 
-    async def cancel(self, id: str) -> Delivery:
+    async def cancel(self, id: str, actor: str | None = None) -> Delivery:
         """Cancel what is pending; Conflict when it is not."""
         rule = "only a pending delivery can be cancelled"
-        return await self._move("cancel", id, rule, self._members.cancel)
+        tell = self._tell(actor, "delivery.cancelled", id)
+        return await self._move("cancel", id, rule, self._members.cancel, tell)
 
-    async def retry(self, id: str) -> Delivery:
+    async def retry(self, id: str, actor: str | None = None) -> Delivery:
         """Make a dead letter pending again, or a waiting one due now; else Conflict."""
         rule = "only a dead or waiting delivery can be retried"
-        raised = await self._database.fetch(
-            "dead_letters.retry", "any", ids=[id], namespace=self._namespace, reset=True, spread=0.0
-        )
-        if raised:
+        tell = self._tell(actor, "delivery.retried", id)
+        if await self._moved("dead_letters.retry", tell, ids=[id], reset=True, spread=0.0):
             return await self.get(id)
-        return await self._move("hurry", id, rule, self._members.retry)
+        return await self._move("hurry", id, rule, self._members.retry, tell)
+
+    def _tell(self, actor: str | None, action: str, id: str) -> Tell | None:
+        """What writes the audit entry of a move that somebody makes."""
+        if actor is None:
+            return None
+        return lambda session: note(session, self._namespace, actor, action, id)
 
     async def _move(
-        self, verb: str, id: str, rule: str, in_line: Callable[[str], Awaitable[bool]]
+        self,
+        verb: str,
+        id: str,
+        rule: str,
+        in_line: Callable[[str, Tell | None], Awaitable[bool]],
+        tell: Tell | None,
     ) -> Delivery:
-        rows = await self._database.fetch(
-            f"deliveries.{verb}", "any", id=id, namespace=self._namespace
-        )
-        moved = bool(rows)
+        moved = await self._moved(f"deliveries.{verb}", tell, id=id)
         delivery = await self.get(id)
         if not moved and delivery.position is not None:
-            moved, delivery = await in_line(id), await self.get(id)
+            moved, delivery = await in_line(id, tell), await self.get(id)
         if not moved:
             raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
         return delivery
+
+    async def _moved(self, statement: str, tell: Tell | None, **parameters: Any) -> bool:
+        parameters["namespace"] = self._namespace
+        if tell is None:
+            return bool(await self._database.fetch(statement, "any", **parameters))
+        async with self._database.together() as session:
+            moved = bool(await session.fetch(statement, "any", **parameters))
+            if moved:
+                await tell(session)
+        return moved
 
     async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
         """What is due for longer than `grace` and held by nobody, oldest first."""
@@ -227,6 +242,11 @@ def _columns(requests: Sequence[Request], numbers: Mapping[str, int]) -> dict[st
         "retry": [each.retry for each in requests],
         "payload": [each.payload for each in requests],
     }
+
+
+def _is_new(request: Request) -> bool:
+    """Whether nothing on the books can be in its way."""
+    return request.key is None and request.stream is None and not request.again
 
 
 def _tags(tags: tuple[str, ...]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -21,6 +21,9 @@ from duly.stores import heads
 from duly.stores.database import Database, Session
 from duly.stores.lines import LONGEST_RUN
 
+Tell = Callable[[Session], Awaitable[None]]
+"""What writes of a move, in its transaction."""
+
 
 class Members:
     """Those with a place in a stream of one namespace; each move is one transaction."""
@@ -29,52 +32,67 @@ class Members:
         self._database = database
         self._namespace = namespace
 
-    async def cancel(self, id: str) -> bool:
+    async def cancel(self, id: str, tell: Tell | None = None) -> bool:
         """Cancel one that waits in line; False when it is in no state for that.
 
-        Conflict when it may be under way with others of its stream.
+        Conflict when it may be under way with others of its stream. If it was moved, `tell` is
+        called in the same transaction.
         """
-        async with self._database.together() as session:
-            found = await self._locked(session, id)
-            if found is None:
-                return False
-            line, member = found
-            if member.lane is None:
-                return await self._plainly(session, "cancel", id)
-            if member.state != State.PENDING or _is_processing(line, member):
-                return False
-            leads = cancels_head(line, member, in_run=await _in_run(session, line, member))
-            if not await session.fetch("lines.cancel", id=id):
-                return False
-            if leads:
-                moment = await heads.now(session, self._namespace)
-                await heads.lead(session, line, line.beginning, moment)
-            elif line.token is None:
-                await heads.touch(session, line)
-        return True
+        return await self._told(self._cancel, id, tell)
 
-    async def retry(self, id: str) -> bool:
+    async def retry(self, id: str, tell: Tell | None = None) -> bool:
         """Put a dead letter back into its line, or make one that waits due now.
 
-        False when it is in no state for that; Conflict when others have to go before it.
+        False when it is in no state for that; Conflict when others have to go before it. If it was
+        moved, `tell` is called in the same transaction.
         """
+        return await self._told(self._retry, id, tell)
+
+    async def _told(
+        self, move: Callable[[Session, str], Awaitable[bool]], id: str, tell: Tell | None
+    ) -> bool:
         async with self._database.together() as session:
-            if await self.bring_back(session, [id], True):
-                return True
-            found = await self._locked(session, id)
-            if found is None:
-                return False
-            line, member = found
-            if _is_processing(line, member):
-                return False
-            if member.lane is None:
-                return await self._plainly(session, "hurry", id)
-            if member.state != State.PENDING:
-                return False
-            refuse_if_behind(line, member)
-            await session.fetch("lines.hurry", id=id)
+            moved = await move(session, id)
+            if moved and tell is not None:
+                await tell(session)
+        return moved
+
+    async def _cancel(self, session: Session, id: str) -> bool:
+        found = await self._locked(session, id)
+        if found is None:
+            return False
+        line, member = found
+        if member.lane is None:
+            return await self._plainly(session, "cancel", id)
+        if member.state != State.PENDING or _is_processing(line, member):
+            return False
+        leads = cancels_head(line, member, in_run=await _in_run(session, line, member))
+        if not await session.fetch("lines.cancel", id=id):
+            return False
+        if leads:
             moment = await heads.now(session, self._namespace)
-            await heads.lead(session, line, _beginning(line, member), moment, id)
+            await heads.lead(session, line, line.beginning, moment)
+        elif line.token is None:
+            await heads.touch(session, line)
+        return True
+
+    async def _retry(self, session: Session, id: str) -> bool:
+        if await self.bring_back(session, [id], True):
+            return True
+        found = await self._locked(session, id)
+        if found is None:
+            return False
+        line, member = found
+        if _is_processing(line, member):
+            return False
+        if member.lane is None:
+            return await self._plainly(session, "hurry", id)
+        if member.state != State.PENDING:
+            return False
+        refuse_if_behind(line, member)
+        await session.fetch("lines.hurry", id=id)
+        moment = await heads.now(session, self._namespace)
+        await heads.lead(session, line, _beginning(line, member), moment, id)
         return True
 
     async def _locked(self, session: Session, id: str) -> tuple[Line, Member] | None:

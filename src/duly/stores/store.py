@@ -20,10 +20,12 @@ from duly.stores.facts import postgres_facts, sqlite_facts
 from duly.stores.figures import Figures
 from duly.stores.gates import Gates
 from duly.stores.inbox import Inbox
+from duly.stores.keys import Keys
 from duly.stores.members import Members
 from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
+from duly.stores.requests import Requests
 from duly.stores.schedules import Schedules
 from duly.stores.sqlite import Sqlite
 from duly.stores.steps import Steps
@@ -37,9 +39,16 @@ from duly.stores.workers import Workers
 class SqlStore:
     """The tables of one namespace in one database."""
 
-    def __init__(self, database: Postgres | Sqlite, namespace: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Postgres | Sqlite,
+        namespace: str,
+        wakeups: Notifications | DataVersion,
+    ) -> None:
         self.database = database
         self.namespace = namespace
+        self.wakeups = wakeups
+        self._others: dict[str, SqlStore] = {}
         self.single_owner = isinstance(database, Sqlite)
         self.one_loop = isinstance(database, Postgres) and database.one_loop
         self.agenda = Agenda(database, namespace)
@@ -58,14 +67,11 @@ class SqlStore:
         self.steps = Steps(database)
         self.figures = Figures(database, namespace, self.deliveries, self.plans)
         self.audit = Audit(database, namespace)
+        self.keys = Keys(database, namespace)
         self.upkeep = Upkeep(database, namespace)
-        self.wakeups: Notifications | DataVersion
-        if isinstance(database, Postgres):
-            self.wakeups = Notifications(database, namespace, clock)
-        else:
-            self.wakeups = DataVersion(database)
         self.inbox = Inbox(database, namespace)
-        self.outbox = Outbox(database, namespace, self.deliveries, self.wakeups.hint)
+        self.requests = Requests(database, namespace)
+        self.outbox = Outbox(database, namespace, self.deliveries, wakeups.hint)
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect, and bring the schema up to date or refuse one that is not."""
@@ -81,8 +87,19 @@ class SqlStore:
         if isinstance(self.database, Sqlite):
             self.database.own()
 
+    def within(self, namespace: str) -> SqlStore:
+        """The tables of another namespace over the same connections; closed with this one."""
+        if namespace == self.namespace:
+            return self
+        if namespace not in self._others:
+            wakeups = self.wakeups.within(namespace)
+            self._others[namespace] = SqlStore(self.database, namespace, wakeups)
+        return self._others[namespace]
+
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
+        for other in self._others.values():
+            await other.wakeups.fall_silent()
         await self.wakeups.close()
         await self.database.close()
 
@@ -125,7 +142,8 @@ def store_at(url: str, *, namespace: str, clock: Clock, pooler: bool = False) ->
     """The store at an address."""
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
-        return SqlStore(Sqlite(_path(url), clock.now), namespace, clock)
+        database = Sqlite(_path(url), clock.now)
+        return SqlStore(database, namespace, DataVersion(database))
     if scheme in ("postgresql", "postgres"):
         connections = postgres.from_url(url, pooler=pooler)
         return store_on(*connections, namespace=namespace, clock=clock, pooler=pooler)
@@ -151,7 +169,7 @@ def store_on(
     """
     moment = clock.now if clock.virtual else _database_decides
     database = Postgres(connect, discard, moment, pooler=pooler, one_loop=one_loop)
-    return SqlStore(database, namespace, clock)
+    return SqlStore(database, namespace, Notifications(database, namespace, clock))
 
 
 def _database_decides() -> None:

@@ -20,16 +20,24 @@ notification holds a lock that everyone who notifies waits for, until its commit
 class Notifications:
     """LISTEN and NOTIFY, each on a connection of its own."""
 
-    def __init__(self, database: Postgres, namespace: str, clock: Clock) -> None:
+    def __init__(
+        self, database: Postgres, namespace: str, clock: Clock, voice: Line | None = None
+    ) -> None:
         self._database = database
         self._namespace = namespace
         self._clock = clock
-        self._voice = Line(database.connect, database.discard, "set synchronous_commit = off")
+        self._voice = voice or Line(
+            database.connect, database.discard, "set synchronous_commit = off"
+        )
         self._ear: Any = None
         self._callback: Callable[[], None] | None = None
         self._speaking: asyncio.Task[None] | None = None
         self._said_at = float("-inf")
         self._again = False
+
+    def within(self, namespace: str) -> Notifications:
+        """Those of another namespace, spoken on the same connection."""
+        return Notifications(self._database, namespace, self._clock, self._voice)
 
     def hint(self) -> None:
         """Say that something is runnable now; merged with others."""
@@ -78,12 +86,16 @@ class Notifications:
         if payload == self._namespace and self._callback is not None:
             self._callback()
 
-    async def close(self) -> None:
-        """Stop listening and speaking."""
+    async def fall_silent(self) -> None:
+        """Say what is left to be said."""
         if self._speaking is not None:
             # The last hint may be the only one for what was just accepted.
             await asyncio.wait([self._speaking], timeout=CONNECT_SECONDS)
             self._speaking.cancel()
+
+    async def close(self) -> None:
+        """Stop listening and speaking."""
+        await self.fall_silent()
         await self._voice.close()
         if self._ear is not None:
             ear, self._ear = self._ear, None
@@ -104,6 +116,10 @@ class DataVersion:
         self._callback: Callable[[], None] | None = None
         self._version: int | None = None
 
+    def within(self, namespace: str) -> DataVersion:  # noqa: ARG002 - all share the file
+        """Those of another namespace, whose worker is another process."""
+        return DataVersion(self._database)
+
     def hint(self) -> None:
         """Say that something is runnable now."""
         if self._callback is not None:
@@ -120,6 +136,9 @@ class DataVersion:
             self._callback()
         self._version = version
         return True
+
+    async def fall_silent(self) -> None:
+        """Nothing is left to be said."""
 
     async def close(self) -> None:
         """Nothing to let go of."""

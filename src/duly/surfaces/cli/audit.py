@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from cyclopts import Parameter
 
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.options import COMMON, Common, client
-from duly.surfaces.cli.render import answer, items, table
+from duly.surfaces.cli.render import answer_page, table
+
+Before = Annotated[int | None, Parameter(help="The last id of the page before.")]
 
 
-async def audit(*, limit: Limit = 50, common: Common = COMMON) -> None:
+async def audit(*, before: Before = None, limit: Limit = 50, common: Common = COMMON) -> None:
     """List who changed what, the latest first."""
+    checked_limit(limit)
     async with client(common) as app:
-        found = await app.schedules.audit(checked_limit(limit))
-    answer(
+        start = {} if before is None else {"before": before}
+        found = await app.audit.list(limit=limit + 1, **start)
+    page = found[:limit]
+    answer_page(
         common.json,
-        items(found),
+        page,
+        str(page[-1].id) if len(found) > limit else None,
         lambda: table(
             ("done", "actor", "action", "subject", "detail"),
             (
@@ -26,7 +35,8 @@ async def audit(*, limit: Limit = 50, common: Common = COMMON) -> None:
                     each.subject,
                     None if each.detail is None else msgspec.json.encode(each.detail).decode(),
                 )
-                for each in found
+                for each in page
             ),
         ),
+        "--before",
     )

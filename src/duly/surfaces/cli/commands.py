@@ -24,6 +24,7 @@ COMMANDS = {
     "late": "workers:late",
     "stuck": "workers:stuck",
     "audit": "audit:audit",
+    "keys": "keys:commands",
     "migrate": "migrate:commands",
     "doctor": "doctor:doctor",
     "prune": "prune:prune",

@@ -2,38 +2,68 @@
 
 from __future__ import annotations
 
+import os
+from typing import Annotated
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import msgspec
-from cyclopts import App
+from cyclopts import App, Parameter
 
+from duly.domain.errors import InvalidInput
 from duly.domain.webhooks import HIDDEN
-from duly.settings import SECRETS
+from duly.settings import SECRETS, Settings, problems
+from duly.surfaces.cli.exits import BAD_USAGE
 from duly.surfaces.cli.options import COMMON, Common, app_for
-from duly.surfaces.cli.render import answer, items, table
+from duly.surfaces.cli.render import answer, items, table, talk
 
-commands = App(name="config", help="Look at the settings.")
+commands = App(name="config", help="Look at the settings, and check them.")
 
 
 @commands.command
-def show(*, common: Common = COMMON) -> None:
-    """Show every setting with its value and origin."""
+def show(
+    *,
+    origin: Annotated[bool, Parameter(negative=(), help="Say where each comes from.")] = False,
+    common: Common = COMMON,
+) -> None:
+    """Show every setting with its value."""
     settings = app_for(common).settings
-    values = msgspec.structs.asdict(settings)
     rows = [
-        {"name": name, "value": values[name], "origin": origin}
-        for name, origin in settings.origins.items()
+        {"name": name, "value": _shown(settings, name), "origin": comes_from}
+        for name, comes_from in settings.origins.items()
     ]
-    for row in rows:
-        if row["name"] == "database":
-            row["value"] = without_secrets(settings.database)
-        elif row["name"] in SECRETS and row["value"]:
-            row["value"] = HIDDEN
+    columns = ("name", "value", "origin") if origin else ("name", "value")
     answer(
         common.json,
         items(rows),
-        lambda: table(("setting", "value", "origin"), (tuple(row.values()) for row in rows)),
+        lambda: table(("setting", *columns[1:]), ([row[each] for each in columns] for row in rows)),
     )
+
+
+def _shown(settings: Settings, name: str) -> object:
+    value = getattr(settings, name)
+    if name == "database":
+        return without_secrets(settings.database)
+    return HIDDEN if name in SECRETS and value else value
+
+
+@commands.command
+def validate(*, common: Common = COMMON) -> int:
+    """Check every setting, whatever it comes from; those that will not do are named."""
+    flags = {"database": common.database, "namespace": common.namespace}
+    found: list[InvalidInput] = list(problems(flags, os.environ))
+    if not found:
+        try:
+            app_for(common)
+        except InvalidInput as error:
+            found.append(error)
+    listed = [{"setting": each.field, "problem": each.problem} for each in found]
+    answer(
+        common.json,
+        {"valid": not found, "problems": listed},
+        lambda: f"{len(found)} will not do" if found else "all settings will do",
+    )
+    for each in found:
+        talk(f"error: {each}")
+    return BAD_USAGE if found else 0
 
 
 def without_secrets(url: str) -> str:

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain import rules
-from duly.domain.errors import InvalidInput
 from duly.domain.rules import At, Rule
 from duly.domain.schedule import CatchUp, Overlap
 from duly.schedules import Declared
-from duly.surfaces.cli.moments import Moment, local, moments
+from duly.surfaces.cli.moments import local
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, facts, talk
 from duly.surfaces.cli.terms import Payload, StreamName, Tags, content_of, target_of
 from duly.surfaces.cli.times import moment
+from duly.surfaces.moments import Moment, moments
+from duly.surfaces.rule_words import rule_of
 
-DAY_OF_YEAR = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 Text = str | None
-
-
-def _yearly(day: str, **more: Any) -> Rule:
-    found = DAY_OF_YEAR.fullmatch(day)
-    if found is None:
-        raise InvalidInput("yearly", f"{day!r} is no day of the year; write 12-24 for 24 December")
-    return rules.yearly(int(found[1]), int(found[2]), **more)
-
-
-RULES: dict[str, tuple[Callable[..., Rule], set[str]]] = {
-    "cron": (rules.cron, {"tz", "dst_gap"}),
-    "every": (rules.every, {"anchor"}),
-    "at": (rules.at, {"tz"}),
-    "yearly": (_yearly, {"time", "tz", "feb29"}),
-}
-"""How each rule is made, and which other flags it takes."""
 
 
 @Parameter(name="*")
@@ -63,14 +44,7 @@ class When:
 
     def rule(self) -> Rule:
         """The rule that was given; InvalidInput when it is none, or more than one."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        kinds = [name for name in RULES if name in given]
-        if len(kinds) != 1:
-            raise InvalidInput("rule", "give exactly one of --cron, --every, --at and --yearly")
-        make, takes = RULES[kinds[0]]
-        if strange := sorted(given.keys() - takes - {*kinds}):
-            raise InvalidInput(strange[0], f"it says nothing beside --{kinds[0]}; leave it out")
-        return make(given.pop(kinds[0]), **given)
+        return rule_of(asdict(self), mark="--")
 
 
 @Parameter(name="*")

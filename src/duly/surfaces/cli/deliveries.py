@@ -15,7 +15,7 @@ from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
-from duly.surfaces.cli.waits import outlook
+from duly.surfaces.outlook import outlook
 
 MOST = 1000
 Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]

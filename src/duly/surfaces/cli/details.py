@@ -15,7 +15,7 @@ from duly.surfaces.cli.headers import Headers, each_once, pairs
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer
 from duly.surfaces.cli.rotation import NewSecret, secret_of, tell_once
-from duly.surfaces.cli.standing import record, standing
+from duly.surfaces.standing import record, standing
 
 Text = str | None
 

@@ -16,8 +16,9 @@ from duly.surfaces.cli.options import COMMON, After, Common, Why, client
 from duly.surfaces.cli.recover import recover
 from duly.surfaces.cli.render import answer, answer_page, talk
 from duly.surfaces.cli.rotation import reseal, rotate
-from duly.surfaces.cli.standing import listed, record, shown, standing, state_in_words
+from duly.surfaces.cli.standing import listed, shown, state_in_words
 from duly.surfaces.cli.trial import try_out
+from duly.surfaces.standing import record, standing
 
 LOOK_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 90.0

@@ -56,10 +56,7 @@ async def client(common: Common, *, create: bool = False) -> AsyncIterator[App]:
 
 def app_for(common: Common) -> App:
     """The app that the flags describe, not opened yet."""
-    app = App(common.database, namespace=common.namespace)
-    app.schedules.actor = app.endpoints.actor = app.streams.actor = ACTOR
-    app.dead_letters.actor = ACTOR
-    return app
+    return App(common.database, namespace=common.namespace).acting_as(ACTOR)
 
 
 def require_database(app: App) -> None:

@@ -15,8 +15,8 @@ from duly.endpoints import Added
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, cell, talk
-from duly.surfaces.cli.standing import record, standing
 from duly.surfaces.cli.terms import STDIN, bytes_of
+from duly.surfaces.standing import record, standing
 from duly.vault import CannotOpen
 
 PAGE = 1000

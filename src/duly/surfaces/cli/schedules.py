@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
 
-from duly.domain.rules import At, Yearly
 from duly.domain.schedule import Schedule
 from duly.domain.webhooks import decode_webhook, shown_headers
-from duly.ports import UnreadableSchedule
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.backfill import backfill
 from duly.surfaces.cli.declaration import add
 from duly.surfaces.cli.deliveries import Limit, checked_limit, record
 from duly.surfaces.cli.explain import explain
-from duly.surfaces.cli.moments import Count, Moment, listed, moments
+from duly.surfaces.cli.moments import Count, listed
 from duly.surfaces.cli.options import COMMON, After, Common, Why, client
 from duly.surfaces.cli.render import answer, answer_page, cell, facts, fields, items, table, talk
 from duly.surfaces.cli.times import spelled
+from duly.surfaces.moments import Moment, moments
+from duly.surfaces.schedule_lines import Line, last_fired_at, line, runs_so_far
 
 SHOWN_MOMENTS = 5
-UNREADABLE = "unreadable"
 
 commands = App(name="schedules", help="List, show, add, pause, trigger and backfill schedules.")
-
-
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as the list shows it."""
-
-    name: str
-    state: str
-    rule: str | None = None
-    target: str | None = None
-    next_at: datetime | None = None
-    last_fired_at: datetime | None = None
-    runs: int | None = None
-    merged: int | None = None
-    skipped: int | None = None
-    problem: str | None = None
 
 
 @commands.command(name="list")
@@ -144,46 +127,6 @@ async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) ->
 
 
 commands.command(explain)
-
-
-def line(schedule: Schedule | UnreadableSchedule) -> Line:
-    """The schedule in one line."""
-    if isinstance(schedule, UnreadableSchedule):
-        return Line(name=schedule.name, state=UNREADABLE, problem=schedule.problem)
-    progress = schedule.progress
-    return Line(
-        name=schedule.name,
-        state=schedule.state,
-        rule=schedule.timing.rule.describe(),
-        target=schedule.contents.target,
-        next_at=progress.made_at,
-        last_fired_at=last_fired_at(schedule),
-        runs=runs_so_far(schedule),
-        merged=progress.merged,
-        skipped=progress.skipped,
-    )
-
-
-def runs_so_far(schedule: Schedule) -> int:
-    """How many occurrences have come; the one on the books is counted when it is made."""
-    return schedule.progress.runs - (schedule.progress.made is not None)
-
-
-def last_fired_at(schedule: Schedule) -> datetime | None:
-    """The moment of the last occurrence before the one on the books.
-
-    Progress has its identity only, which is a moment, a wall time or a year.
-    """
-    fired, rule = schedule.progress.fired, schedule.timing.rule
-    if fired is None:
-        return None
-    if isinstance(rule, Yearly) and fired.isdecimal():
-        found = rule.of_year(int(fired))
-        return None if found is None else found.at
-    if isinstance(rule, At) and fired == rule.occurrence().identity:
-        return rule.occurrence().at
-    # What an earlier rule of another kind fired says nothing here without its rule.
-    return datetime.fromisoformat(fired) if fired.endswith("Z") else None
 
 
 def _listed(page: Sequence[Line]) -> str:

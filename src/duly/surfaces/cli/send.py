@@ -21,11 +21,11 @@ from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.headers import Headers, each_once, pairs
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, cell, talk
-from duly.surfaces.cli.standing import plan_of
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 from duly.surfaces.cli.times import spelled
-from duly.surfaces.cli.waits import outlook
 from duly.surfaces.cli.watch import follow
+from duly.surfaces.outlook import outlook
+from duly.surfaces.standing import plan_of
 
 Watch = Annotated[
     bool,

@@ -1,97 +1,18 @@
-"""How an endpoint stands: as a document, and as people read it. Its secrets are in neither."""
+"""How an endpoint stands, as people read it. Its secrets are not in it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
 
-import msgspec
-
-from duly.app import App
-from duly.domain import retry
-from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
+from duly.domain.endpoints import Endpoint, Sealed, still_used
 from duly.domain.gates import Circuit, Gate
 from duly.domain.webhooks import shown_headers
-from duly.ports import Waiting
 from duly.surfaces.cli.plans import plan_in_words
-from duly.surfaces.cli.render import cell, facts, fields, table
+from duly.surfaces.cli.render import cell, facts, table
 from duly.surfaces.cli.times import spelled
+from duly.surfaces.standing import Standing, next_commands, on_the_books, plan_of
 
 PLAIN = "nothing: it is stored plain"
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """An endpoint at one moment, with what is on the books for it."""
-
-    endpoint: Endpoint
-    now: datetime
-    waiting: Waiting
-    problem: str | None = None
-    """Why its secrets cannot be read with the keys that are configured here."""
-
-
-async def standing(app: App, endpoint: Endpoint) -> Standing:
-    """How it stands now."""
-    waiting = await app.store.endpoints.waiting(endpoint.target)
-    return Standing(endpoint, app.clock.now(), waiting, app.endpoints.problem(endpoint))
-
-
-def record(found: Standing) -> dict[str, Any]:
-    """All of it as a document."""
-    endpoint, details = found.endpoint, found.endpoint.details
-    return {
-        "name": endpoint.name,
-        **fields(
-            details,
-            headers=shown_headers(details.headers),
-            retry=msgspec.Raw(retry.encode(plan_of(endpoint)).encode()),
-        ),
-        "state": endpoint.state,
-        "state_reason": endpoint.state_reason,
-        "state_at": endpoint.state_at,
-        "circuit": _circuit(endpoint.gate),
-        **_on_the_books(found.waiting),
-        "secrets": [_secret(each) for each in still_used(endpoint.secrets, found.now)],
-        "secrets_problem": found.problem,
-        "created_at": endpoint.created_at,
-        "version": endpoint.version,
-        "try": next_commands(endpoint),
-    }
-
-
-def plan_of(endpoint: Endpoint) -> retry.RetryPlan:
-    """How its deliveries are tried again, unless one has a plan of its own."""
-    stored = endpoint.details.retry
-    return retry.WEBHOOK if stored is None else retry.decode(stored)
-
-
-def _circuit(gate: Gate) -> dict[str, Any]:
-    return {
-        "state": gate.circuit,
-        "failures": gate.failures,
-        "failing_since": gate.first_failed_at,
-        "opened_at": gate.opened_at,
-        "probe_at": gate.probe_at,
-    }
-
-
-def _on_the_books(found: Waiting) -> dict[str, int]:
-    """What waits here and what is under way, each counted once."""
-    return {"waiting": found.waiting - found.under_way, "under_way": found.under_way}
-
-
-def _secret(sealed: Sealed) -> dict[str, Any]:
-    return {"sealed_with": sealed.key, "signs_until": sealed.until}
-
-
-def next_commands(endpoint: Endpoint) -> list[str]:
-    """What is worth trying while its deliveries do not go out."""
-    if endpoint.state is EndpointState.PAUSED:
-        return [f"duly endpoints resume {endpoint.name}"]
-    if endpoint.state is EndpointState.DISABLED or endpoint.gate.circuit is not Circuit.CLOSED:
-        return [f"duly endpoints {verb} {endpoint.name}" for verb in ("test", "resume")]
-    return []
 
 
 def state_in_words(endpoint: Endpoint) -> str:
@@ -110,7 +31,7 @@ def listed(found: Sequence[Standing]) -> str:
                 state_in_words(each.endpoint),
                 _rate(each.endpoint.details.rate),
                 each.endpoint.details.in_flight,
-                *_on_the_books(each.waiting).values(),
+                *on_the_books(each.waiting).values(),
                 each.endpoint.details.url,
             )
             for each in found
@@ -135,7 +56,7 @@ def shown(found: Standing) -> str:
         "since": endpoint.state_at,
         "reason": endpoint.state_reason,
         "circuit": _circuit_in_words(endpoint.gate),
-        **_on_the_books(found.waiting),
+        **on_the_books(found.waiting),
         "created_at": endpoint.created_at,
         "version": endpoint.version,
         "secrets": found.problem and f"cannot be read here: {found.problem}",

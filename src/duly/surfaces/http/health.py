@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromQuery
 from msgspec import UNSET, UnsetType
 
 from duly.app import App
@@ -15,6 +16,7 @@ from duly.domain.zones import zone_data_version
 from duly.engine.backlog import Recovering
 from duly.engine.supervisor import Engine
 from duly.stores.statements import migrations
+from duly.surfaces.http.door import OPEN
 from duly.version import __version__
 
 
@@ -76,8 +78,8 @@ class Pulse:
 def health_route(pulse: Pulse) -> HTTPRouteHandler:
     """The route over a pulse."""
 
-    @get("/health")
-    async def health(verbose: bool = False) -> Response[Health]:
+    @get("/health", opt={"scope": OPEN, "unless": "verbose"})
+    async def health(verbose: FromQuery[bool] = False) -> Response[Health]:
         answer = await pulse.full() if verbose else pulse.brief()
         code = 503 if answer.status == "stopping" else 200
         return Response(answer, status_code=code, headers={"cache-control": "no-store"})

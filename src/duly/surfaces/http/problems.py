@@ -9,10 +9,33 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, ValidationException
+from msgspec import UNSET, UnsetType
+
+from duly.domain.errors import (
+    Busy,
+    Conflict,
+    DulyError,
+    InvalidInput,
+    NotFound,
+    Outdated,
+    StoreUnavailable,
+    UnreadableRule,
+)
 
 logger = logging.getLogger("duly.http")
 MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_SECONDS = 1
+STATUS: dict[type[DulyError], int] = {
+    InvalidInput: 422,
+    NotFound: 404,
+    Outdated: 412,
+    Conflict: 409,
+    UnreadableRule: 409,
+    StoreUnavailable: 503,
+    Busy: 429,
+}
+LATER = (429, 503)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -22,22 +45,64 @@ class Problem(msgspec.Struct, frozen=True):
     title: str
     detail: str
     type: str = "about:blank"
+    field: str | UnsetType = UNSET
+    """Which part of the request cannot be taken."""
 
 
-def refused(_request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+AnyRequest = Request[Any, Any, Any]
+
+
+def refused(_request: AnyRequest, error: HTTPException) -> Response[Problem]:
     """The answer to a request that cannot be served."""
-    return _answer(error.status_code, error.detail, error.headers)
+    return answer(error.status_code, error.detail, headers=error.headers)
 
 
-def failed(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+def unfit(_request: AnyRequest, error: ValidationException) -> Response[Problem]:
+    """The answer to a value in the path, the query or a header that cannot be taken."""
+    found = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
+    field = found.get("key", "request")
+    if field == "data":
+        return answer(400, "the body is empty; give a JSON document", field="body")
+    return answer(422, f"{field}: {found.get('message', error.detail)}", field=field)
+
+
+def unable(request: AnyRequest, error: DulyError) -> Response[Problem]:
+    """The answer to what duly itself refuses."""
+    problem = problem_of(error)
+    if problem.status == 500:
+        return failed(request, error)
+    headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if problem.status in LATER else None
+    return Response(problem, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def problem_of(error: DulyError) -> Problem:
+    """What duly itself refuses."""
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+    field = error.field if isinstance(error, InvalidInput) else UNSET
+    return Problem(status, HTTPStatus(status).phrase, str(error), field=field)
+
+
+def failed(request: AnyRequest, error: Exception) -> Response[Problem]:
     """The answer when the fault is ours; the log has the rest."""
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(500, "something went wrong here; the log says what", None)
+    return answer(500, "something went wrong here; the log says what")
 
 
-def _answer(status: int, detail: str, headers: Mapping[str, str] | None) -> Response[Problem]:
-    problem = Problem(status, HTTPStatus(status).phrase, detail)
+def answer(
+    status: int,
+    detail: str,
+    *,
+    field: str | UnsetType = UNSET,
+    headers: Mapping[str, str] | None = None,
+) -> Response[Problem]:
+    """A problem as it is answered."""
+    problem = Problem(status, HTTPStatus(status).phrase, detail, field=field)
     return Response(problem, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
-HANDLERS: Any = {HTTPException: refused, Exception: failed}
+HANDLERS: Any = {
+    ValidationException: unfit,
+    HTTPException: refused,
+    DulyError: unable,
+    Exception: failed,
+}

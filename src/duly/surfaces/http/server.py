@@ -5,37 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
 from litestar import Litestar
 
-from duly.domain.errors import BadSetting
 from duly.surfaces.addresses import CannotListen, bound, url_of
 
 GOODBYE_SECONDS = 5
 """How long a stop waits for answers that are under way."""
 
 
-def _check_loopback(host: str) -> None:
-    try:
-        loopback = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        loopback = False
-    if not loopback:
-        raise BadSetting(
-            "host",
-            f"{host!r} can be reached from other machines, and there are no keys yet that would "
-            "say who may; take 127.0.0.1 and put a proxy with a lock of its own in front",
-        )
-
-
 class HttpServer:
     """One address: bound when made, so that a taken one is known at once, open after `start`."""
 
     def __init__(self, application: Litestar, host: str, port: int) -> None:
-        _check_loopback(host)
         self._host, self._port = host, port
         self._socket = bound(host, port)
         self._server = _Server(_config(application))
@@ -94,6 +78,8 @@ def _config(application: Litestar) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
+        # Who asks is told by the socket: a header could say anything.
+        proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=GOODBYE_SECONDS,
     )

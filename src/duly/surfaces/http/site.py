@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
-from litestar import Litestar
+from litestar import Litestar, Request, Router
+from litestar.datastructures import State
+from litestar.di import Provide
 
 from duly.app import App
+from duly.domain.errors import StoreUnavailable
 from duly.engine.supervisor import Engine
+from duly.surfaces.http import docs
+from duly.surfaces.http.api import (
+    audit,
+    bulk,
+    dead_letters,
+    deliveries,
+    endpoints,
+    keys,
+    schedules,
+    streams,
+    workers,
+)
+from duly.surfaces.http.bodies import StrictRequest
+from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse, health_route
+from duly.surfaces.http.idempotency import AppOf, Idempotency
+from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
 from duly.surfaces.http.server import HttpServer
 from duly.system import listen_for_signals
 
+BESIDE_PAYLOAD = 65_536
+"""Bytes that a body may have besides a payload."""
 Announce = Callable[[str], None]
 
 
@@ -29,9 +51,10 @@ async def serve_site(app: App, announce: Announce) -> None:
             # Owned before the address is taken, so that a second server on the file hears of the
             # first rather than of its port.
             await app.store.own()
+            await refuse_without_keys(app)
             engine = app.engine()
             pulse = Pulse(app, engine)
-            http = HttpServer(site(pulse), app.settings.host, app.settings.port)
+            http = HttpServer(site(app, pulse), app.settings.host, app.settings.port)
             await _run(engine, http, pulse, stop, announce)
 
 
@@ -49,11 +72,52 @@ async def _run(
         await http.stop()
 
 
-def site(pulse: Pulse) -> Litestar:
+class Site(Litestar):
+    """Litestar, but a path is taken apart before its parts are decoded: names may have slashes."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if b"%" in scope.get("raw_path", b""):
+            scope["path"] = scope["raw_path"].decode("ascii", "replace")
+        await super().__call__(scope, receive, send)
+
+
+def site(app: App, pulse: Pulse) -> Litestar:
     """Everything that the port answers."""
-    return Litestar(
-        route_handlers=[health_route(pulse)],
+    door = Door(app)
+
+    def app_of(request: Request[Any, Any, Any]) -> App:
+        # A function, since routers copy what they are given, and a method brings its object along.
+        return door.app_of(request)
+
+    return Site(
+        route_handlers=[health_route(pulse), *docs.ROUTES, _api(pulse, app_of)],
+        guards=[door.admit],
+        dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
+        state=State({"queue": Queue(app.settings.accept_queue)}),
+        request_class=StrictRequest,
+        request_max_body_size=app.settings.payload_limit + BESIDE_PAYLOAD,
         exception_handlers=HANDLERS,
         openapi_config=None,
         logging_config=None,
     )
+
+
+def _api(pulse: Pulse, app_of: AppOf) -> Router:
+    async def refuse_while_stopping(_request: Request[Any, Any, Any]) -> None:
+        if pulse.stopping:
+            raise StoreUnavailable("this server is stopping; ask again in a moment")
+
+    return Router(
+        "/v1",
+        route_handlers=API,
+        before_request=refuse_while_stopping,
+        middleware=[Idempotency(app_of)],
+    )
+
+
+RESOURCES = (
+    *(deliveries, bulk, schedules, endpoints, streams, dead_letters, workers),
+    *(keys, audit),
+)
+API: list[Any] = [route for each in RESOURCES for route in each.ROUTES]
+"""The routes of /v1."""

@@ -53,16 +53,6 @@ where id = any(:id::uuid[]) or (namespace = :namespace and key = any(:key::text[
 -- name: get
 select * from duly.booked where id = :id::uuid and namespace = :namespace;
 
--- name: page
-select * from duly.booked
-where namespace = :namespace
-  and id < coalesce(:before::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-  and (:state::text is null or state = :state::text)
-  and (:target::text is null or target = :target::text)
-  and (:key::text is null or key = :key::text)
-  and (:tag::text is null or tags @> jsonb_build_array(:tag::text))
-order by id desc limit :limit;
-
 -- name: attempts
 select delivery::text as delivery, attempt, outcome, token, started_at, finished_at, next_at,
        reason, error, answer

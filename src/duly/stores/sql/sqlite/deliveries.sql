@@ -31,16 +31,6 @@ where id = :id or (namespace = :namespace and key = :key);
 -- name: get
 select * from duly.booked where id = :id and namespace = :namespace;
 
--- name: page
-select * from duly.booked
-where namespace = :namespace
-  and id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-  and (:state is null or state = :state)
-  and (:target is null or target = :target)
-  and (:key is null or key = :key)
-  and (:tag is null or exists (select 1 from json_each(tags) where value = :tag))
-order by id desc limit :limit;
-
 -- name: attempts
 select delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error, answer
 from duly.attempts where delivery = :id

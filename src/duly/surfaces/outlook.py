@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from duly.app import App
@@ -10,7 +11,6 @@ from duly.domain.endpoints import Endpoint, endpoint_name, why_waiting
 from duly.domain.errors import NotFound
 from duly.domain.lines import plight, to_do
 from duly.domain.states import State
-from duly.surfaces.cli.render import cell
 
 
 async def outlook(app: App, delivery: Delivery) -> dict[str, Any]:
@@ -58,6 +58,10 @@ async def _circuit(app: App, delivery: Delivery) -> str | None:
         if each.target == numbers.get(delivery.target) and each.probe_at is not None:
             return (
                 f"{delivery.target} failed too often in a row, so its circuit is open; one "
-                f"delivery tries it at {cell(each.probe_at)}"
+                f"delivery tries it at {_told(each.probe_at)}"
             )
     return None
+
+
+def _told(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,95 @@
+"""POST /v1/deliveries with many callers, its p99 beside a working engine, and items through bulk.
+
+python -m benchmarks.api [--store postgresql] [--seconds 5] [--rounds 3]
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+
+import uvloop
+
+from benchmarks.api.callers import flood, posted, trickle
+from benchmarks.places import ROOT, folder, fresh, server
+from benchmarks.windows import typical_p99
+
+CALLERS, RATE = 64, 500
+BULK, BULK_CALLERS = 10_000, 2
+PAYLOAD = {"type": "invoice.paid", "data": {"invoice": 4711, "amount": "99.00", "currency": "EUR"}}
+NOW = posted("/v1/deliveries", {"target": "noop", "payload": PAYLOAD})
+LATER = posted("/v1/deliveries", {"target": "noop", "payload": PAYLOAD, "after": 36000})
+MANY = posted(
+    "/v1/deliveries/bulk", [{"target": "noop", "payload": PAYLOAD, "after": 36000}] * BULK
+)
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[str]:
+    """A server in a process of its own; yields its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield _address(process.stdout.readline)
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def _address(read: Callable[[], str]) -> str:
+    while line := read():
+        if line.startswith("http"):
+            return line.strip()
+        if '"Serving"' in line:
+            return str(json.loads(line)["url"])
+    raise RuntimeError("it ended before it served")
+
+
+async def measured(kind: str, seconds: float, rounds: int) -> None:
+    """Print the figures of one store."""
+    single, echoed, bulk, waits = [], [], [], []
+    with server() as postgres, folder() as place:
+        for _ in range(rounds):
+            with running("benchmarks.api.echo") as url:
+                echoed.append(await flood(url, LATER, CALLERS, seconds))
+            database = await fresh(kind, postgres, place)
+            serve = ("duly", "serve", "benchmarks.api.served:app", "--port", "0")
+            with running(*serve, "--database", database) as url:
+                await flood(url, NOW, 4, 1)
+                waits += await trickle(url, NOW, RATE, 2 * seconds)
+                single.append(await flood(url, LATER, CALLERS, seconds))
+                bulk.append(BULK * await flood(url, MANY, BULK_CALLERS, seconds))
+    limit = median(echoed)
+    print(
+        f"{kind}: {CALLERS} callers {median(single):,.0f}/s (wanted: 3,000), an echo "
+        f"{limit:,.0f}/s: {median(single) / limit:.0%}; p99 at {RATE}/s beside a working engine "
+        f"{typical_p99(waits) * 1000:.1f} ms (wanted: 20); bulk {median(bulk):,.0f}/s "
+        "(wanted: 30,000)"
+    )
+
+
+async def main(stores: list[str], seconds: float, rounds: int) -> None:
+    """Measure each store."""
+    for kind in stores:
+        await measured(kind, seconds, rounds)
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--store", choices=["postgresql", "sqlite"])
+    arguments.add_argument("--seconds", type=float, default=5)
+    arguments.add_argument("--rounds", type=int, default=3)
+    given = arguments.parse_args()
+    stores = ["postgresql", "sqlite"] if given.store is None else [given.store]
+    uvloop.install()
+    asyncio.run(main(stores, given.seconds, given.rounds))

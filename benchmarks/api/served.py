@@ -1,0 +1,10 @@
+"""What `duly serve` serves in these benchmarks: a handler that does nothing."""
+
+import duly
+
+app = duly.App()
+
+
+@app.handler("noop")
+async def noop(delivery: duly.Delivery[object]) -> None:
+    """Do nothing."""

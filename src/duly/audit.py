@@ -1,0 +1,24 @@
+"""The audit trail as people read it: who changed what, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duly.domain import payloads
+from duly.domain.errors import InvalidInput
+from duly.ports import AuditEntry, Store
+
+LAST = 2**62
+
+
+class Audit:
+    """The audit trail of one app's namespace."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def list(self, *, before: int = LAST, limit: int = 50) -> Sequence[AuditEntry]:
+        """Entries, the latest first; `before` is the id of the last of the page before."""
+        if not 0 <= before <= LAST:
+            raise InvalidInput("before", "it is the id of an entry")
+        return await self._store.audit.page(payloads.checked_limit(limit), before)

@@ -1,0 +1,98 @@
+"""What an App shows of its store: a face for each kind of thing, in one namespace, as one actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Self
+
+from duly.audit import Audit
+from duly.dead_letters import DeadLetters
+from duly.domain import retry
+from duly.domain.endpoints import is_outside
+from duly.domain.retry import RetryPlan
+from duly.endpoints import Endpoints
+from duly.engine.acceptor import Acceptor
+from duly.intake import Intake
+from duly.keys import Keys
+from duly.outbox import Outbox
+from duly.ports import Chance, Clock, Store
+from duly.requests import Requests
+from duly.schedules import Schedules
+from duly.settings import Settings
+from duly.streams import Streams
+from duly.transports.webhooks import Webhooks
+from duly.vault import Vault
+
+
+class Faces:
+    """The faces over a store; whoever inherits provides what they are made of."""
+
+    settings: Settings
+    clock: Clock
+    chance: Chance
+    store: Store
+    vault: Vault
+    webhooks: Webhooks
+    actor: str | None = None
+    """Who moves deliveries, if it is not the program for itself; the audit trail tells only those.
+    """
+
+    def _furnish(
+        self, handlers: Callable[[], Sequence[str]], plan: Callable[[str], RetryPlan]
+    ) -> None:
+        """Set up whatever takes in, shows and moves over the app's store."""
+        self._acceptor = Acceptor(self.store, self.clock)
+        limit = self.settings.payload_limit
+        self._intake = Intake(
+            self.store, self.clock, self.chance, handlers, self.webhooks.check, limit
+        )
+        self._outbox = Outbox(self.store, self._intake.check, self._intake.expects)
+        self.schedules = Schedules(
+            self.store,
+            self.clock,
+            self.chance,
+            self._intake.know,
+            limit,
+            addressed=self._intake.addressed,
+        )
+        self.dead_letters = DeadLetters(self.store, self.clock, plan, limit)
+        self.endpoints = Endpoints(
+            self.store,
+            self.clock,
+            self.chance,
+            self.vault,
+            self.dead_letters,
+            self.webhooks.check,
+            self.webhooks.try_out,
+        )
+        self.streams = Streams(self.store)
+        self.keys = Keys(self.store, self.clock, self.chance)
+        self.audit = Audit(self.store)
+        self.requests = Requests(self.store, self.chance.delivery_id)
+
+    def within(self, namespace: str) -> Self:
+        """This app in another namespace of its store: it takes in, shows and moves, runs nothing.
+
+        It is open as long as this one. Which handlers there are, only the store can tell there.
+        """
+        view = copy(self)
+        view.store = self.store.within(namespace)
+        view._furnish(tuple, _plan_elsewhere)
+        return view
+
+    def acting_as(self, actor: str) -> Self:
+        """This app, with `actor` as the one who the audit trail says made its changes."""
+        view = copy(self)
+        view.actor = actor
+        for name in ("schedules", "streams", "dead_letters", "endpoints", "keys"):
+            face = copy(getattr(self, name))
+            face.actor = actor
+            setattr(view, name, face)
+        view.endpoints.dead_letters = view.dead_letters
+        return view
+
+
+def _plan_elsewhere(target: str) -> RetryPlan:
+    """A target's retry plan, as far as one knows who does not work for its namespace."""
+    return retry.WEBHOOK if is_outside(target) else retry.DEFAULT

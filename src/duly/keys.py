@@ -1,0 +1,85 @@
+"""API keys as people handle them: created, listed, revoked; and checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from duly.domain import keys, payloads
+from duly.domain.errors import InvalidInput
+from duly.domain.keys import Key, KeyState, Made, Scope
+from duly.ports import Chance, Clock, Store
+
+NOTED_EVERY = timedelta(minutes=1)
+"""How often it is written down that a key is in use."""
+
+
+class Keys:
+    """The keys of one app's namespace; `actor` is who the audit trail says it was."""
+
+    def __init__(self, store: Store, clock: Clock, chance: Chance, actor: str = "python") -> None:
+        self._store = store
+        self._clock = clock
+        self._chance = chance
+        self.actor = actor
+
+    async def create(
+        self,
+        name: str,
+        *,
+        scope: Scope | str = Scope.READ,
+        expires_at: datetime | None = None,
+    ) -> Made:
+        """Make a key for this namespace. Its token is told here and never again."""
+        id, token = keys.new_token(self._chance.bytes(keys.ID_BYTES + keys.SECRET_BYTES))
+        now = self._clock.now()
+        key = Key(
+            id=id,
+            namespace=self._store.namespace,
+            name=payloads.checked_text("name", name, keys.LONGEST_NAME),
+            scope=keys.checked_scope(scope),
+            created_at=now,
+            expires_at=None if expires_at is None else _to_come(expires_at, now),
+        )
+        return Made(await self._store.keys.create(key, keys.digest(token), self.actor), token)
+
+    async def get(self, id: str) -> Key:
+        """One key, or NotFound."""
+        return await self._store.keys.get(keys.checked_id(id))
+
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
+        """Keys by id, spent ones too; `after` is the last id of the page before."""
+        start = after and payloads.checked_text("after", after)
+        return await self._store.keys.page(start, payloads.checked_limit(limit))
+
+    async def revoke(self, id: str) -> Key:
+        """Let a key open nothing any more; again it changes nothing. NotFound if there is none."""
+        return await self._store.keys.revoke(keys.checked_id(id), self.actor)
+
+    async def check(self, token: str) -> Key | None:
+        """The key of a token, of whichever namespace; None if there is none that opens now.
+
+        It is noted that it is in use, at most once a minute.
+        """
+        id = keys.id_in(token)
+        found = None if id is None else await self._store.keys.find(id)
+        if found is None:
+            return None
+        key, kept = found
+        now = self._clock.now()
+        if not keys.is_token_of(token, kept) or key.standing(now) is not KeyState.ACTIVE:
+            return None
+        if key.last_used_at is None or key.last_used_at <= now - NOTED_EVERY:
+            await self._store.keys.touch(key.id, now - NOTED_EVERY)
+        return key
+
+    async def any_active(self) -> bool:
+        """Whether any key of any namespace opens anything now."""
+        return await self._store.keys.any_active()
+
+
+def _to_come(expires_at: datetime, now: datetime) -> datetime:
+    checked = payloads.checked_moment("expires_at", expires_at)
+    if checked <= now:
+        raise InvalidInput("expires_at", f"{checked.isoformat()} has passed; give one to come")
+    return checked

@@ -1,0 +1,74 @@
+"""What people ask for when they list deliveries, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+
+import msgspec
+
+from duly.domain import payloads
+from duly.domain.delivery import Delivery
+from duly.domain.endpoints import wanted_target
+from duly.domain.states import State
+from duly.ports import Filter, Store
+
+
+class Wanted(TypedDict, total=False):
+    """Which deliveries to list."""
+
+    state: State | str | None
+    target: str | None
+    tag: str | None
+    key: str | None
+    stream: str | None
+    schedule: str | None
+    reason: str | None
+    text: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some deliveries, and the id to go on from, None at the end."""
+
+    items: Sequence[Delivery]
+    next: str | None
+
+
+async def page(store: Store, wanted: Wanted, before: str | None, limit: int) -> Page:
+    """One page; there may be fewer than asked for and still more to come."""
+    return Page(*await store.deliveries.page(checked(wanted, before, limit)))
+
+
+async def listed(store: Store, wanted: Wanted, before: str | None, limit: int) -> list[Delivery]:
+    """As many as asked for, if there are so many."""
+    filter, found = checked(wanted, before, limit), list[Delivery]()
+    while True:
+        more, next = await store.deliveries.page(filter)
+        found += more
+        if next is None or len(found) >= limit:
+            return found
+        filter = msgspec.structs.replace(filter, before=next, limit=limit - len(found))
+
+
+def checked(wanted: Wanted, before: str | None, limit: int) -> Filter:
+    """The filter with each of its fields checked."""
+    given = {name: FIELDS[name](value) for name, value in wanted.items() if value is not None}
+    start = None if before is None else payloads.checked_id(before)
+    return Filter(**given, before=start, limit=payloads.checked_limit(limit))
+
+
+def _text(field: str, limit: int = payloads.KEY_LIMIT) -> Callable[[object], str]:
+    return lambda value: payloads.checked_text(field, value, limit)
+
+
+FIELDS: dict[str, Callable[[Any], Any]] = {
+    "state": payloads.checked_state,
+    "target": wanted_target,
+    **{name: _text(name) for name in ("tag", "key", "stream", "schedule", "reason")},
+    "text": _text("text", 1000),
+    "since": lambda value: payloads.checked_moment("since", value),
+    "until": lambda value: payloads.checked_moment("until", value),
+}

@@ -1,0 +1,33 @@
+"""What is asked of the store about API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from duly.domain.keys import Key
+
+
+class Keys(Protocol):
+    """Keys to the HTTP port; those of one namespace, but for `find`, `touch` and `any_active`."""
+
+    async def create(self, key: Key, hash: bytes, actor: str) -> Key:
+        """Keep a new key of this namespace, with its audit entry."""
+
+    async def get(self, id: str) -> Key:
+        """One key, or NotFound."""
+
+    async def page(self, after: str, limit: int) -> list[Key]:
+        """Keys by id, those that are revoked or expired too."""
+
+    async def revoke(self, id: str, actor: str) -> Key:
+        """Let one open nothing any more, with an audit entry; again it changes nothing."""
+
+    async def find(self, id: str) -> tuple[Key, bytes] | None:
+        """A key of any namespace with what was kept of its token."""
+
+    async def touch(self, id: str, before: datetime) -> None:
+        """Note that it is in use, unless that was noted after `before`."""
+
+    async def any_active(self) -> bool:
+        """Whether any key of any namespace opens anything now."""

@@ -1,0 +1,42 @@
+"""What is asked of the store about requests that must not count twice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Protocol
+
+import msgspec
+
+KEPT_FOR = timedelta(days=1)
+PATIENCE = timedelta(seconds=30)
+"""How long whoever began a request may be silent before another takes it over."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request under its key: what was asked, what it makes, and its answer if it has one."""
+
+    key: str
+    fingerprint: str
+    seed: str
+    status: int | None = None
+    headers: dict[str, str] = {}
+    answer: bytes | None = None
+
+
+class Requests(Protocol):
+    """Requests by their keys, for a day."""
+
+    async def begin(self, asked: Asked) -> Asked | None:
+        """Note a request before it is carried out; None when it is new, otherwise the first."""
+
+    async def take_over(self, key: str) -> bool:
+        """Whether a request that nobody answered is so old that another may carry it out."""
+
+    async def finish(self, asked: Asked) -> None:
+        """Keep the answer, once."""
+
+    async def abandon(self, asked: Asked) -> None:
+        """Forget a request that came to nothing, so that it can be made again."""
+
+    async def prune(self, kept_for: timedelta, batch: int) -> int:
+        """Forget at most a batch of what was begun longer ago; returns how many."""

@@ -1,0 +1,78 @@
+"""Requests that carry a key of their own: each is carried out once, however often it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from duly.domain import payloads
+from duly.domain.errors import Conflict, InvalidInput
+from duly.ports import Asked, Store
+
+FIELD = "Idempotency-Key"
+
+
+class Requests:
+    """The requests of one app.
+
+    Before a request is carried out it is noted, with a seed that names what it will make. If the
+    process dies in between, whoever is asked again goes on with the same seed: what was made is
+    found, and not made twice.
+    """
+
+    def __init__(self, store: Store, new_id: Callable[[], str]) -> None:
+        self._store = store
+        self._new_id = new_id
+        self._under_way: set[str] = set()
+
+    async def begin(self, key: str, fingerprint: str, *, repeatable: bool) -> Asked:
+        """The request to carry out, or with its answer if it was.
+
+        Conflict while it is under way. One that is not `repeatable` may only be taken over from
+        whoever began it after a while.
+        """
+        payloads.checked_text(FIELD, key)
+        if key in self._under_way:
+            raise _under_way(key)
+        self._under_way.add(key)
+        try:
+            asked = await self._begun(Asked(key, fingerprint, self._new_id()), repeatable)
+        except BaseException:
+            self._under_way.discard(key)
+            raise
+        if asked.status is not None:
+            self._under_way.discard(key)
+        return asked
+
+    async def _begun(self, asked: Asked, repeatable: bool) -> Asked:
+        first = await self._store.requests.begin(asked)
+        if first is None:
+            return asked
+        if first.fingerprint != asked.fingerprint:
+            raise InvalidInput(FIELD, "it was used for another request; take a new one")
+        is_free = first.status is not None or repeatable
+        if not is_free and not await self._store.requests.take_over(asked.key):
+            raise _under_way(asked.key)
+        return first
+
+    async def finish(
+        self, asked: Asked, status: int, headers: dict[str, str], answer: bytes | None
+    ) -> None:
+        """Keep the answer; one that refused is forgotten, and one that failed stays open."""
+        try:
+            if status < 300:
+                told = msgspec.structs.replace(asked, status=status, headers=headers, answer=answer)
+                await self._store.requests.finish(told)
+            elif status < 500:
+                await self._store.requests.abandon(asked)
+        finally:
+            self.leave(asked)
+
+    def leave(self, asked: Asked) -> None:
+        """It is not under way here any more, whatever became of it."""
+        self._under_way.discard(asked.key)
+
+
+def _under_way(key: str) -> Conflict:
+    return Conflict(f"the request with {FIELD} {key!r} is under way; ask again in a moment")

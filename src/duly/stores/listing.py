@@ -1,0 +1,75 @@
+"""Lists of deliveries: by their ids, a stream's by their places, a schedule's by its occurrences.
+
+What no index knows is looked for among so many at a time, so that a page costs the same however
+large the ledger is.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from duly.domain.delivery import Delivery
+from duly.domain.identity import delivery_id
+from duly.ports import Filter
+from duly.stores.database import Database
+from duly.stores.records import delivery_of
+from duly.stores.upkeep import BEGINNING, END
+
+MOST = 20_000
+"""How many a page looks at."""
+SKEW = timedelta(days=1)
+"""How far the clock of whoever made an id may be from the store's."""
+Shelf = Literal["page", "line", "occurrences"]
+FIRST: dict[Shelf, Any] = {"page": BEGINNING, "line": 0, "occurrences": ""}
+SOUGHT = ("state", "target", "tag", "stream", "schedule", "reason", "text", "since", "until")
+
+
+async def page(
+    database: Database, namespace: str, filter: Filter
+) -> tuple[list[Delivery], str | None]:
+    """A page, and the id to go on from, None at the end."""
+    wanted = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
+    if filter.key is not None:
+        rows = await database.fetch_named("listing.by_key", **wanted)
+        return [delivery_of(row) for row in rows], None
+    shelf = _shelf(filter)
+    stop, floor = await _floor(database, shelf, filter, wanted)
+    rows = await database.fetch_named(f"listing.{shelf}", **wanted, floor=floor)
+    found = [delivery_of(row) for row in rows]
+    return found, found[-1].id if len(found) == filter.limit else stop
+
+
+async def _floor(
+    database: Database, shelf: Shelf, filter: Filter, wanted: dict[str, Any]
+) -> tuple[str | None, Any]:
+    """How far down to look: the last one's id, None when there are no more, and its place."""
+    if all(getattr(filter, name) is None for name in SOUGHT):
+        return None, FIRST[shelf]
+    name = "listing.floor" if shelf == "page" else f"listing.{shelf}_floor"
+    rows = await database.fetch(name, **wanted, most=MOST - 1)
+    stop, place = (rows[0][0], rows[0][-1]) if rows else (None, FIRST[shelf])
+    if shelf == "page" and filter.since is not None:
+        first = _id_at(filter.since - SKEW)
+        return (stop, stop) if stop is not None and stop > first else (None, first)
+    return stop, place
+
+
+def _shelf(filter: Filter) -> Shelf:
+    if filter.stream is not None:
+        return "line"
+    return "page" if filter.schedule is None else "occurrences"
+
+
+def _start(filter: Filter) -> str:
+    """Where to begin: ids tell roughly when they were made, so what is later is passed over."""
+    before = filter.before or END
+    if filter.until is None or _shelf(filter) != "page":
+        return before
+    return min(before, _id_at(filter.until + SKEW))
+
+
+def _id_at(moment: datetime) -> str:
+    return delivery_id(max(0, int(moment.timestamp() * 1000)), 0)

@@ -1,0 +1,80 @@
+-- name: matching
+-- What a filter asks for: a part of other statements, never run by itself.
+d.namespace = :namespace
+  and (:state::text is null or case :state::text
+      when 'processing' then d.state = 'pending' and exists (
+          select from duly.agenda a
+          where a.lane = coalesce(d.lane, d.id) and a.delivery = d.id and a.token is not null)
+      when 'pending' then d.state = 'pending' and not exists (
+          select from duly.agenda a
+          where a.lane = coalesce(d.lane, d.id) and a.delivery = d.id and a.token is not null)
+      else d.state = :state::text end)
+  and (:target::text is null or d.target = (
+      select id from duly.targets where namespace = :namespace and name = :target::text))
+  and (:stream::text is null or d.stream = :stream::text)
+  and (:schedule::text is null or d.occasion::json ->> 'schedule' = :schedule::text)
+  and (:tag::text is null or d.tags @> jsonb_build_array(:tag::text))
+  and (:reason::text is null or d.reason = :reason::text)
+  and (:since::timestamptz is null or d.accepted_at >= :since::timestamptz)
+  and (:until::timestamptz is null or d.accepted_at <= :until::timestamptz)
+  and (:text::text is null or strpos(d.error, :text::text) > 0 or strpos(d.key, :text::text) > 0
+       or strpos(convert_from(d.payload, 'UTF8'), :text::text) > 0)
+
+-- name: page
+-- Of the ledger, the newest first; nothing before the floor is looked at.
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and d.id < :before::uuid and d.id >= :floor::uuid
+    order by d.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by b.id desc;
+
+-- name: floor
+-- The last that a page looks at.
+select d.id::text as id from duly.deliveries d
+where d.id < :before::uuid order by d.id desc offset :most limit 1;
+
+-- name: line
+-- Of a stream, the last in line first.
+select b.* from (
+    select d.id, d.position from duly.deliveries d
+    where {matching} and d.lane = {lane} and d.position < {place} and d.position >= :floor::bigint
+    order by d.position desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by m.position desc;
+
+-- name: line_floor
+select d.id::text as id, d.position from duly.deliveries d
+where d.lane = {lane} and d.position < {place} order by d.position desc offset :most limit 1;
+
+-- name: lane
+(select lane from duly.streams where namespace = :namespace and name = :stream::text)
+
+-- name: place
+coalesce((select x.position from duly.deliveries x where x.id = :before::uuid),
+         9223372036854775807)
+
+-- name: occurrences
+-- Of a schedule, the latest occurrence first.
+select b.* from (
+    select d.id, d.occurrence from duly.deliveries d
+    where {matching} and d.schedule = {number}
+      and d.occurrence < {occurrence} and d.occurrence >= :floor::text
+    order by d.occurrence desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by m.occurrence desc;
+
+-- name: occurrences_floor
+select d.id::text as id, d.occurrence from duly.deliveries d
+where d.schedule = {number} and d.occurrence < {occurrence}
+order by d.occurrence desc offset :most limit 1;
+
+-- name: number
+(select id from duly.schedules where namespace = :namespace and name = :schedule::text)
+
+-- name: occurrence
+coalesce((select x.occurrence from duly.deliveries x where x.id = :before::uuid), 'zzzz')
+
+-- name: by_key
+select b.* from duly.deliveries d join duly.booked b on b.id = d.id
+where {matching} and d.key = :key and d.id < :before::uuid;

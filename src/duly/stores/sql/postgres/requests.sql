@@ -1,0 +1,39 @@
+-- name: begin
+-- A key that is forgotten, though not yet removed, is as good as new.
+insert into duly.requests as r (namespace, key, fingerprint, seed, begun_at)
+values (:namespace, :key, :fingerprint, :seed::uuid, coalesce(:now::timestamptz, now()))
+on conflict (namespace, key) do update
+set fingerprint = excluded.fingerprint, seed = excluded.seed, begun_at = excluded.begun_at,
+    status = null, headers = null, answer = null
+where r.begun_at < excluded.begun_at - :kept_for * interval '1 second'
+returning key;
+
+-- name: find
+select fingerprint, seed::text as seed, status, headers, answer from duly.requests
+where namespace = :namespace and key = :key;
+
+-- name: take_over
+-- Whoever began it has been silent for too long.
+update duly.requests set begun_at = coalesce(:now::timestamptz, now())
+where namespace = :namespace and key = :key and status is null
+  and begun_at < coalesce(:now::timestamptz, now()) - :patience * interval '1 second'
+returning key;
+
+-- name: finish
+update duly.requests set status = :status, headers = :headers, answer = :answer
+where namespace = :namespace and key = :key and seed = :seed::uuid and status is null;
+
+-- name: abandon
+delete from duly.requests
+where namespace = :namespace and key = :key and seed = :seed::uuid and status is null;
+
+-- name: prune
+with old as (
+    select ctid as place from duly.requests
+    where namespace = :namespace
+      and begun_at < coalesce(:now::timestamptz, now()) - :kept_for * interval '1 second'
+    order by begun_at limit :batch
+    for update skip locked
+)
+delete from duly.requests where ctid = any(array(select place from old))
+returning key;

@@ -1,0 +1,80 @@
+-- name: matching
+-- What a filter asks for: a part of other statements, never run by itself.
+d.namespace = :namespace
+  and (:state is null or case :state
+      when 'processing' then d.state = 'pending' and exists (
+          select 1 from duly.agenda a
+          where a.lane = coalesce(d.lane, d.number) and a.delivery = d.number and a.token is not null)
+      when 'pending' then d.state = 'pending' and not exists (
+          select 1 from duly.agenda a
+          where a.lane = coalesce(d.lane, d.number) and a.delivery = d.number and a.token is not null)
+      else d.state = :state end)
+  and (:target is null or d.target = (
+      select id from duly.targets where namespace = :namespace and name = :target))
+  and (:stream is null or d.stream = :stream)
+  and (:schedule is null or d.occasion ->> 'schedule' = :schedule)
+  and (:tag is null or exists (select 1 from json_each(d.tags) where value = :tag))
+  and (:reason is null or d.reason = :reason)
+  and (:since is null or d.accepted_at >= :since)
+  and (:until is null or d.accepted_at <= :until)
+  and (:text is null or instr(d.error, :text) > 0 or instr(d.key, :text) > 0
+       or instr(cast(d.payload as text), :text) > 0)
+
+-- name: page
+-- Of the ledger, the newest first; nothing before the floor is looked at.
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and d.id < :before and d.id >= :floor
+    order by d.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by b.id desc;
+
+-- name: floor
+-- The last that a page looks at.
+select d.id from duly.deliveries d
+where d.id < :before order by d.id desc limit 1 offset :most;
+
+-- name: line
+-- Of a stream, the last in line first.
+select b.* from (
+    select d.id, d.position from duly.deliveries d
+    where {matching} and d.lane = {lane} and d.position < {place} and d.position >= :floor
+    order by d.position desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by m.position desc;
+
+-- name: line_floor
+select d.id, d.position from duly.deliveries d
+where d.lane = {lane} and d.position < {place} order by d.position desc limit 1 offset :most;
+
+-- name: lane
+(select lane from duly.streams where namespace = :namespace and name = :stream)
+
+-- name: place
+coalesce((select x.position from duly.deliveries x where x.id = :before),
+         9223372036854775807)
+
+-- name: occurrences
+-- Of a schedule, the latest occurrence first.
+select b.* from (
+    select d.id, d.occurrence from duly.deliveries d
+    where {matching} and d.schedule = {number}
+      and d.occurrence < {occurrence} and d.occurrence >= :floor
+    order by d.occurrence desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by m.occurrence desc;
+
+-- name: occurrences_floor
+select d.id, d.occurrence from duly.deliveries d
+where d.schedule = {number} and d.occurrence < {occurrence}
+order by d.occurrence desc limit 1 offset :most;
+
+-- name: number
+(select id from duly.schedules where namespace = :namespace and name = :schedule)
+
+-- name: occurrence
+coalesce((select x.occurrence from duly.deliveries x where x.id = :before), 'zzzz')
+
+-- name: by_key
+select b.* from duly.deliveries d join duly.booked b on b.id = d.id
+where {matching} and d.key = :key and d.id < :before;

@@ -1,0 +1,15 @@
+-- Requests to the API that carried an Idempotency-Key: what was asked, and the answer once there is
+-- one. The seed names what the request makes, so that doing it again makes nothing more.
+create table duly.requests (
+    namespace   text not null,
+    key         text not null,
+    fingerprint text not null,
+    seed        text not null,
+    begun_at    integer not null,
+    status      integer,
+    headers     text,
+    answer      blob,
+    primary key (namespace, key)
+);
+
+create index duly.requests_begun on duly.requests (namespace, begun_at);

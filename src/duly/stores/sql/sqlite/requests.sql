@@ -1,0 +1,36 @@
+-- name: begin
+-- A key that is forgotten, though not yet removed, is as good as new.
+insert into duly.requests as r (namespace, key, fingerprint, seed, begun_at)
+values (:namespace, :key, :fingerprint, :seed, :now)
+on conflict (namespace, key) do update
+set fingerprint = excluded.fingerprint, seed = excluded.seed, begun_at = excluded.begun_at,
+    status = null, headers = null, answer = null
+where r.begun_at < excluded.begun_at - :kept_for * 1000000
+returning key;
+
+-- name: find
+select fingerprint, seed, status, headers, answer from duly.requests
+where namespace = :namespace and key = :key;
+
+-- name: take_over
+-- Whoever began it has been silent for too long.
+update duly.requests set begun_at = :now
+where namespace = :namespace and key = :key and status is null
+  and begun_at < :now - :patience * 1000000
+returning key;
+
+-- name: finish
+update duly.requests set status = :status, headers = :headers, answer = :answer
+where namespace = :namespace and key = :key and seed = :seed and status is null;
+
+-- name: abandon
+delete from duly.requests
+where namespace = :namespace and key = :key and seed = :seed and status is null;
+
+-- name: prune
+delete from duly.requests where rowid in (
+    select rowid from duly.requests
+    where namespace = :namespace and begun_at < :now - :kept_for * 1000000
+    order by begun_at limit :batch
+)
+returning key;

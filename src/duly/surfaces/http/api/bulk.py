@@ -1,0 +1,73 @@
+"""`POST /v1/deliveries/bulk`: many in one call, each for itself or all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from litestar import post
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+
+from duly.app import App
+from duly.domain.delivery import Accepted
+from duly.domain.errors import InvalidInput, NotFound
+from duly.domain.identity import sibling
+from duly.surfaces.http.bodies import asked as asked_query
+from duly.surfaces.http.pressure import BULK_SHARE, queue_of
+from duly.surfaces.http.served import AnyRequest, Served, seed_of
+from duly.surfaces.http.shapes import bulk
+from duly.surfaces.http.shapes.bulk import NDJSON, BulkAnswer, BulkQuery, Checked, Items
+
+BODY_LIMIT = 64 * 1024 * 1024
+
+
+def _body() -> Any:
+    # As a function, since options are copied and what a kind is annotated with cannot be.
+    return Items
+
+
+OPT = {"repeatable": True, "body": _body, "media": ("application/json", *NDJSON)}
+
+
+@post(
+    "/deliveries/bulk",
+    status_code=200,
+    dependencies={"wanted": asked_query(BulkQuery)},
+    request_max_body_size=BODY_LIMIT,
+    opt=OPT,
+)
+async def accept_bulk(
+    duly_app: Served,
+    request: AnyRequest,
+    wanted: NamedDependency[SkipValidation[BulkQuery]],
+) -> BulkAnswer:
+    """Accept up to 10 000 deliveries: an array, or a line for each (NDJSON).
+
+    Each is answered in its place with its id or its problem. With `atomic=true` they are stored in
+    one transaction, and when one cannot be taken none is: its problem is then the answer.
+    """
+    seed = seed_of(request)
+    with queue_of(request).place(share=BULK_SHARE):
+        items = bulk.items_of(await request.body(), request.content_type[0])
+        given = bulk.asked(items, lambda place: None if seed is None else sibling(seed, place))
+        if not wanted.atomic:
+            return bulk.answered(list(await duly_app.deliver_each(given)))
+        return bulk.answered(list(await _all_or_none(duly_app, _all_right(given))))
+
+
+async def _all_or_none(app: App, given: list[dict[str, Any]]) -> Sequence[Accepted]:
+    try:
+        return await app.deliver_many(given)
+    except NotFound as error:
+        raise InvalidInput("target", str(error)) from error
+
+
+def _all_right(given: list[Checked]) -> list[dict[str, Any]]:
+    for place, each in enumerate(given):
+        if isinstance(each, InvalidInput):
+            raise InvalidInput(f"[{place}].{each.field}", each.problem)
+    return [each for each in given if isinstance(each, dict)]
+
+
+ROUTES = [accept_bulk]

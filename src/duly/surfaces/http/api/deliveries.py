@@ -1,0 +1,110 @@
+"""`/v1/deliveries`: accepted, listed, looked at and moved."""
+
+from __future__ import annotations
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import FromPath, JSONBody, SkipValidation
+
+from duly.app import App
+from duly.domain.errors import InvalidInput, NotFound
+from duly.domain.states import State
+from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.cursors import Page
+from duly.surfaces.http.pressure import queue_of
+from duly.surfaces.http.served import AnyRequest, Served, seed_of
+from duly.surfaces.http.shapes import shown
+from duly.surfaces.http.shapes.deliveries import (
+    AcceptedDelivery,
+    DeliveryDetail,
+    DeliveryQuery,
+    DeliveryRecord,
+    EndpointPlace,
+    NewDelivery,
+    StepRecord,
+    history,
+    record,
+    target_of,
+)
+from duly.surfaces.outlook import outlook
+
+KNOWN = ResponseSpec(AcceptedDelivery, description="Its key is known: this is that delivery.")
+
+
+@post("/deliveries", responses={200: KNOWN}, opt={"repeatable": True})
+async def accept(
+    duly_app: Served, request: AnyRequest, data: JSONBody[NewDelivery]
+) -> Response[AcceptedDelivery]:
+    """Accept a delivery; what is answered is on disk."""
+    options = data.options() | {"id": seed_of(request)}
+    try:
+        with queue_of(request).place():
+            accepted = await duly_app.deliver(target_of(data.target), data.payload, **options)
+    except NotFound as error:
+        # It is what the body names that is not there, not what the path does.
+        raise InvalidInput("target", str(error)) from error
+    state = (await duly_app.get(accepted.id)).state if accepted.known else State.PENDING
+    answer = AcceptedDelivery(
+        id=accepted.id, state=state, due_at=accepted.due_at, known=accepted.known
+    )
+    location = {"location": f"/v1/deliveries/{accepted.id}"}
+    return Response(answer, status_code=200 if accepted.known else 201, headers=location)
+
+
+@get("/deliveries", dependencies={"wanted": asked(DeliveryQuery)})
+async def list_(
+    duly_app: Served, wanted: NamedDependency[SkipValidation[DeliveryQuery]]
+) -> Page[DeliveryRecord]:
+    """List deliveries, newest first.
+
+    Those of one stream come in its order, those of one schedule by their occurrences.
+    """
+    found = await duly_app.page(**wanted.wanted())
+    return Page([record(each, DeliveryRecord) for each in found.items], found.next)
+
+
+@get("/deliveries/{id:str}")
+async def show(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
+    """One delivery with its payload, attempts, steps, transitions, and what it waits for."""
+    return await _detail(duly_app, id)
+
+
+@post("/deliveries/{id:str}/retry", status_code=200)
+async def retry(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
+    """Try a dead letter again, with all its attempts, or a waiting delivery now."""
+    await duly_app.retry(id)
+    return await _detail(duly_app, id)
+
+
+@post("/deliveries/{id:str}/cancel", status_code=200)
+async def cancel(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
+    """Cancel a delivery that is pending."""
+    await duly_app.cancel(id)
+    return await _detail(duly_app, id)
+
+
+@post("/deliveries/{id:str}/release", status_code=200)
+async def release(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
+    """Let those behind a failed head of a stream go on."""
+    await duly_app.streams.release_delivery(id)
+    return await _detail(duly_app, id)
+
+
+async def _detail(app: App, id: str) -> DeliveryDetail:
+    delivery = await app.get(id)
+    around = await outlook(app, delivery)
+    attempts, transitions = history(delivery, await app.attempts(id))
+    endpoint = around["endpoint"]
+    return record(
+        delivery,
+        DeliveryDetail,
+        endpoint=None if endpoint is None else EndpointPlace(**endpoint),
+        waits=around["waits"],
+        attempts=attempts,
+        steps=[shown(each, StepRecord) for each in await app.steps(id)],
+        transitions=transitions,
+    )
+
+
+ROUTES = [accept, list_, show, retry, cancel, release]

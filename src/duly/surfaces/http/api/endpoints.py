@@ -1,0 +1,147 @@
+"""`/v1/endpoints`: named webhooks; added, edited, paused, rotated, tested and recovered."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Response, delete, get, patch, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, JSONBody, SkipValidation
+
+from duly.app import App
+from duly.domain.endpoints import Endpoint
+from duly.endpoints import Added
+from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.cursors import Page, PageQuery
+from duly.surfaces.http.served import Served
+from duly.surfaces.http.shapes import Why
+from duly.surfaces.http.shapes.dead_letters import Moved, carried_out, counted
+from duly.surfaces.http.shapes.endpoints import (
+    EndpointChange,
+    EndpointRecord,
+    EndpointWithSecret,
+    NewEndpoint,
+    Recover,
+    RemoveQuery,
+    Rotate,
+    Trial,
+    Tried,
+)
+from duly.surfaces.http.versions import IF_MATCH, Version, etag
+from duly.surfaces.standing import record, standing, tried
+
+NAME = "/endpoints/{name:str}"
+Kind = TypeVar("Kind", bound=EndpointRecord)
+
+
+@get("/endpoints", dependencies={"wanted": asked(PageQuery)})
+async def list_(
+    duly_app: Served, wanted: NamedDependency[SkipValidation[PageQuery]]
+) -> Page[EndpointRecord]:
+    """List endpoints by name, with what waits for each."""
+    found = await duly_app.endpoints.list(after=wanted.cursor or "", limit=wanted.limit + 1)
+    items = [await _record(duly_app, each, EndpointRecord) for each in found[: wanted.limit]]
+    return Page(items, items[-1].name if len(found) > wanted.limit else None)
+
+
+@post("/endpoints", opt={"secret": True})
+async def add(duly_app: Served, data: JSONBody[NewEndpoint]) -> Response[EndpointWithSecret]:
+    """Add an endpoint; its secret is in the answer, and never again."""
+    added = await duly_app.endpoints.add(data.name, **data.details())
+    answer = await _told_once(duly_app, added)
+    answer.headers["location"] = f"/v1/endpoints/{data.name}"
+    return answer
+
+
+@get(NAME)
+async def show(duly_app: Served, name: FromPath[str]) -> Response[EndpointRecord]:
+    """One endpoint: its state, circuit, limits and plan, and which keys seal its secrets."""
+    return await _shown(duly_app, await duly_app.endpoints.get(name))
+
+
+@patch(NAME, dependencies=IF_MATCH)
+async def change(
+    duly_app: Served, name: FromPath[str], version: Version, data: JSONBody[EndpointChange]
+) -> Response[EndpointRecord]:
+    """Change what is given; it counts from the next attempt of each delivery."""
+    edited = await duly_app.endpoints.edit(name, version=version, **data.details())
+    return await _shown(duly_app, edited)
+
+
+@delete(NAME, dependencies={"wanted": asked(RemoveQuery)})
+async def remove(
+    duly_app: Served,
+    name: FromPath[str],
+    wanted: NamedDependency[SkipValidation[RemoveQuery]],
+) -> None:
+    """Remove an endpoint that nothing waits for, and that no schedule sends to."""
+    await duly_app.endpoints.remove(name, cancel_waiting=wanted.cancel_waiting)
+
+
+@post(f"{NAME}/pause", status_code=200)
+async def pause(
+    duly_app: Served, name: FromPath[str], data: JSONBody[Why | None] = None
+) -> Response[EndpointRecord]:
+    """Let its deliveries wait until it is resumed; what is under way goes on."""
+    reason = None if data is None else data.reason
+    return await _shown(duly_app, await duly_app.endpoints.pause(name, reason))
+
+
+@post(f"{NAME}/resume", status_code=200)
+async def resume(duly_app: Served, name: FromPath[str]) -> Response[EndpointRecord]:
+    """Let its deliveries go, whether it was paused, disabled or its circuit was open."""
+    return await _shown(duly_app, await duly_app.endpoints.resume(name))
+
+
+@post(f"{NAME}/rotate", status_code=200, opt={"secret": True})
+async def rotate(
+    duly_app: Served, name: FromPath[str], data: JSONBody[Rotate | None] = None
+) -> Response[EndpointWithSecret]:
+    """Give it a new secret, which is in the answer; the old one signs too for a while."""
+    given = data or Rotate()
+    overlap = timedelta(seconds=given.overlap_seconds)
+    rotated = await duly_app.endpoints.rotate(name, secret=given.secret, overlap=overlap)
+    return await _told_once(duly_app, rotated)
+
+
+@post(f"{NAME}/test", status_code=200)
+async def try_out(
+    duly_app: Served, name: FromPath[str], data: JSONBody[Trial | None] = None
+) -> Tried:
+    """Send something there at once, whatever its state; it leaves no trace on the books."""
+    endpoint = await duly_app.endpoints.get(name)
+    payload = None if data is None or bytes(data.payload) == b"null" else data.payload
+    outcome = await duly_app.endpoints.test(name, payload)
+    return msgspec.convert(tried(endpoint, outcome), Tried)
+
+
+@post(f"{NAME}/recover", status_code=200, opt={"repeatable": True})
+async def recover(duly_app: Served, name: FromPath[str], data: JSONBody[Recover]) -> Moved:
+    """Try its dead letters again, with all their attempts."""
+    matching = await duly_app.endpoints.count_dead(name, data.since, data.until)
+    if data.dry_run:
+        return counted(matching)
+    moves = duly_app.endpoints.recover(name, data.since, rate=data.rate, until=data.until)
+    return await carried_out(matching, moves, duly_app.clock)
+
+
+async def _record(app: App, endpoint: Endpoint, kind: type[Kind], **more: Any) -> Kind:
+    found = record(await standing(app, endpoint)) | more
+    known = {name: found[name] for name in kind.__struct_fields__}
+    known["retry"] = msgspec.json.decode(known["retry"])
+    return msgspec.convert(known, kind)
+
+
+async def _shown(app: App, endpoint: Endpoint) -> Response[EndpointRecord]:
+    found = await _record(app, endpoint, EndpointRecord)
+    return Response(found, headers=etag(endpoint.version))
+
+
+async def _told_once(app: App, added: Added) -> Response[EndpointWithSecret]:
+    found = await _record(app, added.endpoint, EndpointWithSecret, secret=added.secret)
+    return Response(found, headers=etag(added.endpoint.version) | {"cache-control": "no-store"})
+
+
+ROUTES = [list_, add, show, change, remove, pause, resume, rotate, try_out, recover]

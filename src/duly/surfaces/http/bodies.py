@@ -1,0 +1,78 @@
+"""What a request says, decoded strictly by the struct that also documents it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Request
+from litestar.di import Provide
+from litestar.exceptions import ClientException, HTTPException
+from litestar.types.empty import Empty
+
+from duly.domain.errors import InvalidInput
+
+JSON_TYPES = ("application/json", "")
+
+
+class StrictRequest(Request[Any, Any, Any]):
+    """A request whose JSON body is decoded at once into what its route takes as `data`."""
+
+    @property
+    def path_params(self) -> dict[str, Any]:
+        """The names in the path, decoded only now: they may have a slash."""
+        return {name: unquote(value) for name, value in self.scope["path_params"].items()}
+
+    async def json(self) -> Any:
+        """The body as the route's struct; payloads within stay the bytes that they are."""
+        if self._json is Empty:
+            if self.content_type[0] not in JSON_TYPES:
+                raise HTTPException("give the body as application/json", status_code=415)
+            field = self.route_handler.parsed_data_field
+            self._json = decoded(await self.body(), Any if field is None else field.annotation)
+        return self._json
+
+
+def decoded(body: bytes, kind: Any) -> Any:
+    """A JSON document as a value of that kind; whoever sent it hears what is wrong with it."""
+    try:
+        return decoder(kind).decode(body)
+    except msgspec.ValidationError as error:
+        raise misfit(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ClientException(f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise InvalidInput("body", "it is nested too deep") from None
+
+
+@cache
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """One decoder for each kind: they are costly to make."""
+    return msgspec.json.Decoder(kind)
+
+
+def misfit(error: msgspec.ValidationError) -> InvalidInput:
+    """The refusal that names the field: msgspec says it as ``... - at `$.tags[0]` ``."""
+    message, _, place = str(error).partition(" - at `$")
+    return InvalidInput(place.rstrip("`").lstrip(".") or "body", message)
+
+
+class Asked:
+    """A provider that makes one value of all that a query says, and refuses what it cannot say."""
+
+    def __init__(self, kind: type[msgspec.Struct]) -> None:
+        self.kind = kind
+
+    def __call__(self, request: Request[Any, Any, Any]) -> Any:
+        said = {name: values[-1] for name, values in request.query_params.dict().items()}
+        try:
+            return msgspec.convert(said, self.kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise misfit(error) from None
+
+
+def asked(kind: type[msgspec.Struct]) -> Provide:
+    """The query of a route as a dependency: `dependencies={"wanted": asked(DeliveryQuery)}`."""
+    return Provide(Asked(kind), sync_to_thread=False)

@@ -1,0 +1,36 @@
+"""Lists in pages: each names where the next begins."""
+
+from __future__ import annotations
+
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+from msgspec import Meta
+
+Item = TypeVar("Item")
+MOST = 200
+Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many at most")]
+Cursor = Annotated[str, Meta(description="`next` of the page before")]
+
+
+class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which page of a list."""
+
+    cursor: Cursor | None = None
+    limit: Limit = 50
+
+
+class Page(msgspec.Struct, Generic[Item], frozen=True):
+    """Some of a list; `next` is the cursor of the following page, null at the end.
+
+    A page may be short, or empty, and still have a next one: only so much is looked at for each.
+    """
+
+    items: list[Item]
+    next: str | None
+
+
+Wanted = NamedDependency[SkipValidation[PageQuery]]
+"""`wanted: Wanted` in a route with `dependencies={"wanted": asked(PageQuery)}`."""

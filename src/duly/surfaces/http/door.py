@@ -1,0 +1,173 @@
+"""Who may enter the port: known by a key, or on this machine; what for, and for which namespace.
+
+It stands before every route. What a route needs follows from its method, or from its
+`opt={"scope": ...}`; so one that says nothing is closed rather than open.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import msgspec
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.exceptions import (
+    HTTPException,
+    NotAuthorizedException,
+    PermissionDeniedException,
+    TooManyRequestsException,
+)
+from litestar.handlers import BaseRouteHandler
+
+from duly.app import App
+from duly.domain.errors import BadSetting
+from duly.domain.keys import Key, Scope
+from duly.settings import Settings
+from duly.surfaces.http.keyring import Keyring
+from duly.surfaces.http.origins import Headers, Names, is_loopback, is_passed_on, text
+
+OPEN: Literal["open"] = "open"
+"""The scope of a route that everybody may call."""
+LOOPBACK = "loopback"
+"""Who the audit trail says it was when somebody on this machine came without a key."""
+READING = ("GET", "HEAD", "OPTIONS")
+MOST_APPS = 1000
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Somebody who may enter."""
+
+    actor: str
+    namespace: str
+    scope: Scope
+    key: Key | None = None
+
+
+class Door:
+    """The door of one app's port."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._names = Names(app.settings)
+        self._open_here = not needs_keys(app.settings)
+        self._local = Caller(LOOPBACK, app.store.namespace, Scope.ADMIN)
+        self._ring = Keyring(app.keys.check, app.clock, app.settings.key_rate)
+        self._apps: dict[tuple[str, str], App] = {}
+
+    async def admit(self, connection: Connection, handler: BaseRouteHandler) -> None:
+        """Let the request pass, or say why not; it may be asked of the same request again."""
+        needed = _needed(connection, handler)
+        if needed == OPEN or "caller" in connection.scope["state"]:
+            return
+        headers = dict(connection.scope["headers"])
+        self._check_origin(connection, headers)
+        caller = await self._caller(connection, headers)
+        _check_scope(caller, needed)
+        self._check_rate(caller)
+        connection.scope["state"]["caller"] = caller
+
+    async def still_admits(self, connection: Connection) -> bool:
+        """Whether the caller could still come in: for answers that go on for long."""
+        try:
+            await self._caller(connection, dict(connection.scope["headers"]))
+        except NotAuthorizedException:
+            return False
+        return True
+
+    def app_of(self, request: Request[Any, Any, Any]) -> App:
+        """The app that a request which was admitted is for."""
+        caller: Caller = request.scope["state"]["caller"]
+        place = (caller.namespace, caller.actor)
+        if place not in self._apps:
+            if len(self._apps) >= MOST_APPS:
+                self._apps.clear()
+            self._apps[place] = self._within(caller.namespace).acting_as(caller.actor)
+        return self._apps[place]
+
+    def _within(self, namespace: str) -> App:
+        """One for each namespace, so that those who deliver there share their commits."""
+        if namespace == self._app.store.namespace:
+            return self._app
+        place = (namespace, "")
+        if place not in self._apps:
+            self._apps[place] = self._app.within(namespace)
+        return self._apps[place]
+
+    def _check_origin(self, connection: Connection, headers: Headers) -> None:
+        host = text(headers, b"host")
+        if not self._names.allow(host):
+            raise HTTPException(
+                f"{host!r} is no name of this server; if it should be, add it to allowed_hosts",
+                status_code=421,
+            )
+        if not _only_reads(connection) and self._names.are_foreign(headers):
+            raise PermissionDeniedException("another site's page may not change anything here")
+
+    async def _caller(self, connection: Connection, headers: Headers) -> Caller:
+        given = text(headers, b"authorization")
+        if given is None:
+            if self._open_here and _is_local(connection, headers):
+                return self._local
+            raise _unknown("give a key, as in Authorization: Bearer duly_...")
+        scheme, _, token = given.partition(" ")
+        key = await self._ring.key(token.strip()) if scheme.lower() == "bearer" else None
+        if key is None:
+            raise _unknown("this key opens nothing here; it is wrong, expired or revoked", True)
+        return Caller(key.actor, key.namespace, key.scope, key)
+
+    def _check_rate(self, caller: Caller) -> None:
+        wait = 0.0 if caller.key is None else self._ring.wait(caller.key)
+        if wait:
+            raise TooManyRequestsException(
+                f"this key may ask {self._app.settings.key_rate:g} times a second; ask again later",
+                headers={"retry-after": str(math.ceil(wait))},
+            )
+
+
+def needs_keys(settings: Settings) -> bool:
+    """Whether nobody enters without a key, not even on this machine."""
+    return not (settings.loopback_open and is_loopback(settings.host))
+
+
+async def refuse_without_keys(app: App) -> None:
+    """BadSetting when the port would be open to those who have a key, and nobody has one."""
+    if not needs_keys(app.settings) or await app.keys.any_active():
+        return
+    raise BadSetting(
+        "host" if app.settings.loopback_open else "loopback_open",
+        f"whoever calls {app.settings.host} needs a key, and there is none; "
+        "`duly keys create NAME --scope admin` makes one",
+    )
+
+
+def _needed(connection: Connection, handler: BaseRouteHandler) -> Scope | Literal["open"]:
+    by_method = Scope.READ if _only_reads(connection) else Scope.OPERATE
+    scope: Scope | Literal["open"] = handler.opt.get("scope", by_method)
+    # What is open in short may not be so in full.
+    if scope == OPEN and handler.opt.get("unless") in connection.query_params:
+        return Scope.READ
+    return scope
+
+
+def _only_reads(connection: Connection) -> bool:
+    return connection.scope.get("method") in READING
+
+
+def _is_local(connection: Connection, headers: Headers) -> bool:
+    peer = connection.scope["client"]
+    return peer is not None and is_loopback(peer[0]) and not is_passed_on(headers)
+
+
+def _check_scope(caller: Caller, needed: Scope) -> None:
+    if not caller.scope.allows(needed):
+        raise PermissionDeniedException(
+            f"this needs a key with scope {needed}; the one given has {caller.scope}",
+            headers={"www-authenticate": f'Bearer error="insufficient_scope", scope="{needed}"'},
+        )
+
+
+def _unknown(detail: str, invalid: bool = False) -> NotAuthorizedException:
+    challenge = 'Bearer realm="duly"' + (', error="invalid_token"' if invalid else "")
+    return NotAuthorizedException(detail, headers={"www-authenticate": challenge})

@@ -1,0 +1,121 @@
+"""`Idempotency-Key`: a POST that is sent again is answered again, and does nothing more.
+
+A route says with `opt={"repeatable": True}` that carrying it out again with the same seed makes
+nothing twice, and with `opt={"secret": True}` that its answer must not be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from litestar import Request
+from litestar.exceptions import HTTPException
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from duly.app import App
+from duly.ports import Asked
+from duly.surfaces.http.bodies import StrictRequest
+
+KEPT_HEADERS = ("content-type", "location", "etag")
+AppOf = Callable[[Request[Any, Any, Any]], App]
+REPLAYED = (b"idempotent-replayed", b"true")
+
+
+class Idempotency(ASGIMiddleware):
+    """Carries out a POST with a key once."""
+
+    def __init__(self, app_of: AppOf) -> None:
+        self._app_of = app_of
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        """Answer from what is kept, or carry it out and keep the answer."""
+        key = _key(scope)
+        if key is None:
+            await next_app(scope, receive, send)
+            return
+        request, handler = StrictRequest(scope, receive, send), scope["route_handler"]
+        # The door first: whoever may not enter must not hear an answer that is kept for others.
+        await handler.authorize_connection(connection=request)
+        app = self._app_of(request)
+        asked = await app.requests.begin(
+            key, await _fingerprint(request), repeatable=handler.opt.get("repeatable", False)
+        )
+        if asked.status is not None:
+            await _replay(asked, send)
+            return
+        scope["state"]["seed"] = asked.seed
+        heard = _Answer()
+        try:
+            await next_app(scope, receive, heard)
+        except BaseException:
+            app.requests.leave(asked)
+            raise
+        answer = None if handler.opt.get("secret") else heard.body
+        await app.requests.finish(asked, heard.status, heard.kept_headers(), answer)
+        for message in heard.messages:
+            await send(message)
+
+
+def _key(scope: Scope) -> str | None:
+    if scope.get("method") != "POST":
+        return None
+    return next(
+        (value.decode("latin-1") for name, value in scope["headers"] if name == b"idempotency-key"),
+        None,
+    )
+
+
+async def _fingerprint(request: StrictRequest) -> str:
+    """What tells this request from another with the same key."""
+    asked = f"{request.method} {request.url.path}?{request.url.query}\n"
+    return sha256(asked.encode() + await request.body()).hexdigest()
+
+
+async def _replay(asked: Asked, send: Send) -> None:
+    if asked.answer is None:
+        raise HTTPException(
+            "this was done, and its answer held a secret, which is told only once; rotate it to "
+            "have a new one",
+            status_code=409,
+        )
+    assert asked.status is not None
+    headers = [(name.encode(), value.encode()) for name, value in asked.headers.items()]
+    length = (b"content-length", str(len(asked.answer)).encode())
+    await send(
+        {
+            "type": "http.response.start",
+            "status": asked.status,
+            "headers": [*headers, length, REPLAYED],
+        }
+    )
+    await send({"type": "http.response.body", "body": asked.answer, "more_body": False})
+
+
+class _Answer:
+    """An answer that is held back until it is kept."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    async def __call__(self, message: Message) -> None:
+        self.messages.append(message)
+
+    @property
+    def status(self) -> int:
+        return next(
+            each["status"] for each in self.messages if each["type"] == "http.response.start"
+        )
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(
+            each["body"] for each in self.messages if each["type"] == "http.response.body"
+        )
+
+    def kept_headers(self) -> dict[str, str]:
+        found = [each for each in self.messages if each["type"] == "http.response.start"]
+        headers = {name.decode(): value.decode() for name, value in found[0]["headers"]}
+        return {name: headers[name] for name in KEPT_HEADERS if name in headers}

@@ -1,0 +1,82 @@
+"""The keys that were shown lately: asked of the store once a second each, and paced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from duly.domain import rates
+from duly.domain.keys import Key, KeyState, digest, id_in
+from duly.domain.rates import Bucket
+from duly.ports import Clock
+
+FRESH_SECONDS = 1.0
+"""How long a revoked key may still open, and how long an answer is remembered."""
+MOST_KEPT = 10_000
+Check = Callable[[str], Awaitable[Key | None]]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a token opened, and when that was asked."""
+
+    key: Key | None
+    at: float
+
+
+class Keyring:
+    """Tokens by their hash: what each opens, and how often it was used."""
+
+    def __init__(self, check: Check, clock: Clock, rate: float) -> None:
+        self._check = check
+        self._clock = clock
+        self._rate = rate
+        self._seen: dict[bytes, Seen] = {}
+        self._asking: dict[bytes, asyncio.Task[Seen]] = {}
+        self._buckets: dict[str, Bucket] = {}
+
+    async def key(self, token: str) -> Key | None:
+        """The key of a token, or None if it opens nothing now."""
+        if id_in(token) is None:
+            return None
+        hash = digest(token)
+        seen = self._seen.get(hash)
+        if seen is None or self._clock.monotonic() - seen.at >= FRESH_SECONDS:
+            seen = await self._asked(hash, token)
+        if seen.key is None or seen.key.standing(self._clock.now()) is not KeyState.ACTIVE:
+            return None
+        return seen.key
+
+    async def _asked(self, hash: bytes, token: str) -> Seen:
+        """What the store says, asked by one for all who come meanwhile."""
+        asking = self._asking.get(hash)
+        if asking is None:
+            asking = asyncio.get_running_loop().create_task(self._ask(hash, token))
+            self._asking[hash] = asking
+            asking.add_done_callback(lambda _: self._asking.pop(hash, None))
+        # Whoever asks for all may hang up.
+        return await asyncio.shield(asking)
+
+    async def _ask(self, hash: bytes, token: str) -> Seen:
+        # The moment before: what is revoked while the store answers is not known for longer.
+        asked_at = self._clock.monotonic()
+        seen = Seen(await self._check(token), asked_at)
+        self._forget_some()
+        self._seen[hash] = seen
+        return seen
+
+    def _forget_some(self) -> None:
+        if len(self._seen) < MOST_KEPT:
+            return
+        since = self._clock.monotonic() - FRESH_SECONDS
+        self._seen = {hash: seen for hash, seen in self._seen.items() if seen.at > since}
+        if len(self._seen) >= MOST_KEPT:
+            self._seen.clear()
+
+    def wait(self, key: Key) -> float:
+        """Count one use of a key: 0, or how many seconds until it may be used again."""
+        now = self._clock.monotonic()
+        bucket = self._buckets.get(key.id) or rates.full(self._rate, now)
+        self._buckets[key.id], wait = rates.take(bucket, self._rate, now)
+        return wait

@@ -1,0 +1,97 @@
+"""Where a request comes from: from this machine, under which name, from whose page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from urllib.parse import urlsplit
+
+from duly.settings import Settings
+from duly.system import machine_name
+
+ANY = "*"
+PASSED_ON = frozenset(
+    (
+        *(b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"),
+        *(b"x-forwarded-server", b"x-real-ip"),
+    )
+)
+"""Headers by which a proxy says that somebody else asks."""
+Headers = Mapping[bytes, bytes]
+"""As they came, by their names in lower case: every request is looked at, so it has to be quick."""
+
+
+@lru_cache(1000)
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only; of names only localhost is."""
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def is_passed_on(headers: Headers) -> bool:
+    """Whether a proxy handed the request on, so that its address says nothing of who asks."""
+    return not PASSED_ON.isdisjoint(headers)
+
+
+def text(headers: Headers, name: bytes) -> str | None:
+    """A header as text, if there is one."""
+    found = headers.get(name)
+    return None if found is None else found.decode("latin-1")
+
+
+class Names:
+    """The names under which the port may be called.
+
+    A page on the internet can let its own name point here, and then ask as if it were ours; its
+    name still stands in the request. An address cannot be pointed anywhere, so any will do.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._added = frozenset(settings.allowed_hosts.lower().replace(",", " ").split())
+        own = {"localhost", settings.host.lower()}
+        if not is_loopback(settings.host):
+            own.add(machine_name().lower())
+        self._names = self._added | own
+
+    def allow(self, host: str | None) -> bool:
+        """Whether a Host header names this port."""
+        name = _name(host)
+        if name is None:
+            return False
+        return ANY in self._added or name in self._names or _is_address(name)
+
+    def are_foreign(self, headers: Headers) -> bool:
+        """Whether the request was made by another site's page."""
+        origin = text(headers, b"origin")
+        if origin is None:
+            return headers.get(b"sec-fetch-site") == b"cross-site"
+        netloc = origin.lower().partition("://")[2]
+        # Behind a proxy the Host may be another than the one that the page was loaded from.
+        host = text(headers, b"host") or ""
+        return netloc != host.lower() and _name(netloc) not in self._added
+
+
+@lru_cache(1000)
+def _name(host: str | None) -> str | None:
+    """The name in a Host header, without its port; None when it is none."""
+    try:
+        found = urlsplit(f"//{host or ''}").hostname
+    except ValueError:
+        return None
+    return found.rstrip(".") if found else None
+
+
+@lru_cache(1000)
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

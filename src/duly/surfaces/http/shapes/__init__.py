@@ -1,0 +1,30 @@
+"""What the routes take and answer, as structs: they are checked by them and documented by them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+Moment = Annotated[datetime, Meta(tz=True)]
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why it is done, for whoever wonders."""
+
+    reason: str | None = None
+
+
+class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A note for whoever wonders."""
+
+    note: str | None = None
+
+
+def shown(found: object, kind: type[Kind], **more: Any) -> Kind:
+    """A value of the domain as the API shows it: the fields of that kind, and what more is said."""
+    names = [name for name in kind.__struct_fields__ if name not in more]
+    return kind(**{name: getattr(found, name) for name in names}, **more)

@@ -1,0 +1,83 @@
+"""A schedule's rule as people spell it: one of cron, every, at and yearly, and its details."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
+
+from duly.domain import rules
+from duly.domain.cron import pattern
+from duly.domain.errors import InvalidInput
+from duly.domain.offsets import EPOCH
+from duly.domain.rules import At, Cron, Every, Rule, Yearly
+
+CLOCK_CHANGES = {
+    "fixed-time": "a time that the clock skips runs once, just after the gap; one that comes twice "
+    "runs the first time",
+    "wildcard": "it runs at every real match: nothing is made up, and a repeated hour runs twice",
+    "elapsed": "it counts elapsed time, which clock changes do not touch",
+}
+DAY_OF_YEAR = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
+
+
+def _yearly(day: str, **more: Any) -> Rule:
+    found = DAY_OF_YEAR.fullmatch(day)
+    if found is None:
+        raise InvalidInput("yearly", f"{day!r} is no day of the year; write 12-24 for 24 December")
+    return rules.yearly(int(found[1]), int(found[2]), **more)
+
+
+RULES: dict[str, tuple[Callable[..., Rule], set[str]]] = {
+    "cron": (rules.cron, {"tz", "dst_gap"}),
+    "every": (rules.every, {"anchor"}),
+    "at": (rules.at, {"tz"}),
+    "yearly": (_yearly, {"time", "tz", "feb29"}),
+}
+"""How each rule is made, and which other flags it takes."""
+
+
+def rule_of(said: Mapping[str, Any], mark: str = "") -> Rule:
+    """The rule that was given; InvalidInput when it is none, or more than one.
+
+    `mark` stands before the names in what is said to people.
+    """
+    given = {name: value for name, value in said.items() if value is not None}
+    kinds = [name for name in RULES if name in given]
+    if len(kinds) != 1:
+        names = [f"{mark}{name}" for name in RULES]
+        one_of = f"{', '.join(names[:-1])} and {names[-1]}"
+        raise InvalidInput("rule", f"give exactly one of {one_of}")
+    make, takes = RULES[kinds[0]]
+    if strange := sorted(given.keys() - takes - {*kinds}):
+        raise InvalidInput(strange[0], f"it says nothing beside {mark}{kinds[0]}; leave it out")
+    return make(given.pop(kinds[0]), **given)
+
+
+def spelled(rule: Rule) -> dict[str, str]:
+    """The rule as `rule_of` takes it."""
+    match rule:
+        case Cron():
+            return {"cron": rule.expression, "tz": rule.tz, "dst_gap": rule.dst_gap}
+        case Every():
+            anchor = {} if rule.anchor == EPOCH else {"anchor": rule.anchor.isoformat()}
+            return {"every": f"{rule.interval.total_seconds():g}s", **anchor}
+        case At():
+            return {"at": rule.moment.isoformat(), **({} if rule.tz is None else {"tz": rule.tz})}
+        case Yearly():
+            day = {"yearly": f"{rule.month}-{rule.day}", "time": rule.time.isoformat()}
+            return {**day, "tz": rule.tz, "feb29": rule.feb29}
+        case _:
+            assert_never(rule)
+
+
+def explained(rule: Rule) -> dict[str, str]:
+    """The rule in words, and what clock changes do to it."""
+    kind = _kind(rule)
+    return {"rule": rule.describe(), "kind": kind, "clock_changes": CLOCK_CHANGES[kind]}
+
+
+def _kind(rule: Rule) -> str:
+    if not isinstance(rule, Cron):
+        return "elapsed"
+    return "fixed-time" if pattern(rule.expression).fields.is_fixed else "wildcard"

@@ -1,0 +1,68 @@
+"""A schedule in one line, and how far it has come."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from duly.domain.rules import At, Yearly
+from duly.domain.schedule import Schedule
+from duly.ports import UnreadableSchedule
+
+UNREADABLE = "unreadable"
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as the list shows it."""
+
+    name: str
+    state: str
+    rule: str | None = None
+    target: str | None = None
+    next_at: datetime | None = None
+    last_fired_at: datetime | None = None
+    runs: int | None = None
+    merged: int | None = None
+    skipped: int | None = None
+    problem: str | None = None
+
+
+def line(schedule: Schedule | UnreadableSchedule) -> Line:
+    """The schedule in one line."""
+    if isinstance(schedule, UnreadableSchedule):
+        return Line(name=schedule.name, state=UNREADABLE, problem=schedule.problem)
+    progress = schedule.progress
+    return Line(
+        name=schedule.name,
+        state=schedule.state,
+        rule=schedule.timing.rule.describe(),
+        target=schedule.contents.target,
+        next_at=progress.made_at,
+        last_fired_at=last_fired_at(schedule),
+        runs=runs_so_far(schedule),
+        merged=progress.merged,
+        skipped=progress.skipped,
+    )
+
+
+def runs_so_far(schedule: Schedule) -> int:
+    """How many occurrences have come; the one on the books is counted when it is made."""
+    return schedule.progress.runs - (schedule.progress.made is not None)
+
+
+def last_fired_at(schedule: Schedule) -> datetime | None:
+    """The moment of the last occurrence before the one on the books.
+
+    Progress has its identity only, which is a moment, a wall time or a year.
+    """
+    fired, rule = schedule.progress.fired, schedule.timing.rule
+    if fired is None:
+        return None
+    if isinstance(rule, Yearly) and fired.isdecimal():
+        found = rule.of_year(int(fired))
+        return None if found is None else found.at
+    if isinstance(rule, At) and fired == rule.occurrence().identity:
+        return rule.occurrence().at
+    # What an earlier rule of another kind fired says nothing here without its rule.
+    return datetime.fromisoformat(fired) if fired.endswith("Z") else None

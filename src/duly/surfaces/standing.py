@@ -1,0 +1,103 @@
+"""How an endpoint stands, as a document. Its secrets are not in it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from duly.app import App
+from duly.domain import retry
+from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
+from duly.domain.gates import Circuit, Gate
+from duly.domain.outcomes import Completed, Failed, Outcome
+from duly.domain.webhooks import shown_headers
+from duly.ports import Waiting
+
+NOTHING_LEFT = "nothing left this machine: it has no route, no sockets, or no resolver"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """An endpoint at one moment, with what is on the books for it."""
+
+    endpoint: Endpoint
+    now: datetime
+    waiting: Waiting
+    problem: str | None = None
+    """Why its secrets cannot be read with the keys that are configured here."""
+
+
+async def standing(app: App, endpoint: Endpoint) -> Standing:
+    """How it stands now."""
+    waiting = await app.store.endpoints.waiting(endpoint.target)
+    return Standing(endpoint, app.clock.now(), waiting, app.endpoints.problem(endpoint))
+
+
+def record(found: Standing) -> dict[str, Any]:
+    """All of it as a document."""
+    endpoint, details = found.endpoint, found.endpoint.details
+    return {
+        "name": endpoint.name,
+        **msgspec.structs.asdict(details),
+        "headers": shown_headers(details.headers),
+        "retry": msgspec.Raw(retry.encode(plan_of(endpoint)).encode()),
+        "state": endpoint.state,
+        "state_reason": endpoint.state_reason,
+        "state_at": endpoint.state_at,
+        "circuit": _circuit(endpoint.gate),
+        **on_the_books(found.waiting),
+        "secrets": [_secret(each) for each in still_used(endpoint.secrets, found.now)],
+        "secrets_problem": found.problem,
+        "created_at": endpoint.created_at,
+        "version": endpoint.version,
+        "try": next_commands(endpoint),
+    }
+
+
+def plan_of(endpoint: Endpoint) -> retry.RetryPlan:
+    """How its deliveries are tried again, unless one has a plan of its own."""
+    stored = endpoint.details.retry
+    return retry.WEBHOOK if stored is None else retry.decode(stored)
+
+
+def _circuit(gate: Gate) -> dict[str, Any]:
+    return {
+        "state": gate.circuit,
+        "failures": gate.failures,
+        "failing_since": gate.first_failed_at,
+        "opened_at": gate.opened_at,
+        "probe_at": gate.probe_at,
+    }
+
+
+def on_the_books(found: Waiting) -> dict[str, int]:
+    """What waits here and what is under way, each counted once."""
+    return {"waiting": found.waiting - found.under_way, "under_way": found.under_way}
+
+
+def _secret(sealed: Sealed) -> dict[str, Any]:
+    return {"sealed_with": sealed.key, "signs_until": sealed.until}
+
+
+def next_commands(endpoint: Endpoint) -> list[str]:
+    """What is worth trying while its deliveries do not go out."""
+    if endpoint.state is EndpointState.PAUSED:
+        return [f"duly endpoints resume {endpoint.name}"]
+    if endpoint.state is EndpointState.DISABLED or endpoint.gate.circuit is not Circuit.CLOSED:
+        return [f"duly endpoints {verb} {endpoint.name}" for verb in ("test", "resume")]
+    return []
+
+
+def tried(endpoint: Endpoint, outcome: Outcome) -> dict[str, Any]:
+    """What came of sending something there, as a document."""
+    found = getattr(outcome, "answer", None)
+    exchange: dict[str, Any] = {"status": None, "timing": {}, "excerpt": "", "truncated": False}
+    exchange |= msgspec.json.decode(found) if found else {}
+    failure: dict[str, Any] = {"reason": None, "error": None}
+    if isinstance(outcome, Failed):
+        failure = {"reason": outcome.reason, "error": outcome.error}
+    elif not isinstance(outcome, Completed):
+        failure = {"reason": "not_sent", "error": NOTHING_LEFT}
+    ok = isinstance(outcome, Completed)
+    return {"name": endpoint.name, "url": endpoint.details.url, "ok": ok, **exchange, **failure}

@@ -1,0 +1,55 @@
+"""Ports that listen where the test says, and callers who come from where it says."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from httpx import ASGITransport, AsyncClient, Response
+
+from duly import App
+from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.site import site
+from duly.testing import VirtualClock
+
+ELSEWHERE = "203.0.113.7"
+
+
+class Port:
+    """The site of an app, and requests to it."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.site = site(app, Pulse(app, app.engine()))
+
+    async def ask(
+        self,
+        path: str = "/v1/deliveries/01980000-0000-7000-8000-000000000000",
+        method: str = "GET",
+        *,
+        key: str | None = None,
+        peer: str = ELSEWHERE,
+        headers: dict[str, str] | None = None,
+        **options: Any,
+    ) -> Response:
+        """One request, from another machine unless a `peer` is named."""
+        given = {"authorization": f"Bearer {key}"} if key else {}
+        transport = ASGITransport(self.site, client=(peer, 4711))
+        async with AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.request(method, path, headers=given | (headers or {}), **options)
+
+    async def status(self, *arguments: Any, **options: Any) -> int:
+        """Only how it was answered."""
+        return (await self.ask(*arguments, **options)).status_code
+
+    async def token(self, scope: str, namespace: str = "default") -> str:
+        """A key with that scope."""
+        return (await self.app.within(namespace).keys.create(scope, scope=scope)).token
+
+
+@asynccontextmanager
+async def port(database_url: str, clock: VirtualClock, **settings: Any) -> AsyncIterator[Port]:
+    """The port of an app with those settings."""
+    app = App(database_url, clock=clock, environment={}, **settings)
+    app.expect("work")
+    async with app:
+        yield Port(app)

@@ -1,0 +1,120 @@
+"""The same Idempotency-Key again: the same answer, and nothing more is done."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from duly import App
+from duly.domain.errors import Conflict
+from duly.engine.maintenance import Forgetter
+from duly.ports import KEPT_FOR
+from duly.testing import VirtualClock
+from tests.api.conftest import Client
+
+pytestmark = pytest.mark.requirement("S2")
+GIVEN = {"target": "work", "payload": {"n": 1}}
+KEY = {"idempotency-key": "order-17"}
+
+
+async def test_the_same_key_is_answered_as_the_first_time(app: App, client: Client) -> None:
+    first = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    second = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert second.content == first.content
+    assert second.headers["location"] == first.headers["location"]
+    assert second.headers["content-type"] == "application/json"
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert len(await app.list()) == 1
+
+
+async def test_a_key_belongs_to_one_request(app: App, client: Client) -> None:
+    await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    for path, body in (
+        ("/v1/deliveries", GIVEN | {"payload": 2}),
+        ("/v1/deliveries/bulk", [GIVEN]),
+        ("/v1/deliveries/bulk?atomic=true", [GIVEN]),
+    ):
+        other = await client.post(path, json=body, headers=KEY)
+        assert (other.status_code, other.json()["field"]) == (422, "Idempotency-Key")
+    for bad in ("", "x" * 256, "\x7f"):
+        refused = await client.post("/v1/deliveries", json=GIVEN, headers={"idempotency-key": bad})
+        assert refused.status_code == 422, bad
+    assert len(await app.list()) == 1
+
+
+async def test_what_was_refused_may_be_sent_again(app: App, client: Client) -> None:
+    given = {"target": "later"}
+    refused = await client.post("/v1/deliveries", json=given, headers=KEY)
+    assert refused.status_code == 422
+    app.expect("later")
+    accepted = await client.post("/v1/deliveries", json=given, headers=KEY)
+    assert accepted.status_code == 201
+
+
+async def test_a_bulk_is_answered_again_too(app: App, client: Client) -> None:
+    given = [GIVEN, {"target": "nobody"}, GIVEN]
+    answers = [await client.post("/v1/deliveries/bulk", json=given, headers=KEY) for _ in range(2)]
+    assert answers[0].json()["accepted"] == 2
+    assert answers[0].content == answers[1].content
+    assert len(await app.list()) == 2
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/deliveries", "/v1/deliveries/bulk", "/v1/deliveries/bulk?atomic=true"]
+)
+async def test_whoever_takes_over_from_a_dead_one_makes_nothing_twice(
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    async def dies(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    body = [GIVEN, GIVEN] if "bulk" in path else GIVEN
+    with monkeypatch.context() as dying:
+        dying.setattr(app.store.requests, "finish", dies)
+        with pytest.raises(asyncio.CancelledError):
+            await client.post(path, json=body, headers=KEY)
+    stored = await app.list()
+    assert stored
+    again = await client.post(path, json=body, headers=KEY)
+    assert again.status_code in (200, 201), again.text
+    assert stored[-1].id in again.text
+    assert await app.list() == stored
+
+
+async def test_two_at_the_same_moment_make_one(app: App, client: Client) -> None:
+    answers = await asyncio.gather(
+        *(client.post("/v1/deliveries", json=GIVEN, headers=KEY) for _ in range(5))
+    )
+    statuses = sorted(each.status_code for each in answers)
+    assert statuses[0] == 201
+    assert set(statuses) <= {201, 409}
+    assert len(await app.list()) == 1
+
+
+async def test_what_cannot_be_repeated_is_taken_over_only_after_a_while(
+    app: App, clock: VirtualClock
+) -> None:
+    first = await app.requests.begin("k", "f", repeatable=False)
+    app.requests.leave(first)
+    with pytest.raises(Conflict):
+        await app.requests.begin("k", "f", repeatable=False)
+    clock.advance(31)
+    second = await app.requests.begin("k", "f", repeatable=False)
+    assert (second.seed, second.status) == (first.seed, None)
+
+
+async def test_a_key_is_forgotten_after_a_day(
+    app: App, client: Client, clock: VirtualClock
+) -> None:
+    first = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    clock.advance(timedelta(hours=24, seconds=1))
+    second = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    assert second.json()["id"] != first.json()["id"]
+    forgetter = Forgetter([(app.store.requests, KEPT_FOR)], interval=9.0, batch=10)
+    await forgetter.tick()
+    third = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    assert third.content == second.content
+    clock.advance(timedelta(hours=25))
+    assert await app.store.requests.prune(KEPT_FOR, 10) == 1

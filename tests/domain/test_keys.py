@@ -1,0 +1,83 @@
+"""Tokens, what is kept of them, and what a key may do."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.domain.errors import InvalidInput, NotFound
+from duly.domain.keys import (
+    ID_BYTES,
+    SECRET_BYTES,
+    Key,
+    Made,
+    Scope,
+    checked_id,
+    checked_scope,
+    digest,
+    id_in,
+    is_token_of,
+    new_token,
+)
+
+NOW = datetime(2026, 8, 1, tzinfo=UTC)
+CHANCE = bytes(range(ID_BYTES + SECRET_BYTES))
+
+
+def key(**changes: object) -> Key:
+    plain = {
+        "id": "a" * 16,
+        "namespace": "default",
+        "name": "ops",
+        "scope": Scope.READ,
+        "created_at": NOW,
+    }
+    return Key(**plain | changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.requirement("S2")
+def test_a_token_tells_its_id_and_nothing_of_what_is_kept_tells_the_token() -> None:
+    id, token = new_token(CHANCE)
+    assert token.startswith(f"duly_{id}_")
+    assert id_in(token) == id == checked_id(id)
+    assert is_token_of(token, digest(token))
+    assert not is_token_of(token[:-1] + ("a" if token[-1] != "a" else "b"), digest(token))
+    assert token.encode() not in digest(token)
+    assert token not in repr(Made(key(), token))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "duly_", "duly_aaaa_bbbb", "Bearer x", f"{new_token(CHANCE)[1]}\n", "duly_\0"]
+)
+def test_what_cannot_be_a_token_is_known_without_asking_anyone(text: str) -> None:
+    assert id_in(text) is None
+
+
+@pytest.mark.parametrize("id", ["", "a", "A" * 16, "a" * 16 + "\n", "\0" * 16, "é" * 16])
+def test_what_cannot_be_an_id_is_not_found(id: str) -> None:
+    with pytest.raises(NotFound):
+        checked_id(id)
+
+
+@pytest.mark.requirement("S2")
+def test_each_scope_may_do_what_those_before_it_may() -> None:
+    allowed = {(has, needs): has.allows(needs) for has in Scope for needs in Scope}
+    assert [pair for pair, is_so in allowed.items() if is_so] == [
+        (Scope.READ, Scope.READ),
+        (Scope.OPERATE, Scope.READ),
+        (Scope.OPERATE, Scope.OPERATE),
+        *((Scope.ADMIN, each) for each in Scope),
+    ]
+
+
+@pytest.mark.parametrize("value", ["", "root", "READ", None, 1, "x" * 500])
+def test_another_scope_is_refused_with_those_there_are(value: object) -> None:
+    with pytest.raises(InvalidInput, match="read, operate or admin"):
+        checked_scope(value)
+
+
+@pytest.mark.requirement("S2")
+def test_a_key_opens_until_it_expires_or_is_revoked() -> None:
+    ending = key(expires_at=NOW + timedelta(seconds=1))
+    assert key().standing(NOW) == ending.standing(NOW) == "active"
+    assert ending.standing(NOW + timedelta(seconds=1)) == "expired"
+    assert key(revoked_at=NOW).standing(NOW) == "revoked"

@@ -1,0 +1,101 @@
+"""The plans of lists: a page reads a piece of one index, never the whole ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import asyncpg
+import pytest
+
+import duly
+from duly.stores.statements import statements
+
+pytestmark = pytest.mark.requirement("S2")
+FILTER = {
+    "namespace": "'default'",
+    "state": "'dead'",
+    "target": "null",
+    "stream": "'s7'",
+    "schedule": "'nightly'",
+    "tag": "'red'",
+    "reason": "null",
+    "text": "null",
+    "since": "null",
+    "until": "null",
+    "key": "'k'",
+    "before": "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+    "most": "1000",
+    "limit": "50",
+}
+FLOORS = {"line": "0", "occurrences": "''"}
+BY = {
+    "page": "deliveries_pkey",
+    "floor": "deliveries_pkey",
+    "line": "deliveries_line",
+    "line_floor": "deliveries_line",
+    "occurrences": "deliveries_occurrence",
+    "occurrences_floor": "deliveries_occurrence",
+    "by_key": "deliveries_key",
+}
+FILL = """
+insert into duly.targets (namespace, name) values ('default', 'mail');
+insert into duly.streams (lane, namespace, name, counter, used_at)
+select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'default', 's' || n, 1, now()
+from generate_series(1, 100) n;
+insert into duly.deliveries (id, target, priority, namespace, due_at, accepted_at, payload, state,
+                             key, stream, lane, position, schedule, occurrence)
+select ('01990000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 5, 'default', now(),
+       now(), '1', 'completed', 'k' || n,
+       's' || n % 100, ('00000000-0000-0000-0000-' || lpad((n % 100)::text, 12, '0'))::uuid, n,
+       n % 100, n::text
+from generate_series(1, 40000) n;
+analyze duly.deliveries
+"""
+
+
+@pytest.fixture
+async def filled(postgres_url: str) -> Any:
+    async with duly.App(postgres_url, environment={}):
+        pass
+    opened = await asyncpg.connect(postgres_url)
+    await opened.execute(FILL)
+    yield opened
+    await opened.close()
+
+
+async def test_every_list_goes_by_its_index(filled: Any) -> None:
+    floor = "select id from duly.deliveries order by id desc offset 1000 limit 1"
+    FLOORS["page"] = f"'{await filled.fetchval(floor)}'"
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        for name, index in BY.items():
+            plan = await planned(filled, name, mode)
+            assert index in plan, (name, mode, plan)
+            assert "Seq Scan on deliveries" not in plan, (name, mode, plan)
+
+
+async def planned(connection: Any, name: str, mode: str) -> str:
+    statement = statements("postgres")[f"listing.{name}"]
+    known = FILTER | {"floor": FLOORS.get(name, "null")}
+    given = ", ".join(known[each] for each in statement.parameters)
+    await connection.execute(f"set plan_cache_mode = {mode}; prepare it as {statement.text}")
+    rows = await connection.fetch(f"explain execute it({given})")
+    await connection.execute("deallocate it")
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_on_sqlite_too(sqlite_url: str) -> None:
+    async with duly.App(sqlite_url, environment={}):
+        pass
+    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
+    for name in BY:
+        statement = statements("sqlite")[f"listing.{name}"]
+        bound = dict.fromkeys(statement.parameters, 1)
+        steps = [
+            row[3] for row in connection.execute(f"explain query plan {statement.text}", bound)
+        ]
+        assert not any(
+            each.startswith("SCAN") and each.split()[1] in ("d", "duly_deliveries")
+            for each in steps
+        ), (name, steps)
+    connection.close()
