@@ -48,6 +48,7 @@ from duly.ports.transactions import (
     Outbox,
     Transaction,
     WithTransaction,
+    transaction_of,
 )
 from duly.ports.world import (
     RUNNING,
@@ -110,6 +111,7 @@ __all__ = [
     "Waiting",
     "Wakeups",
     "WithTransaction",
+    "transaction_of",
     "WorkerRow",
     "Workers",
     "ZoneUse",

@@ -90,7 +90,7 @@ def site(app: App, pulse: Pulse) -> Litestar:
         return door.app_of(request)
 
     return Site(
-        route_handlers=[health_route(pulse), *docs.ROUTES, _api(pulse, app_of)],
+        route_handlers=[health_route(pulse), *docs.ROUTES, _api(pulse, app_of), *app.routes],
         guards=[door.admit],
         dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
         state=State({"queue": Queue(app.settings.accept_queue)}),

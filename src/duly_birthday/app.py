@@ -1,0 +1,46 @@
+"""The app: duly with the users' tables, `/user` and whatever greets."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duly import App, Delivery
+from duly_birthday.greetings.birthday import Birthday
+from duly_birthday.greetings.occasion import Occasion
+from duly_birthday.http import user_routes
+from duly_birthday.settings import LOG, manner_of
+from duly_birthday.wire import bring_up
+
+logger = logging.getLogger("duly_birthday")
+
+
+class BirthdayApp(App):
+    """An App that greets people; the arguments are App's, and the occasions for which it does."""
+
+    def __init__(
+        self,
+        database: str | None = None,
+        *,
+        environment: Mapping[str, str] = os.environ,
+        occasions: Sequence[Occasion] = (Birthday(),),
+        **more: Any,
+    ) -> None:
+        super().__init__(database, environment=environment, **more)
+        self.manner = manner_of(environment, occasions)
+        self.routes += user_routes(self.store.namespace, self.manner)
+        self.handler(LOG)(_log)
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """Connect, and bring duly's schema and the users' up to date."""
+        await super().open(migrate=migrate)
+        if migrate:
+            await bring_up(self)
+
+
+async def _log(delivery: Delivery) -> None:
+    message = delivery.payload["message"]
+    facts = {"delivery": delivery.id, "user": delivery.payload["userId"]}
+    logger.info("%s", message, extra={"event": "Greeted", "facts": facts})
