@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from duly import App, Delivery
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.greetings.occasion import Occasion
@@ -40,7 +42,9 @@ class BirthdayApp(App):
             await bring_up(self)
 
 
-async def _log(delivery: Delivery) -> None:
-    message = delivery.payload["message"]
-    facts = {"delivery": delivery.id, "user": delivery.payload["userId"]}
-    logger.info("%s", message, extra={"event": "Greeted", "facts": facts})
+async def _log(delivery: Delivery[Any]) -> None:
+    said = delivery.payload
+    is_greeting = isinstance(said, dict) and "message" in said
+    text = said["message"] if is_greeting else msgspec.json.encode(said).decode()
+    facts = {"delivery": delivery.id, "attempt": delivery.attempt}
+    logger.info("%s", text, extra={"event": "Greeted" if is_greeting else "Logged", "facts": facts})

@@ -52,7 +52,7 @@ def unfit(_request: AnyRequest, error: InvalidInput) -> Response[Answer]:
     return answer(400, CODES[400], str(error), [Problem(error.field, error.problem)])
 
 
-def unreadable(_request: AnyRequest, error: ValidationException) -> Response[Answer]:
+def unreadable(_request: AnyRequest, _error: ValidationException) -> Response[Answer]:
     """A body, or something in the path, that is not what it should be."""
     problem = Problem("body", "give a JSON object")
     return answer(400, CODES[400], f"{problem.field}: {problem.reason}", [problem])

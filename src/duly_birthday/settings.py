@@ -13,8 +13,8 @@ from duly_birthday.greetings.greetings import Manner, Target
 from duly_birthday.greetings.occasion import Occasion
 from duly_birthday.users.events import Feb29
 
-LOG = "greeting-log"
-"""The handler that greets when there is no webhook."""
+LOG = "log"
+"""The handler that greets when there is no webhook: it only logs."""
 HOUR_AND_MINUTE = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 
 

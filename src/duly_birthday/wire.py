@@ -19,6 +19,7 @@ from duly_birthday.users.sql import Dialect
 from duly_birthday.users.user import User
 
 Given = Mapping[str, object]
+REPLANNED_AT_ONCE = 100
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -122,6 +123,14 @@ class Birthdays:
         async with self._app.transaction() as transaction:
             events = await self._users.remove(transaction, checked_id(id))
             await self._greetings.react(transaction, events)
+
+    async def replan(self, after: str | None) -> Sequence[User]:
+        """Declare the greetings of some users anew; returns them, the next `after` is the last."""
+        async with self._app.transaction() as transaction:
+            people = await self._users.page(transaction, after, REPLANNED_AT_ONCE)
+            for user in people:
+                await self._greetings.renew(transaction, user.person())
+        return people
 
 
 async def bring_up(app: App) -> None:

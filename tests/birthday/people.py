@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
@@ -9,11 +10,14 @@ import msgspec
 from httpx import AsyncClient, Response
 
 from duly import State
-from duly.testing import VirtualClock, run_until_idle
+from duly.domain.outcomes import Outcome
+from duly.ports import Execution
+from duly.testing import RecordingTransport, VirtualClock, run_until_idle
 from duly_birthday.app import BirthdayApp
 from duly_birthday.users.sql import SQL
 from duly_birthday.wire import dialect_of
 
+Send = Callable[[str], Awaitable[Outcome]]
 ANN: dict[str, Any] = {
     "firstName": "Ann",
     "lastName": "Lee",
@@ -54,9 +58,10 @@ class Service:
         """Why somebody cannot be registered, by field; nothing is stored."""
         return reasons(await self.client.post("/user", json=ANN | fields))
 
-    async def run(self) -> int:
-        """Send all that is due."""
-        return await run_until_idle(self.app)
+    async def run(self, send: Send | None = None) -> int:
+        """Send all that is due, maybe in another way."""
+        transport = None if send is None else Sending(send)
+        return await run_until_idle(self.app, transport=transport)
 
     def go_to(self, moment: datetime) -> None:
         """Move the clock on to a moment."""
@@ -75,6 +80,18 @@ class Service:
             users = await tx.fetch(page, "00000000-0000-0000-0000-000000000000", 1000)
         schedules = await self.app.schedules.list(limit=200)
         return len(users), len(schedules), len(await self.app.list(limit=200))
+
+
+class Sending(RecordingTransport):
+    """Stands in for whatever sends greetings."""
+
+    def __init__(self, send: Send) -> None:
+        super().__init__("log")
+        self._send = send
+
+    async def attempt(self, execution: Execution) -> Outcome:
+        """Send what the greeting says."""
+        return await self._send(message(msgspec.Raw(execution.claimed.payload)))
 
 
 def message(payload: msgspec.Raw) -> str:

@@ -111,8 +111,8 @@ __all__ = [
     "Waiting",
     "Wakeups",
     "WithTransaction",
-    "transaction_of",
     "WorkerRow",
     "Workers",
     "ZoneUse",
+    "transaction_of",
 ]

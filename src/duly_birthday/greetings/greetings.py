@@ -7,6 +7,7 @@ known by its local year, and which edit or claim came first is decided by the st
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, time
 from typing import Any
 
@@ -101,7 +102,13 @@ class Greetings:
 
     async def _forget(self, transaction: Any, person: Person) -> None:
         for occasion in self._manner.occasions:
-            await self._app.schedules.remove(_name(occasion, person.id), connection=transaction)
+            # Somebody may have removed it already; then there is nothing pending either.
+            with suppress(duly.NotFound):
+                await self._app.schedules.remove(_name(occasion, person.id), connection=transaction)
+
+    async def renew(self, transaction: Any, person: Person) -> None:
+        """Have somebody's schedules say what holds now, whoever changed what."""
+        await self._greet(transaction, person, Report(), moves=False)
 
     def _items(self, person: Person) -> list[Item]:
         """The schedules of a person."""
