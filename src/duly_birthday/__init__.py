@@ -4,7 +4,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duly_birthday.app import BirthdayApp
+    from duly_birthday.service import BirthdayApp
 
     app: BirthdayApp
 
@@ -20,6 +20,6 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _app() -> Any:
-    from duly_birthday.app import BirthdayApp
+    from duly_birthday.service import BirthdayApp
 
     return BirthdayApp()

@@ -12,8 +12,8 @@ from cyclopts import CycloptsError, Parameter
 from duly.domain.errors import DulyError, InvalidInput
 from duly.surfaces.cli.exits import BAD_USAGE, FAILED, exit_code
 from duly.surfaces.cli.render import talk
-from duly_birthday.app import BirthdayApp
 from duly_birthday.importing import Summary, import_people
+from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays
 
 OFTEN = 20_000

@@ -8,7 +8,7 @@ import pytest
 from duly.failpoints import arm
 from duly.surfaces.http.health import Pulse
 from duly.testing import VirtualClock
-from duly_birthday.app import BirthdayApp
+from duly_birthday.service import BirthdayApp
 from tests.api.conftest import calling
 from tests.birthday.people import Service
 

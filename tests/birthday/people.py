@@ -13,7 +13,7 @@ from duly import State
 from duly.domain.outcomes import Outcome
 from duly.ports import Execution
 from duly.testing import RecordingTransport, VirtualClock, run_until_idle
-from duly_birthday.app import BirthdayApp
+from duly_birthday.service import BirthdayApp
 from duly_birthday.users.sql import SQL
 from duly_birthday.wire import dialect_of
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from duly.domain import zones
 from duly.domain.planning import Planning
 from duly.domain.schedule import Progress, Timing
-from duly_birthday.app import BirthdayApp
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.greetings.greetings import Greetings
+from duly_birthday.service import BirthdayApp
 from duly_birthday.settings import manner_of
 from duly_birthday.users.events import Person
 from tests.birthday.people import Service

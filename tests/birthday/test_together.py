@@ -14,7 +14,7 @@ from duly import App, Conflict, InvalidInput, State
 from duly.domain.rules import yearly
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import VirtualClock
-from duly_birthday.app import BirthdayApp
+from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays
 from tests.birthday.conftest import serving
 from tests.birthday.people import ANN, Service

@@ -7,7 +7,7 @@ import sys
 from datetime import datetime
 
 from duly.testing import VirtualClock, run_until_idle
-from duly_birthday.app import BirthdayApp
+from duly_birthday.service import BirthdayApp
 
 
 async def work(database: str, moment: str, concurrency: str) -> None:

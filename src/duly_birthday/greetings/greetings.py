@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import msgspec
@@ -29,6 +29,8 @@ from duly_birthday.users.events import (
 MOVING = (UserBirthdayChanged, UserTimezoneChanged)
 LOOKED_AT = 5
 """How many years of greetings are looked through for the next and the last."""
+PAST_EVERYWHERE = timedelta(days=2)
+"""So long after a day began in UTC it is over in every zone."""
 Target = Any
 """Where greetings go: a handler's name, or a webhook."""
 Item = tuple[str, Any, Target, Any, Mapping[str, Any]]
@@ -119,7 +121,11 @@ class Greetings:
         feb29 = person.feb29 or manner.feb29
         rule = duly.yearly(day.month, day.day, manner.at, person.timezone, feb29)
         said = {"occasion": occasion.name, "userId": person.id, "message": occasion.text(person)}
-        return _name(occasion, person.id), rule, manner.target, said, {"tags": [occasion.name]}
+        options: dict[str, Any] = {"tags": [occasion.name]}
+        if day >= person.since.date():
+            # Its return is greeted, and not the day itself.
+            options["start"] = datetime(day.year, day.month, day.day, tzinfo=UTC) + PAST_EVERYWHERE
+        return _name(occasion, person.id), rule, manner.target, said, options
 
     async def of(self, id: str) -> tuple[Greeting | None, Greeting | None]:
         """Somebody's next greeting, be it on its way, and the last one that ended."""

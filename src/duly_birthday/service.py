@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from duly import App, Delivery
+from duly.domain.errors import BadSetting
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.greetings.occasion import Occasion
 from duly_birthday.http import user_routes
@@ -32,6 +33,10 @@ class BirthdayApp(App):
     ) -> None:
         super().__init__(database, environment=environment, **more)
         self.manner = manner_of(environment, occasions)
+        if self.manner.target != LOG and not self.settings.webhook_secret:
+            raise BadSetting(
+                "webhook_secret", "greetings are signed; set DULY_WEBHOOK_SECRET to whsec_..."
+            )
         self.routes += user_routes(self.store.namespace, self.manner)
         self.handler(LOG)(_log)
 
