@@ -110,16 +110,8 @@ async def measured(kind: str, people: int, burst: int) -> None:
         database = await fresh(kind, postgres, place)
         async with BirthdayApp(database, environment={}):
             pass
-        serve = (
-            "duly",
-            "serve",
-            "benchmarks.birthday_served:app",
-            "--port",
-            "0",
-            "--database",
-            database,
-        )
-        with running(*serve) as url:
+        serve = ("duly", "serve", "benchmarks.birthday_served:app", "--port", "0")
+        with running(*serve, "--database", database) as url:
             command = [sys.executable, "-m", "benchmarks.birthdays", "--import-into", database]
             began = time.perf_counter()
             import_ = await asyncio.create_subprocess_exec(
