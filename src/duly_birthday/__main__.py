@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, TextIO
 
@@ -16,6 +17,8 @@ from duly_birthday.importing import Summary, import_people
 from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays
 
+POLITE = 10
+"""A server on the same machine goes first."""
 OFTEN = 20_000
 """So many lines are a word about the progress."""
 Database = Annotated[str | None, Parameter(help="Where the people are kept.")]
@@ -29,6 +32,7 @@ def import_(path: str, /, *, database: Database = None) -> int:
     Its first line names the columns: firstName, lastName, dateOfBirth, timezone, maybe feb29.
     Lines that cannot be taken are told on stderr, and the exit code is 1.
     """
+    os.nice(POLITE)
     try:
         with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
             return uvloop.run(_import(file, database))

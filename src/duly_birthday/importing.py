@@ -16,9 +16,23 @@ import msgspec
 
 from duly.domain.errors import InvalidInput
 from duly_birthday.users.checks import NAMES, REQUIRED
+from duly_birthday.users.sql import Dialect
 from duly_birthday.wire import Birthdays, Refused
 
-BATCH = 1000
+
+class Pace(msgspec.Struct, frozen=True):
+    """How many lines are one transaction, and whether each is followed by as long a rest."""
+
+    lines: int
+    rests: bool
+
+
+PACE: dict[Dialect, Pace] = {
+    "postgres": Pace(200, rests=False),
+    # A file has one writer, and whoever waits for it looks only now and then.
+    "sqlite": Pace(50, rests=True),
+}
+"""So that others who are asked meanwhile wait for a moment at most."""
 LINES = UUID("6f1d6a3e-4b1c-4f0e-9a53-0d9b1c7e2f11")
 """Where the ids of imported people come from; any constant would do."""
 
@@ -54,8 +68,9 @@ async def import_people(
 ) -> Summary:
     """Take in everybody whose line can be read; `progress` is told after each batch."""
     summary, seen = Summary(), dict[str, int]()
-    lines = _read(file)
-    while batch := list(islice(lines, BATCH)):
+    lines, pace = _read(file), PACE[birthdays.dialect]
+    while batch := list(islice(lines, pace.lines)):
+        began = birthdays.clock.monotonic()
         fresh = [each for each in batch if _is_fresh(each, seen, summary, refuse)]
         taken = await birthdays.register_many(
             [each.given for each in fresh], [each.id for each in fresh]
@@ -67,6 +82,8 @@ async def import_people(
         summary.known += taken.known
         summary.refused += len(taken.refused)
         progress(summary)
+        if pace.rests:
+            await birthdays.clock.sleep(birthdays.clock.monotonic() - began)
     return summary
 
 

@@ -58,7 +58,9 @@ class Birthdays:
     def __init__(self, app: App, manner: Manner) -> None:
         self._app = app
         self._calendar = Calendar(app)
-        self._users = Directory(dialect_of(app), app.clock.now, app.chance.delivery_id)
+        self.clock = app.clock
+        self.dialect = dialect_of(app)
+        self._users = Directory(self.dialect, app.clock.now, app.chance.delivery_id)
         self._greetings = Greetings(app, manner)
 
     async def register(self, given: Given) -> tuple[User, Greeting | None]:

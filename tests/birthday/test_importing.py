@@ -10,7 +10,7 @@ import pytest
 
 from duly.domain.errors import InvalidInput
 from duly.failpoints import FailpointRaised, arm
-from duly_birthday.importing import Summary, import_people
+from duly_birthday.importing import PACE, Pace, Summary, import_people
 from duly_birthday.wire import Birthdays
 from tests.birthday.people import ANN, Service
 from tests.support.forks import start
@@ -68,7 +68,8 @@ async def test_a_file_is_imported_once_and_its_faults_are_told(service: Service)
 async def test_an_import_that_breaks_off_leaves_whole_batches(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly_birthday.importing.BATCH", 10)
+    for dialect in PACE:
+        monkeypatch.setitem(PACE, dialect, Pace(10, rests=False))
     text = HEADER + "".join(f"A{n},Lee,1990-11-15,UTC,\n" for n in range(35))
     arm("schedule.middle=raise@2")
     with pytest.raises(FailpointRaised):
