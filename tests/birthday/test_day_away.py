@@ -21,8 +21,8 @@ from tests.crash.receiver import Receiver
 from tests.support.forks import ROOT, start
 
 PEOPLE = int(os.environ.get("DULY_BIRTHDAY_DOWN", "60"))
-MANY = 1000
-"""Fewer are sent before anybody looks how late they are."""
+MANY = 10_000
+"""Fewer are sent before anybody looks, every five seconds, how late webhooks are."""
 CONCURRENCY = 8
 DAY, HALF = timedelta(days=1), timedelta(hours=12)
 

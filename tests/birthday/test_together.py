@@ -136,7 +136,8 @@ async def test_zone_edits_that_race_claims_give_one_greeting_a_year(service: Ser
     service.go_to(datetime(2027, 12, 1, tzinfo=UTC))
     await service.run()
     await greeted_once(service.app, ids, 2027)
-    assert Counter(await service.greetings())["Hey, Ann Ng it's your birthday"] >= RACES
+    latest = (await service.greetings())[-RACES:]
+    assert set(latest) == {"Hey, Ann Ng it's your birthday"}
 
 
 @pytest.mark.requirement("B5")
