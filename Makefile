@@ -7,7 +7,7 @@ installed := .venv/.installed-with-$(notdir $(PYTHON))
 .PHONY: serve test lint format check install clean
 
 serve: $(installed)
-	.venv/bin/duly serve
+	.venv/bin/duly serve duly_birthday:app
 
 test: $(installed)
 	@# Hundreds of processes are started; none of them should have to compile first.

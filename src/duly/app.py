@@ -62,6 +62,7 @@ class App(Faces):
 
     `database` is an address; a caller on PostgreSQL may bring its own asyncpg `pool`, or a
     `connect` function, instead. Other settings go by their names, as in `App(concurrency=10)`.
+    `routes` are Litestar's, your own, which `duly serve` answers beside its own.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class App(Faces):
             signing_keys(self.settings.webhook_secret),
         )
         self.transports = Routes(self.handlers, self.webhooks)
+        self.routes: list[Any] = []
         self._open = False
         self._stop: asyncio.Event | None = None
         self._furnish(self.handlers.serves, self.transports.plan)
@@ -158,7 +160,8 @@ class App(Faces):
         `await app.schedule("monday", duly.cron("0 9 * * MON"), "report", {"team": 7})` creates or
         changes it; the same again changes nothing. `@app.schedule(duly.cron("0 9 * * *"))` on a
         handler declares it whenever the app opens. Options: catch_up, window, cap, overlap, start,
-        end, max_runs, jitter, expires_after, retry, priority, stream, tags.
+        end, max_runs, jitter, expires_after, retry, priority, stream, tags; and `connection`, in
+        whose transaction it is declared, as for `deliver`, if that is one of duly's own.
         """
         if isinstance(first, str):
             return self.schedules.declare(first, *rest, **options)

@@ -61,7 +61,7 @@ class Faces:
             self.store,
             self.clock,
             self.chance,
-            self._intake.know,
+            self._intake.check,
             limit,
             addressed=self._intake.addressed,
         )

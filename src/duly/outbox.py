@@ -8,7 +8,7 @@ from typing import Any
 
 from duly.domain.delivery import Accepted, Request
 from duly.domain.errors import InvalidInput
-from duly.ports import Message, Store, WithTransaction
+from duly.ports import Message, Store, WithTransaction, transaction_of
 
 
 class Outbox:
@@ -50,11 +50,6 @@ class Outbox:
         if connection is None:
             async with self._store.transaction() as transaction:
                 yield await self._store.inbox.receive(transaction, message_id, consumer)
-        elif isinstance(connection, WithTransaction):
-            yield await self._store.inbox.receive(await connection.opened(), message_id, consumer)
         else:
-            raise InvalidInput(
-                "connection",
-                "messages are received in duly's own transactions; give `app.transaction()` or "
-                "`delivery.transaction`, or leave it out",
-            )
+            transaction = await transaction_of(connection)
+            yield await self._store.inbox.receive(transaction, message_id, consumer)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -18,15 +26,23 @@ from duly.domain.occurrences import Occurrence
 from duly.domain.planning import INSTANT, Planned
 from duly.domain.revisions import Revision
 from duly.domain.rules import Rule
-from duly.domain.schedule import Occasion, Schedule, encode_occasion, no_schedule
+from duly.domain.schedule import (
+    Contents,
+    Occasion,
+    Schedule,
+    Timing,
+    encode_occasion,
+    no_schedule,
+)
 from duly.domain.webhooks import Webhook
-from duly.ports import Chance, Clock, Store, UnreadableSchedule
+from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
 
 BACKFILL_SLICE = 500
 MOST_BACKFILLED = 100_000
-Know = Callable[[Collection[str]], Awaitable[None]]
+Check = Callable[[Collection[str]], Awaitable[object]]
 Target = str | Webhook | EndpointTarget
 Addressed = Callable[[Target], tuple[str, str | None]]
+Item = tuple[str, Rule, Target, Any, Mapping[str, Any]]
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -38,6 +54,8 @@ class Declared(msgspec.Struct, frozen=True):
 
     schedule: Schedule
     change: str
+    moved: str | None = None
+    """The delivery that was on the books and moved with it, if nobody had claimed it yet."""
 
     @property
     def next_at(self) -> datetime | None:
@@ -53,7 +71,7 @@ class Schedules:
         store: Store,
         clock: Clock,
         chance: Chance,
-        know: Know,
+        check: Check,
         payload_limit: int,
         actor: str = "python",
         addressed: Addressed | None = None,
@@ -61,7 +79,7 @@ class Schedules:
         self._store = store
         self._clock = clock
         self._chance = chance
-        self._know = know
+        self._check = check
         self._addressed = addressed or _by_name
         self._payload_limit = payload_limit
         self.actor = actor
@@ -96,20 +114,17 @@ class Schedules:
         payload: Any = None,
         *,
         version: int | None = None,
+        connection: Any = None,
         **given: Any,
     ) -> Declared:
         """Create or change a schedule by its name; the same again changes nothing.
 
-        What it has on the books moves with it, in the same transaction. Outdated when it is not,
-        or no longer, at the `version` that is given.
+        What it has on the books moves with it, in the same transaction: one of its own, or the one
+        that is open in `connection`. Outdated when it is not, or no longer, at the `version` that
+        is given.
         """
-        options = checked_options(given)
-        name = payloads.checked_text("name", name)
-        timing = declarations.timing(rule, options)
-        where, address = self._addressed(target)
-        limit = self._payload_limit
-        contents = declarations.contents(where, payload, options, limit, address)
-        await self._know([contents.target])
+        name, timing, contents = self._checked(name, rule, target, payload, given)
+        await self._check([contents.target])
 
         def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision | None:
             new_id = self._chance.delivery_id
@@ -120,8 +135,48 @@ class Schedules:
                 return None
             return revisions.change(was, timing, contents, now, new_id, untouched=untouched)
 
-        schedule, revision = await self._revised(name, decide)
-        return Declared(schedule, "unchanged" if revision is None else revision.action)
+        schedule, revision = await self._revised(name, decide, connection)
+        if revision is None:
+            return Declared(schedule, "unchanged")
+        moved = revision.plan.move
+        return Declared(schedule, revision.action, None if moved is None else moved.id)
+
+    async def create_many(self, items: Iterable[Item], *, connection: Any = None) -> None:
+        """Create many schedules, all or none; Conflict when one of the names is taken.
+
+        An item is (name, rule, target, payload, options).
+        """
+        new = [self._checked(*each) for each in items]
+        if not new:
+            return
+        await self._check({contents.target for _, _, contents in new})
+
+        def decide(now: datetime) -> list[tuple[str, Revision]]:
+            new_id = self._chance.delivery_id
+            return [(each[0], revisions.create(*each, now, new_id)) for each in new]
+
+        transaction = None if connection is None else await transaction_of(connection)
+        await self._store.schedules.create_all(decide, self.actor, transaction)
+        if connection is None:
+            self._store.wakeups.hint()
+
+    def _checked(
+        self, name: str, rule: Rule, target: Target, payload: Any, given: Mapping[str, Any]
+    ) -> tuple[str, Timing, Contents]:
+        options = checked_options(given)
+        name = payloads.checked_text("name", name)
+        timing = declarations.timing(rule, options)
+        where, address = self._addressed(target)
+        limit = self._payload_limit
+        return name, timing, declarations.contents(where, payload, options, limit, address)
+
+    async def unfinished(self, name: str, *, connection: Any = None) -> Sequence[str]:
+        """The deliveries that it made and that are not finished, but for the next on the books.
+
+        They go out as they were made, whatever becomes of the schedule. Of the latest hundred.
+        """
+        transaction = None if connection is None else await transaction_of(connection)
+        return await self._store.schedules.unfinished(name, transaction)
 
     async def get(self, name: str) -> Schedule:
         """One schedule, or NotFound."""
@@ -151,14 +206,16 @@ class Schedules:
 
         return (await self._revised(name, decide, from_pause=from_pause))[0]
 
-    async def remove(self, name: str, *, version: int | None = None) -> Schedule:
+    async def remove(
+        self, name: str, *, version: int | None = None, connection: Any = None
+    ) -> Schedule:
         """End it: what is pending is cancelled, what is under way goes on."""
 
         def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision:  # noqa: ARG001
             _check_version(_known(was, name), name, version)
             return revisions.remove(_known(was, name), untouched=untouched)
 
-        return (await self._revised(name, decide))[0]
+        return (await self._revised(name, decide, connection))[0]
 
     async def trigger(self, name: str, *, id: str | None = None) -> str:
         """Make one delivery now, beside the plan, paused or not; returns its id.
@@ -223,12 +280,16 @@ class Schedules:
         self,
         name: str,
         decide: Callable[[Schedule | None, datetime, bool], Revision | None],
+        connection: Any = None,
         **detail: Any,
     ) -> tuple[Schedule, Revision | None]:
+        transaction = None if connection is None else await transaction_of(connection)
         schedule, revision = await self._store.schedules.revise(
-            name, decide, self.actor, detail or None
+            name, decide, self.actor, detail or None, transaction
         )
         assert schedule is not None
+        if transaction is not None:
+            return schedule, revision
         now = self._clock.now()
         if revision is not None and any(each.due_at <= now for each in _made(revision)):
             self._store.wakeups.hint()

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 # Lowest first. Rooms on one floor do not import each other. `duly` is the public face itself, so
@@ -29,12 +31,38 @@ FLOORS = (
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 LINES_LIMIT = 400
+CONTEXTS = {
+    "duly_birthday.users": ("duly_birthday.users.",),
+    "duly_birthday.greetings": ("duly_birthday.greetings.", "duly_birthday.users.events.", "duly."),
+}
+"""What a context may know of the rest: the two meet in the events that users publish."""
 
 Arrows = dict[str, set[str]]
 
 
 def test_imports_point_downwards_and_never_in_a_circle() -> None:
     assert violations(SOURCE) == []
+
+
+@pytest.mark.requirement("B6")
+def test_users_and_greetings_meet_in_published_events_only() -> None:
+    assert acquaintances(SOURCE) == []
+
+
+def test_contexts_that_know_too_much_are_reported(tmp_path: Path) -> None:
+    plant(tmp_path, "duly_birthday/users/user.py", "import duly\nimport duly_birthday.greetings.a")
+    plant(tmp_path, "duly_birthday/users/checks.py", "from duly.domain import zones")
+    plant(tmp_path, "duly_birthday/greetings/a.py", "from duly_birthday.users import user, events")
+    plant(tmp_path, "duly_birthday/greetings/b.py", "from duly_birthday.wire import x\nimport duly")
+    plant(tmp_path, "duly_birthday/users/events.py", "")
+    plant(tmp_path, "duly/domain/zones.py", "")
+    assert acquaintances(tmp_path) == [
+        "stranger: duly_birthday.greetings.a -> duly_birthday.users.user",
+        "stranger: duly_birthday.greetings.b -> duly_birthday.wire",
+        "stranger: duly_birthday.users.checks -> duly.domain.zones",
+        "stranger: duly_birthday.users.user -> duly",
+        "stranger: duly_birthday.users.user -> duly_birthday.greetings.a",
+    ]
 
 
 def test_no_file_reaches_400_lines() -> None:
@@ -98,6 +126,18 @@ def violations(source: Path) -> list[str]:
         if not is_downward(module, target)
     ]
     return homeless + upward + circles(arrows)
+
+
+def acquaintances(source: Path) -> list[str]:
+    """What the contexts of the birthday service know besides what they may."""
+    return [
+        f"stranger: {module} -> {target}"
+        for module, targets in sorted(read_arrows(source).items())
+        for context, may_know in CONTEXTS.items()
+        if module.startswith(context)
+        for target in sorted(targets)
+        if not f"{target}.".startswith(may_know)
+    ]
 
 
 def overgrown(source: Path) -> list[str]:

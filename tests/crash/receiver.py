@@ -73,6 +73,13 @@ class Receiver:
         with self._changed:
             assert self._changed.wait_for(is_so, within), f"not {held} but {self._under_way}"
 
+    def wait_for_ids(self, many: int, within: float = 30.0) -> None:
+        """Wait until so many deliveries have come, however often each."""
+        with self._changed:
+            assert self._changed.wait_for(
+                lambda: len({each.id for each in self.taken}) >= many, within
+            ), f"only {len({each.id for each in self.taken})} of {many} came"
+
     def attempts(self) -> dict[str, list[int]]:
         """The numbers of the attempts that came, for each id in their order."""
         ordered = sorted(self.taken, key=lambda each: each.id)

@@ -127,7 +127,7 @@ async def test_it_can_be_received_in_a_transaction_that_is_there(app: App) -> No
     async with app.transaction() as tx:
         assert (await pay(app, "m", connection=tx))[0]
     assert not (await pay(app, "m"))[0]
-    with pytest.raises(duly.InvalidInput, match=r"^connection: messages are received in"):
+    with pytest.raises(duly.InvalidInput, match=r"^connection: this is done in duly's own"):
         await pay(app, "m", connection=object())
 
 

@@ -48,6 +48,7 @@ from duly.ports.transactions import (
     Outbox,
     Transaction,
     WithTransaction,
+    transaction_of,
 )
 from duly.ports.watching import Alerts, Rollups, Situations, Traces
 from duly.ports.world import (
@@ -118,4 +119,5 @@ __all__ = [
     "WorkerRow",
     "Workers",
     "ZoneUse",
+    "transaction_of",
 ]

@@ -12,6 +12,7 @@ import msgspec
 from duly.domain.planning import Plan, Planned
 from duly.domain.revisions import Revision
 from duly.domain.schedule import Progress, Schedule, Timing
+from duly.ports.transactions import Transaction
 
 
 class DueSchedule(msgspec.Struct, frozen=True):
@@ -66,12 +67,25 @@ class Schedules(Protocol):
         decide: Callable[[Schedule | None, datetime, bool], Revision | None],
         actor: str,
         detail: Mapping[str, Any] | None = None,
+        transaction: Transaction | None = None,
     ) -> tuple[Schedule | None, Revision | None]:
         """Change one schedule by what `decide` makes of it, the present, and whether its delivery
         on the books is untouched; returns it as it is now.
 
-        Atomic: the row is locked while it is decided, and its delivery moves with it.
+        Atomic, by itself or with the transaction that is given: the row is locked while it is
+        decided, and its delivery moves with it.
         """
+
+    async def create_all(
+        self,
+        decide: Callable[[datetime], Sequence[tuple[str, Revision]]],
+        actor: str,
+        transaction: Transaction | None = None,
+    ) -> None:
+        """Create many schedules, all or none; Conflict when one of the names is taken."""
+
+    async def unfinished(self, name: str, transaction: Transaction | None = None) -> list[str]:
+        """Of its latest occurrences, those under way; the next one on the books is not."""
 
     async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
         """Make occurrences beside the plan; returns how many were new."""

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from duly.domain.delivery import Accepted, Request
+from duly.domain.errors import InvalidInput
 from duly.domain.outcomes import Settlement
 
 
@@ -29,6 +30,17 @@ class WithTransaction(Protocol):
 
     async def opened(self) -> Transaction:
         """The transaction that is meant, begun if need be."""
+
+
+async def transaction_of(connection: object) -> Transaction:
+    """The transaction that `connection=` means, where it has to be one of duly's own."""
+    if not isinstance(connection, WithTransaction):
+        raise InvalidInput(
+            "connection",
+            "this is done in duly's own transactions; give `app.transaction()` or "
+            "`delivery.transaction`, or leave it out",
+        )
+    return await connection.opened()
 
 
 class Message(WithTransaction, Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -46,4 +46,17 @@ async def note(
         action=action,
         subject=subject,
         detail=None if detail is None else msgspec.json.encode(detail).decode(),
+    )
+
+
+async def note_each(
+    session: Session, namespace: str, actor: str, action: str, subjects: Sequence[str]
+) -> None:
+    """Write an entry for each of many things to which the same happened."""
+    await session.fetch_batch(
+        "audit.note_each",
+        columns={"subject": subjects},
+        namespace=namespace,
+        actor=actor,
+        action=action,
     )

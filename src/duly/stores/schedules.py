@@ -6,35 +6,42 @@ with the row locked, and what it returns is written in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from duly.domain.errors import UnreadableRule
-from duly.domain.planning import Planned
+from duly.domain.errors import Conflict, UnreadableRule
+from duly.domain.planning import Drop, Planned
 from duly.domain.revisions import Revision
 from duly.domain.rules import encode_rule
 from duly.domain.schedule import Contents, Schedule, no_schedule
 from duly.failpoints import hit
-from duly.ports import UnreadableSchedule, ZoneUse
-from duly.stores.audit import note
+from duly.ports import Transaction, UnreadableSchedule, ZoneUse
+from duly.stores.audit import note, note_each
 from duly.stores.database import Database, Session
 from duly.stores.plans import make, progress_of, timing_of, write_plans
 from duly.stores.plans import untouched as untouched_among
 from duly.stores.targets import Targets
+from duly.stores.transactions import own
 
 Decide = Callable[[Schedule | None, datetime, bool], Revision | None]
+New = tuple[str, Revision]
+DecideNew = Callable[[datetime], Sequence[New]]
 
 
 class Schedules:
     """The schedules of one namespace."""
 
-    def __init__(self, database: Database, namespace: str, targets: Targets) -> None:
+    def __init__(
+        self, database: Database, namespace: str, targets: Targets, hint: Callable[[], None]
+    ) -> None:
         self._database = database
         self._namespace = namespace
         self._targets = targets
+        self._hint = hint
 
     async def get(self, name: str) -> Schedule:
         """One schedule, or NotFound; UnreadableRule when a newer version wrote it."""
@@ -53,40 +60,81 @@ class Schedules:
         return [_readable(row) for row in rows]
 
     async def revise(
-        self, name: str, decide: Decide, actor: str, detail: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        decide: Decide,
+        actor: str,
+        detail: Mapping[str, Any] | None = None,
+        transaction: Transaction | None = None,
     ) -> tuple[Schedule | None, Revision | None]:
         """Change one schedule by what `decide` makes of it; returns it as it is now.
 
         Atomic: the row is locked while it is decided, and the deliveries it has on the books move
-        with it. None from `decide` changes nothing.
+        with it, here or in the transaction that is given. None from `decide` changes nothing.
         """
-        try:
-            schedule, revision = await self._revise(name, decide, actor, detail)
-        except self._database.refusals:
-            # A name that was free may be another creator's by now: then there is a row to lock.
-            schedule, revision = await self._revise(name, decide, actor, detail)
+        async with self._joined(transaction) as session:
+            schedule, revision = await self._revise(session, name, decide)
+            if revision is not None:
+                action = f"schedule.{revision.action}"
+                await note(session, self._namespace, actor, action, name, detail)
+                await hit("schedule.middle")
+            if revision is None or revision.action != "removed":
+                schedule = await self._locked(session, name)
         await hit("schedule.after")
-        if revision is not None and revision.action == "removed":
-            return schedule, revision
-        return await self.get(name), revision
+        return schedule, revision
+
+    @asynccontextmanager
+    async def _joined(self, transaction: Transaction | None) -> AsyncIterator[Session]:
+        """A transaction by itself, or the one that is given, whose commit wakes the workers."""
+        if transaction is None:
+            async with self._database.together() as session:
+                yield session
+        else:
+            joined = own(transaction, self._database)
+            joined.after_commit = self._hint
+            yield joined.session
 
     async def _revise(
-        self, name: str, decide: Decide, actor: str, detail: Mapping[str, Any] | None
+        self, session: Session, name: str, decide: Decide
     ) -> tuple[Schedule | None, Revision | None]:
-        async with self._database.together() as session:
+        while True:
             schedule = await self._locked(session, name)
             untouched = schedule is not None and bool(
                 await untouched_among(session, [schedule.progress.made_id])
             )
             revision = decide(schedule, await self._now(session), untouched)
-            if revision is not None:
-                await hit("schedule.before")
-                await self._write(session, name, schedule, revision)
-                await note(
-                    session, self._namespace, actor, f"schedule.{revision.action}", name, detail
-                )
-                await hit("schedule.middle")
-        return schedule, revision
+            if revision is None:
+                return schedule, None
+            await hit("schedule.before")
+            # A name that was free may be another creator's by now: then there is a row to lock.
+            if await self._write(session, name, schedule, revision):
+                return schedule, revision
+
+    async def create_all(
+        self, decide: DecideNew, actor: str, transaction: Transaction | None = None
+    ) -> None:
+        """Create many schedules, all or none; Conflict when one of the names is taken."""
+        async with self._joined(transaction) as session:
+            new = decide(await self._now(session))
+            await hit("schedule.before")
+            await self._create(session, new)
+            await note_each(
+                session, self._namespace, actor, "schedule.created", [name for name, _ in new]
+            )
+            await hit("schedule.middle")
+        await hit("schedule.after")
+
+    async def _create(self, session: Session, new: Sequence[New]) -> None:
+        made = await self._insert(session, new)
+        if taken := [name for name, _ in new if name not in made]:
+            raise Conflict(f"there is a schedule {taken[0]!r} already; declare it to change it")
+        await write_plans(session, [(made[name], revision.plan) for name, revision in new])
+
+    async def unfinished(self, name: str, transaction: Transaction | None = None) -> list[str]:
+        """Of its latest occurrences, those under way; the next one on the books is not."""
+        async with self._joined(transaction) as session:
+            schedule = await self._locked(session, name)
+            return [] if schedule is None else await _unfinished(session, schedule)
 
     async def _locked(self, session: Session, name: str) -> Schedule | None:
         rows = await session.fetch_named("schedules.lock", namespace=self._namespace, name=name)
@@ -99,43 +147,43 @@ class Schedules:
 
     async def _write(
         self, session: Session, name: str, schedule: Schedule | None, revision: Revision
-    ) -> None:
-        if revision.action == "removed":
-            assert schedule is not None
-            await write_plans(session, [(schedule.id, revision.plan)])
-            await session.fetch("schedules.remove", namespace=self._namespace, name=name)
-            return
-        statement = "schedules.create" if schedule is None else "schedules.change"
-        columns = await self._columns(revision)
-        rows = await session.fetch(
-            statement, "any", namespace=self._namespace, name=name, **columns
-        )
-        await write_plans(session, [(rows[0][0], revision.plan)])
+    ) -> bool:
+        """Whether it was written: a name that is taken meanwhile is not."""
+        if schedule is None:
+            number = (await self._insert(session, [(name, revision)])).get(name)
+            if number is None:
+                return False
+        elif revision.action == "removed":
+            number = schedule.id
+            await self._remove(session, schedule)
+        else:
+            number = schedule.id
+            targets = await self._targets.numbers_within(session, [revision.contents.target])
+            columns = _columns(revision, targets)
+            await session.fetch(
+                "schedules.change", "any", namespace=self._namespace, name=name, **columns
+            )
+        await write_plans(session, [(number, revision.plan)])
+        return True
 
-    async def _columns(self, revision: Revision) -> dict[str, Any]:
-        timing, contents = revision.timing, revision.contents
-        numbers = await self._targets.numbers([contents.target], create=False)
-        return {
-            "rule": encode_rule(timing.rule),
-            "catch_up": timing.catch_up.value,
-            "catch_up_window": timing.window,
-            "catch_up_cap": timing.cap,
-            "overlap": timing.overlap.value,
-            "starts_at": timing.starts_at,
-            "ends_at": timing.ends_at,
-            "max_runs": timing.max_runs,
-            "jitter": timing.jitter,
-            "target": numbers[contents.target],
-            "address": contents.address,
-            "payload": contents.payload,
-            "priority": contents.priority,
-            "stream": contents.stream,
-            "expires_after": contents.expires_after,
-            "retry": contents.retry,
-            "tags": msgspec.json.encode(contents.tags).decode() if contents.tags else None,
-            "paused_at": revision.paused_at,
-            "pause_reason": revision.pause_reason,
-        }
+    async def _insert(self, session: Session, new: Sequence[New]) -> dict[str, int]:
+        """The numbers of those that are new, by their names; their progress is written next."""
+        targets = {revision.contents.target for _, revision in new}
+        numbers = await self._targets.numbers_within(session, targets)
+        rows = [{"name": name} | _columns(revision, numbers) for name, revision in new]
+        columns = {each: [row[each] for row in rows] for each in rows[0]}
+        made = await session.fetch_batch(
+            "schedules.create", columns=columns, namespace=self._namespace
+        )
+        return {name: number for number, name in made}
+
+    async def _remove(self, session: Session, schedule: Schedule) -> None:
+        # What waits for another attempt is pending too, and nobody would expect it any more.
+        waiting = await _unfinished(session, schedule)
+        if waiting:
+            columns = {"id": waiting, "how": [Drop.CANCELLED.value] * len(waiting)}
+            await session.fetch_batch("schedules.drop", columns=columns)
+        await session.fetch("schedules.remove", namespace=self._namespace, name=schedule.name)
 
     async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
         """Make occurrences beside the plan, as a person asked; returns how many were new."""
@@ -188,6 +236,38 @@ def _readable(row: Mapping[str, Any]) -> Schedule | UnreadableSchedule:
         return _schedule(row)
     except UnreadableRule as error:
         return UnreadableSchedule(row["name"], str(error))
+
+
+async def _unfinished(session: Session, schedule: Schedule) -> list[str]:
+    rows = await session.fetch(
+        "schedules.unfinished", schedule=schedule.id, next=schedule.progress.made_id
+    )
+    return [row[0] for row in rows]
+
+
+def _columns(revision: Revision, numbers: Mapping[str, int]) -> dict[str, Any]:
+    timing, contents = revision.timing, revision.contents
+    return {
+        "rule": encode_rule(timing.rule),
+        "catch_up": timing.catch_up.value,
+        "catch_up_window": timing.window,
+        "catch_up_cap": timing.cap,
+        "overlap": timing.overlap.value,
+        "starts_at": timing.starts_at,
+        "ends_at": timing.ends_at,
+        "max_runs": timing.max_runs,
+        "jitter": timing.jitter,
+        "target": numbers[contents.target],
+        "address": contents.address,
+        "payload": contents.payload,
+        "priority": contents.priority,
+        "stream": contents.stream,
+        "expires_after": contents.expires_after,
+        "retry": contents.retry,
+        "tags": msgspec.json.encode(contents.tags).decode() if contents.tags else None,
+        "paused_at": revision.paused_at,
+        "pause_reason": revision.pause_reason,
+    }
 
 
 def _schedule(row: Mapping[str, Any]) -> Schedule:

@@ -66,7 +66,7 @@ class SqlStore:
             database, namespace, self.targets, self.agenda, self.workers, self.endpoints, members
         )
         self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
-        self.schedules = Schedules(database, namespace, self.targets)
+        self.schedules = Schedules(database, namespace, self.targets, wakeups.hint)
         self.plans = Plans(database, namespace)
         self.gates = Gates(database, namespace)
         self.streams = Streams(database, namespace)

@@ -99,6 +99,7 @@ def site(app: App, pulse: Pulse) -> Litestar:
             metrics_route(app, pulse.engine),
             *docs.ROUTES,
             _api(pulse, app_of),
+            *app.routes,
         ],
         guards=[door.admit],
         dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},

@@ -232,21 +232,35 @@ where s.namespace = :namespace and s.name > :after
 order by s.name limit :limit;
 
 -- name: create
--- Its progress is written next, as at any change.
-with created as (
+-- Their progress is written next, as at any change. Those whose names are taken are not returned.
+with new as materialized (
+    select * from unnest(
+        :name::text[], :rule::text[], :catch_up::text[], :catch_up_window::double precision[],
+        :catch_up_cap::integer[], :overlap::text[], :starts_at::timestamptz[],
+        :ends_at::timestamptz[], :max_runs::integer[], :jitter::double precision[],
+        :target::integer[], :address::text[], :payload::bytea[], :priority::integer[],
+        :stream::text[], :expires_after::double precision[], :retry::text[], :tags::text[],
+        :paused_at::timestamptz[], :pause_reason::text[]
+    ) as t(name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at, ends_at,
+           max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
+           paused_at, pause_reason)
+), created as (
     insert into duly.schedules
         (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
          ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
          paused_at, pause_reason, created_at, updated_at)
-    values
-        (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
-         :ends_at, :max_runs, :jitter, :target, :address, :payload, :priority, :stream, :expires_after,
-         :retry, :tags::jsonb, :paused_at, :pause_reason,
-         coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
-    returning id
+    select :namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
+           ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after,
+           retry, tags::jsonb, paused_at, pause_reason,
+           coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now())
+    from new
+    on conflict (namespace, name) do nothing
+    returning id, name
+), begun as (
+    insert into duly.progress (schedule, namespace, fired_at)
+    select id, :namespace, coalesce(:now::timestamptz, now()) from created
 )
-insert into duly.progress (schedule, namespace, fired_at)
-select id, :namespace, coalesce(:now::timestamptz, now()) from created returning schedule as id;
+select id, name from created;
 
 -- name: change
 update duly.schedules
@@ -271,6 +285,14 @@ select count(*) as earlier from duly.deliveries d
 join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
 join duly.deliveries o on o.id = a.delivery
 where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id);
+
+-- name: unfinished
+-- Of the latest occurrences, those that are made and not finished; the next is not one of them.
+select d.id::text as id from (
+    select id, state from duly.deliveries
+    where schedule = :schedule order by occurrence desc limit 100
+) d
+where d.state = 'pending' and d.id is distinct from :next::uuid;
 
 -- name: zones
 -- From which data of each zone something on the books was computed.

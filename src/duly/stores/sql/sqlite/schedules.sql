@@ -161,7 +161,8 @@ where s.namespace = :namespace and s.name > :after
 order by s.name limit :limit;
 
 -- name: create
--- Its progress is written next, as at any change.
+-- Runs once for each. Its progress is written next, as at any change. One whose name is taken is
+-- not returned.
 insert into duly.schedules
     (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
      ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
@@ -170,9 +171,11 @@ values
     (:namespace, :name, :rule, :catch_up, :catch_up_window, :catch_up_cap, :overlap, :starts_at,
      :ends_at, :max_runs, :jitter, :target, :address, :payload, :priority, :stream, :expires_after,
      :retry, :tags, :paused_at, :pause_reason,
-     :now, :now);
+     :now, :now)
+on conflict do nothing;
 insert into duly.progress (schedule, namespace, fired_at)
-values (last_insert_rowid(), :namespace, :now) returning schedule as id;
+select last_insert_rowid(), :namespace, :now where changes() = 1
+returning schedule as id, :name as name;
 
 -- name: change
 update duly.schedules
@@ -196,6 +199,14 @@ select count(*) as earlier from duly.deliveries d
 join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.number
 join duly.deliveries o on o.number = a.delivery
 where d.id = :id and (o.due_at, o.id) < (d.due_at, d.id);
+
+-- name: unfinished
+-- Of the latest occurrences, those that are made and not finished; the next is not one of them.
+select d.id from (
+    select id, state from duly.deliveries
+    where schedule = :schedule order by occurrence desc limit 100
+) d
+where d.state = 'pending' and d.id is not :next;
 
 -- name: zones
 -- From which data of each zone something on the books was computed.

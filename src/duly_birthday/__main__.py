@@ -1,0 +1,96 @@
+"""`python -m duly_birthday`: people from a file, and everybody's greetings anew."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, TextIO
+
+import cyclopts
+import uvloop
+from cyclopts import CycloptsError, Parameter
+
+from duly.domain.errors import DulyError, InvalidInput
+from duly.surfaces.cli.exits import BAD_USAGE, FAILED, exit_code
+from duly.surfaces.cli.render import talk
+from duly_birthday.importing import Summary, import_people
+from duly_birthday.service import BirthdayApp
+from duly_birthday.wire import Birthdays
+
+POLITE = 10
+"""A server on the same machine goes first."""
+OFTEN = 20_000
+"""So many lines are a word about the progress."""
+Database = Annotated[str | None, Parameter(help="Where the people are kept.")]
+commands = cyclopts.App(name="python -m duly_birthday", help="People and their birthdays.")
+
+
+@commands.command(name="import")
+def import_(path: str, /, *, database: Database = None) -> int:
+    """Take people in from a CSV file; whoever is there already is passed over.
+
+    Its first line names the columns: firstName, lastName, dateOfBirth, timezone, maybe feb29.
+    Lines that cannot be taken are told on stderr, and the exit code is 1.
+    """
+    os.nice(POLITE)
+    try:
+        with open(path, newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+            return uvloop.run(_import(file, database))
+    except OSError as error:
+        raise InvalidInput("file", f"{path} cannot be read: {error.strerror}") from error
+
+
+@commands.command
+def replan(*, database: Database = None) -> int:
+    """Declare everybody's greetings anew, after an occasion or a setting has changed."""
+    return uvloop.run(_replan(database))
+
+
+async def _import(file: TextIO, database: str | None) -> int:
+    async with BirthdayApp(database) as app:
+        birthdays = Birthdays(app, app.manner)
+        summary = await import_people(birthdays, file, _tell_refused, _tell_progress)
+    print(
+        f"{summary.lines} lines: {summary.created} new, {summary.known} there already, "
+        f"{summary.refused} refused"
+    )
+    return FAILED if summary.refused else 0
+
+
+async def _replan(database: str | None) -> int:
+    async with BirthdayApp(database) as app:
+        birthdays, after, many = Birthdays(app, app.manner), None, 0
+        while people := await birthdays.replan(after):
+            after, many = people[-1].id, many + len(people)
+    print(f"{many} people's greetings are as they should be")
+    return 0
+
+
+def _tell_refused(number: int, reason: str) -> None:
+    talk(f"line {number}: {reason}")
+
+
+def _tell_progress(summary: Summary) -> None:
+    if summary.lines % OFTEN == 0:
+        talk(f"{summary.lines} lines, {summary.refused} refused")
+
+
+def main() -> int:
+    """Run the command that the arguments name."""
+    try:
+        code: int = commands(
+            result_action="return_int_as_exit_code_else_zero",
+            exit_on_error=False,
+            print_error=False,
+        )
+    except CycloptsError as error:
+        talk(f"error: {error}")
+        return BAD_USAGE
+    except DulyError as error:
+        talk(f"error: {error}")
+        return exit_code(error, serving=False)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The greetings context: it knows users only by the events that they publish."""

@@ -1,0 +1,90 @@
+"""`/user`: people, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, Router, delete, get, post, put
+from litestar.exceptions import PermissionDeniedException
+from litestar.params import FromPath, JSONBody
+
+from duly import App
+from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.cursors import Page, PageQuery, Wanted
+from duly.surfaces.http.served import Served
+from duly.surfaces.http.versions import IF_MATCH, Version, etag
+from duly_birthday.faults import HANDLERS
+from duly_birthday.greetings.greetings import Manner
+from duly_birthday.shapes import (
+    Edited,
+    Imported,
+    Registered,
+    Shown,
+    UserShape,
+    event_shape,
+    imported_shape,
+    user_shape,
+)
+from duly_birthday.users.checks import InvalidUser, Problem
+from duly_birthday.wire import Birthdays
+
+LARGEST_BODY = 65_536
+MOST_AT_ONCE = 1000
+
+
+def user_routes(home: str, manner: Manner) -> list[Router]:
+    """The routes; users live in one namespace, `home`."""
+
+    def of(app: App) -> Birthdays:
+        if app.store.namespace != home:
+            raise PermissionDeniedException(f"the users are in namespace {home!r}; use a key of it")
+        return Birthdays(app, manner)
+
+    @post("/")
+    async def register(duly_app: Served, data: JSONBody[dict[str, Any]]) -> Response[Registered]:
+        user, greeting = await of(duly_app).register(data)
+        shape = Registered(user_shape(user), event_shape(greeting, user))
+        headers = etag(user.version) | {"location": f"/user/{user.id}"}
+        return Response(shape, status_code=201, headers=headers)
+
+    @get("/", dependencies={"wanted": asked(PageQuery)})
+    async def page(duly_app: Served, wanted: Wanted) -> Page[UserShape]:
+        found = await of(duly_app).page(wanted.cursor, wanted.limit)
+        following = found[-1].id if len(found) == wanted.limit else None
+        return Page([user_shape(each) for each in found], following)
+
+    @get("/{user_id:str}")
+    async def show(duly_app: Served, user_id: FromPath[str]) -> Response[Shown]:
+        user, upcoming, last = await of(duly_app).show(user_id)
+        shape = Shown(user_shape(user), event_shape(upcoming, user), event_shape(last, user))
+        return Response(shape, headers=etag(user.version))
+
+    @put("/{user_id:str}", dependencies=IF_MATCH)
+    async def edit(
+        duly_app: Served, user_id: FromPath[str], data: JSONBody[dict[str, Any]], version: Version
+    ) -> Response[Edited]:
+        user, report = await of(duly_app).edit(user_id, data, version)
+        skipped = report.skipped
+        shape = Edited(user_shape(user), report.moved, len(skipped), skipped)
+        return Response(shape, headers=etag(user.version))
+
+    @delete("/{user_id:str}")
+    async def remove(duly_app: Served, user_id: FromPath[str]) -> None:
+        await of(duly_app).remove(user_id)
+
+    @post("/bulk", status_code=200)
+    async def register_many(duly_app: Served, data: JSONBody[list[dict[str, Any]]]) -> Imported:
+        if not 1 <= len(data) <= MOST_AT_ONCE:
+            reason = f"give from 1 to {MOST_AT_ONCE} users"
+            raise InvalidUser([Problem("body", reason)])
+        return imported_shape(await of(duly_app).register_many(data))
+
+    one = [register, page, show, edit, remove]
+    return [
+        _router(one, request_max_body_size=LARGEST_BODY),
+        _router([register_many]),
+    ]
+
+
+def _router(handlers: list[Any], **options: Any) -> Router:
+    return Router("/user", route_handlers=handlers, exception_handlers=HANDLERS, **options)

@@ -1,0 +1,55 @@
+"""The app: duly with the users' tables, `/user` and whatever greets."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from duly import App, Delivery
+from duly.domain.errors import BadSetting
+from duly_birthday.greetings.birthday import Birthday
+from duly_birthday.greetings.occasion import Occasion
+from duly_birthday.http import user_routes
+from duly_birthday.settings import LOG, manner_of
+from duly_birthday.wire import bring_up
+
+logger = logging.getLogger("duly_birthday")
+
+
+class BirthdayApp(App):
+    """An App that greets people; the arguments are App's, and the occasions for which it does."""
+
+    def __init__(
+        self,
+        database: str | None = None,
+        *,
+        environment: Mapping[str, str] = os.environ,
+        occasions: Sequence[Occasion] = (Birthday(),),
+        **more: Any,
+    ) -> None:
+        super().__init__(database, environment=environment, **more)
+        self.manner = manner_of(environment, occasions)
+        if self.manner.target != LOG and not self.settings.webhook_secret:
+            raise BadSetting(
+                "webhook_secret", "greetings are signed; set DULY_WEBHOOK_SECRET to whsec_..."
+            )
+        self.routes += user_routes(self.store.namespace, self.manner)
+        self.handler(LOG)(_log)
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """Connect, and bring duly's schema and the users' up to date."""
+        await super().open(migrate=migrate)
+        if migrate:
+            await bring_up(self)
+
+
+async def _log(delivery: Delivery[Any]) -> None:
+    said = delivery.payload
+    is_greeting = isinstance(said, dict) and "message" in said
+    text = said["message"] if is_greeting else msgspec.json.encode(said).decode()
+    facts = {"delivery": delivery.id, "attempt": delivery.attempt}
+    logger.info("%s", text, extra={"event": "Greeted" if is_greeting else "Logged", "facts": facts})

@@ -1,0 +1,108 @@
+"""What `/user` answers."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from duly.domain.zones import zone
+from duly_birthday.greetings.greetings import Greeting
+from duly_birthday.users.checks import Problem
+from duly_birthday.users.user import User
+from duly_birthday.wire import Taken
+
+
+class Shape(msgspec.Struct, frozen=True, rename="camel"):
+    """Answers are in camel case."""
+
+
+class UserShape(Shape, frozen=True):
+    """A user."""
+
+    id: str
+    first_name: str
+    last_name: str
+    date_of_birth: date
+    timezone: str
+    created_at: datetime
+    updated_at: datetime
+    feb29: str | UnsetType = UNSET
+
+
+class EventShape(Shape, frozen=True):
+    """A greeting."""
+
+    id: str
+    due_at: datetime
+    local_time: datetime
+    timezone: str
+    state: str
+
+
+class Registered(Shape, frozen=True):
+    """The answer to a registration."""
+
+    user: UserShape
+    next_birthday_event: EventShape | None
+
+
+class Shown(Shape, frozen=True):
+    """The answer to a question about one user."""
+
+    user: UserShape
+    next_birthday_event: EventShape | None
+    last_birthday_event: EventShape | None
+
+
+class Edited(Shape, frozen=True):
+    """The answer to an edit."""
+
+    user: UserShape
+    rescheduled: int
+    skipped: int
+    skipped_ids: list[str]
+
+
+class RefusedShape(Shape, frozen=True):
+    """One of many that was not taken."""
+
+    index: int
+    details: list[Problem]
+
+
+class Imported(Shape, frozen=True):
+    """The answer to many at once."""
+
+    created: int
+    ids: list[str]
+    refused: list[RefusedShape]
+
+
+def user_shape(user: User) -> UserShape:
+    """A user as it is answered."""
+    return UserShape(
+        user.id,
+        user.first_name,
+        user.last_name,
+        user.date_of_birth,
+        user.timezone,
+        user.created_at,
+        user.updated_at,
+        user.feb29 or UNSET,
+    )
+
+
+def event_shape(greeting: Greeting | None, user: User) -> EventShape | None:
+    """A greeting as it is answered, with the time that the user's clock shows."""
+    if greeting is None:
+        return None
+    local = greeting.due_at.astimezone(zone(user.timezone)).replace(tzinfo=None)
+    return EventShape(greeting.id, greeting.due_at, local, user.timezone, greeting.state)
+
+
+def imported_shape(taken: Taken) -> Imported:
+    """What became of many."""
+    refused = [RefusedShape(each.index, each.problems) for each in taken.refused]
+    return Imported(len(taken.created), [each.id for each in taken.created], refused)

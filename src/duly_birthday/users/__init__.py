@@ -1,0 +1,1 @@
+"""The users context: who there is. It knows nothing of schedules, greetings or duly."""

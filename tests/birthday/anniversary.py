@@ -1,0 +1,21 @@
+"""The anniversary of the day on which somebody joined."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from duly_birthday.users.events import Person
+
+
+class Anniversary:
+    """The day on which somebody joined."""
+
+    name = "anniversary"
+
+    def day(self, person: Person) -> date:
+        """The day on which they were registered."""
+        return person.since.date()
+
+    def text(self, person: Person) -> str:
+        """What is said."""
+        return f"Thank you, {person.first_name}: another year with us"

@@ -1,0 +1,107 @@
+"""Bad input: which field, why, and nothing stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.birthday.conftest import serving
+from tests.birthday.people import ANN, Service, reasons
+
+pytestmark = pytest.mark.requirement("B3")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("firstName", "", "is empty"),
+        ("firstName", "  \t ", "is empty"),
+        ("lastName", "x" * 101, "has 101 characters"),
+        ("lastName", "a\0b", "cannot be shown"),
+        ("firstName", 7, "is no text"),
+        ("firstName", None, "is no text"),
+        ("lastName", ["Lee"], "is no text"),
+        ("dateOfBirth", "2026-02-30", "on no calendar"),
+        ("dateOfBirth", "2023-02-29", "on no calendar"),
+        ("dateOfBirth", "19901115", "YYYY-MM-DD"),
+        ("dateOfBirth", "1990-11-15T00:00:00", "YYYY-MM-DD"),
+        ("dateOfBirth", "15.11.1990", "YYYY-MM-DD"),
+        ("dateOfBirth", 19901115, "is no text"),
+        ("dateOfBirth", "2026-08-02", "is in the future"),
+        ("dateOfBirth", "1899-12-31", "is before 1900-01-01"),
+        ("timezone", "localtime", "is no time zone"),
+        ("timezone", "Mars/Olympus", "is no time zone"),
+        ("timezone", "../etc/passwd", "is no time zone"),
+        ("timezone", "europe/oslo", "is no time zone"),
+        ("timezone", "", "is no time zone"),
+        ("feb29", "feb30", "is none of feb28, mar1, skip"),
+        ("admin", True, "is not a field of a user"),
+        ("id", "x", "is not a field of a user"),
+    ],
+)
+async def test_a_wrong_field_is_named_with_its_reason(
+    small_service: Service, field: str, value: Any, reason: str
+) -> None:
+    ((found, why),) = (await small_service.refused(**{field: value})).items()
+    assert found == field
+    assert reason in why
+    assert await small_service.stored() == (0, 0, 0)
+
+
+async def test_all_that_is_wrong_is_told_at_once(service: Service) -> None:
+    answer = await service.client.post("/user", json={"firstName": "", "timezone": "x", "y": 1})
+    assert set(reasons(answer)) == {"firstName", "lastName", "dateOfBirth", "timezone", "y"}
+    id = (await service.register())["user"]["id"]
+    before = await service.show(id)
+    answer = await service.client.put(f"/user/{id}", json={"lastName": "Ng", "timezone": "x"})
+    assert set(reasons(answer)) == {"timezone"}
+    assert await service.show(id) == before
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"null", b'{"a":\xff}'])
+async def test_a_body_that_is_no_object_is_refused(small_service: Service, body: bytes) -> None:
+    headers = {"content-type": "application/json"}
+    answer = await small_service.client.post("/user", content=body, headers=headers)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["code"] == "VALIDATION_FAILED"
+    assert await small_service.stored() == (0, 0, 0)
+
+
+async def test_a_body_of_a_megabyte_is_refused(small_service: Service) -> None:
+    answer = await small_service.client.post("/user", json=ANN | {"x": "y" * 1_000_000})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "BODY_TOO_LARGE")
+    answer = await small_service.client.post("/user", content=b"x=1")
+    assert answer.status_code in (400, 415)
+
+
+async def test_an_id_that_is_none_is_told_from_one_that_nobody_has(service: Service) -> None:
+    for method in ("GET", "PUT", "DELETE"):
+        body: dict[str, Any] = {"json": {"lastName": "Ng"}} if method == "PUT" else {}
+        answer = await service.client.request(method, "/user/7", **body)
+        assert reasons(answer) == {"id": "'7' is no UUID"}
+        nobody = "01980000-0000-7000-8000-000000000000"
+        answer = await service.client.request(method, f"/user/{nobody}", **body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "USER_NOT_FOUND")
+    assert set(reasons(await service.client.get("/user?cursor=7"))) == {"cursor"}
+    assert set(reasons(await service.client.get("/user?limit=0"))) == {"limit"}
+
+
+async def test_whoever_needs_a_key_needs_one_here_too(sqlite_url: str, clock: Any) -> None:
+    async with serving(sqlite_url, clock, loopback_open=False) as service:
+        answer = await service.client.post("/user", json=ANN)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+        for namespace, scope, status in (
+            ("default", "operate", 201),
+            ("default", "read", 403),
+            ("other", "admin", 403),
+        ):
+            keys = service.app.within(namespace).keys
+            token = (await keys.create(f"{namespace}-{scope}", scope=scope)).token
+            headers = {"authorization": f"Bearer {token}"}
+            answer = await service.client.post("/user", json=ANN, headers=headers)
+            assert answer.status_code == status, answer.text
+        (created,) = [
+            each for each in await service.app.audit.list() if each.action == "schedule.created"
+        ]
+        assert created.actor.startswith("key:")
