@@ -75,7 +75,8 @@ def posted(path: str, document: Any, **headers: str) -> bytes:
 async def flood(url: str, request: bytes, callers: int, seconds: float) -> float:
     """Answers a second, each caller asking again as soon as it is answered."""
     found, answered = await connected(url, callers), 0
-    until = time.perf_counter() + seconds
+    begun = time.perf_counter()
+    until = begun + seconds
 
     async def call(caller: Caller) -> None:
         nonlocal answered
@@ -85,9 +86,10 @@ async def flood(url: str, request: bytes, callers: int, seconds: float) -> float
             answered += 1
 
     await asyncio.gather(*(call(each) for each in found))
+    took = time.perf_counter() - begun
     for each in found:
         each.close()
-    return answered / seconds
+    return answered / took
 
 
 async def trickle(url: str, request: bytes, rate: float, seconds: float) -> list[Waited]:

@@ -26,7 +26,7 @@ from duly.domain.streams import OnFailure
 from duly.engine.supervisor import Engine
 from duly.faces import Faces
 from duly.failpoints import arm_from
-from duly.intake import Item, Options, Target
+from duly.intake import Item, Options, Target, pieces
 from duly.listing import Page, Wanted, listed, page
 from duly.ports import Chance, Clock, Message, Store, Transaction, Transport
 from duly.schedules import Declared
@@ -257,7 +257,10 @@ class App(Faces):
         self, items: Iterable[Item | DulyError]
     ) -> Sequence[Accepted | DulyError]:
         """Accept many deliveries, each for itself: what is wrong with one is in its place."""
-        return await self._acceptor.accept_each(await self._intake.each(items))
+        answers: list[Accepted | DulyError] = []
+        for piece in pieces(items):
+            answers += await self._acceptor.accept_each(await self._intake.each(piece))
+        return answers
 
     async def get(self, id: str) -> Delivery:
         """One delivery with all its facts, or NotFound."""

@@ -23,6 +23,10 @@ from duly.settings import Settings
 from duly.streams import Streams
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault
+from duly.workers import Workers
+
+WITH_ACTOR = ("schedules", "streams", "dead_letters", "endpoints", "workers", "keys")
+"""The faces that change things, and say who did."""
 
 
 class Faces:
@@ -67,6 +71,7 @@ class Faces:
             self.webhooks.try_out,
         )
         self.streams = Streams(self.store)
+        self.workers = Workers(self.store)
         self.keys = Keys(self.store, self.clock, self.chance)
         self.audit = Audit(self.store)
         self.requests = Requests(self.store, self.chance.delivery_id)
@@ -85,7 +90,7 @@ class Faces:
         """This app, with `actor` as the one who the audit trail says made its changes."""
         view = copy(self)
         view.actor = actor
-        for name in ("schedules", "streams", "dead_letters", "endpoints", "keys"):
+        for name in WITH_ACTOR:
             face = copy(getattr(self, name))
             face.actor = actor
             setattr(view, name, face)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, TypedDict
 
 from duly.domain import payloads
@@ -212,6 +221,13 @@ class Intake:
     async def _refuse(self, unknown: str, here: set[str]) -> None:
         known = here.union((await self._store.targets.refresh()).values())
         raise payloads.unknown_handler(unknown, known)
+
+
+def pieces(items: Iterable[Item | DulyError]) -> Iterator[list[Item | DulyError]]:
+    """Many in pieces, between which others get their turn."""
+    rest = iter(items)
+    while piece := list(islice(rest, BULK_CHUNK)):
+        yield piece
 
 
 def _policy(stream: str | None, on_failure: object) -> OnFailure:

@@ -40,6 +40,8 @@ CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/streams/{name:str}/dead-letter"): ("line", None, "stream.dead_lettered"),
     ("POST", "/v1/dead-letters/retry"): ("", SINCE, "dead_letters.retried"),
     ("POST", "/v1/dead-letters/discard"): ("", SINCE | NOTE, "dead_letters.discarded"),
+    ("POST", "/v1/workers/{id:str}/drain"): ("{worker}", None, "worker.drained"),
+    ("POST", "/v1/workers/{id:str}/resume"): ("{worker}", None, "worker.resumed"),
     ("POST", "/v1/keys"): ("", {"name": "made"}, "key.created"),
     ("POST", "/v1/keys/{id:str}/revoke"): ("{key}", None, "key.revoked"),
 }
@@ -68,6 +70,7 @@ async def test_every_change_tells_who_made_it(public: Port, clock: VirtualClock)
     actor = f"key:{admin.split('_')[1]}"
     ids = {
         "waiting": (await public.app.deliver("work", after=60)).id,
+        "worker": await public.app.store.workers.register("host:1", 12.0, 7, ["work"]),
         "key": (await public.app.keys.create("spent")).key.id,
     }
     await public.app.schedule("daily", every("1h"), "work")

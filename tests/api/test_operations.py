@@ -9,7 +9,8 @@ from duly import App
 from duly.ports import Asked
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
-from tests.face.conftest import START
+from tests.api.test_problems import UNKNOWN
+from tests.face.conftest import START, noted
 
 pytestmark = pytest.mark.requirement("S2")
 NEW = {"name": "shop", "url": "https://shop.example/hook", "headers": {"X-Api-Key": "hush"}}
@@ -51,7 +52,7 @@ async def test_a_secret_is_told_once_and_never_kept(app: App, client: Client) ->
         text = (await client.get(path)).text
         assert "whsec_" not in text
         assert "hush" not in text
-    kept = await app.store.requests.begin(Asked("k", "", ""))
+    kept = await app.store.requests.begin(Asked("k", "", UNKNOWN))
     assert kept is not None
     assert kept.answer is None
 
@@ -118,8 +119,24 @@ async def test_a_stream_is_looked_at_and_moved(app: App, client: Client) -> None
     assert (await client.get("/v1/streams/none")).status_code == 404
 
 
-async def test_workers_are_listed(app: App, client: Client) -> None:
-    await died(app, 1)
+async def test_a_worker_is_drained_and_set_to_work_again(app: App, client: Client) -> None:
+    seen = noted(app)
+    engine = app.engine()
+    await engine.prepare(beating=False)
     (worker,) = (await client.get("/v1/workers")).json()["items"]
-    assert worker["alive"]
-    assert "fails" in worker["handlers"]
+    assert (worker["alive"], worker["handlers"], worker["draining_at"]) == (True, ["work"], None)
+    path = f"/v1/workers/{worker['id']}"
+    assert (await client.post(f"{path}/drain")).status_code == 204
+    await app.deliver("work", 1)
+    await engine.step()
+    assert seen == []
+    assert (await client.get("/v1/workers")).json()["items"][0]["draining_at"]
+    assert (await client.post(f"{path}/resume")).status_code == 204
+    await engine.step()
+    assert seen == [1]
+    assert [each.action for each in await app.audit.list()] == [
+        "worker.resumed",
+        "worker.drained",
+    ]
+    assert (await client.post("/v1/workers/99/drain")).status_code == 404
+    assert (await client.post("/v1/workers/banana/drain")).status_code == 422

@@ -62,6 +62,8 @@ ABSENT = [
     ("PUT", "/v1/deliveries", 405),
     ("GET", f"/v1/deliveries/{UNKNOWN}", 404),
     ("GET", "/v1/deliveries/banana", 422),
+    ("GET", f"/v1/deliveries/{UNKNOWN}?full=true", 422),
+    ("GET", "/v1/deliveries/bulk", 405),
 ]
 
 

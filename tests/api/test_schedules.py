@@ -27,7 +27,7 @@ async def test_a_schedule_is_put_shown_changed_and_removed(app: App, client: Cli
     assert (changed.status_code, changed.headers["etag"]) == (200, '"2"'), changed.text
     shown = (await client.get("/v1/schedules/monday")).json()
     assert (shown["priority"], shown["tags"], shown["payload"]) == (9, ["x"], {"a": 1})
-    assert shown["rule"] == {"cron": "0 9 * * 1", "tz": "Europe/Oslo", "dst_gap": "run"}
+    assert shown["rule"] == {"cron": "0 9 * * MON", "tz": "Europe/Oslo", "dst_gap": "run"}
     assert datetime.fromisoformat(shown["next_at"]) == datetime(2026, 8, 3, 7, tzinfo=UTC)
 
     listed = (await client.get("/v1/schedules")).json()

@@ -16,6 +16,7 @@ FLOORS = (
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
         *("duly.endpoints", "duly.streams", "duly.dead_letters", "duly.intake", "duly.outbox"),
         *("duly.listing", "duly.requests", "duly.keys", "duly.audit", "duly.vault"),
+        "duly.workers",
         *("duly.telemetry", "duly.system"),
     },
     {"duly.wiring", "duly.faces"},

@@ -123,7 +123,7 @@ def test_an_open_port_answers_for_a_migrated_store_and_a_worker_that_runs(home: 
         status, _, full = server.get("/health?verbose=true")
     assert status == 200
     kind = "sqlite" if home.database.startswith("sqlite") else "postgresql"
-    schema = len(migrations("sqlite"))
+    schema = migrations("sqlite")[-1].number
     assert full["store"] == {"kind": kind, "schema": schema, "reachable": True}
     assert (full["status"], full["workers"], full["running"]) == ("ok", 1, 0)
     assert full["version"]
@@ -149,7 +149,7 @@ def test_every_error_of_the_port_is_problem_json(sqlite_home: Home) -> None:
         ]
         with pytest.raises(http.client.HTTPException):
             server.get("/health HTTP/9.9\r\nbad")
-    assert [status for status, _, _ in answers] == [404, 405, 400]
+    assert [status for status, _, _ in answers] == [404, 405, 422]
     for status, kind, body in answers:
         assert kind == "application/problem+json"
         assert body["status"] == status

@@ -38,6 +38,11 @@ class Request(msgspec.Struct, frozen=True):
     again: bool = False
     """Its id was given, and may be on the books already."""
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing on the books can be in its way."""
+        return self.key is None and self.stream is None and not self.again
+
 
 class Accepted(msgspec.Struct, frozen=True):
     """The store's yes: the delivery's id, and whether it was there already under its key."""

@@ -111,7 +111,7 @@ class Dispatcher:
 
     async def tick(self) -> Pause:
         """Survey if need be, claim once, start what came."""
-        if not self.lease.holds():
+        if not self.lease.holds() or self.lease.draining:
             return Pause(self._poll)
         if await self._claims.hand_back():
             self.hinted()
@@ -328,7 +328,7 @@ class Dispatcher:
     def _goes_on(self, settlement: Settlement, following: Claimed | None, held: Lease) -> bool:
         if following is None or following.position is None:
             return False
-        if settlement.verdict is not Verdict.COMPLETED or self.is_draining:
+        if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:
             return False
         # The lease may be another by now, whose lanes these are not.
         if self.lease is not held or not held.holds():

@@ -22,6 +22,8 @@ class Lease:
         self.worker = worker
         self.seconds = seconds
         self.lost = False
+        self.draining = False
+        """Somebody asked that it start nothing more."""
         self._clock = clock
         self._renewed_at = clock.monotonic()
 
@@ -87,6 +89,8 @@ class Heart:
             # A connection that hangs must not cost the lease: the next beat opens another.
             async with asyncio.timeout(self._lease.seconds / BEATS_PER_LEASE):
                 alive = await workers.beat(self._lease.worker)
+                if alive:
+                    self._lease.draining = await workers.is_draining(self._lease.worker)
         except Exception:
             # A beat that failed is only a beat missed; a heart that stopped would never be missed.
             return True

@@ -157,6 +157,7 @@ class Engine:
         """
         lease, asked_at = self.dispatcher.lease, self._clock.monotonic()
         lease.lost = not await self._store.workers.beat(lease.worker)
+        lease.draining = await self._store.workers.is_draining(lease.worker)
         lease.renew(asked_at)
         await self.life.tick()
         await self.recovery.tick()

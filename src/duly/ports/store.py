@@ -71,6 +71,7 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     ended_at: datetime | None = None
     ended_how: str | None = None
+    draining_at: datetime | None = None
     holding: int = 0
     alive: bool = False
 
@@ -203,6 +204,15 @@ class Workers(Protocol):
 
     async def beat(self, worker: int) -> bool:
         """Renew the lease of all that the worker holds; False when it was declared dead."""
+
+    async def is_draining(self, worker: int) -> bool:
+        """Whether the worker is to start nothing more."""
+
+    async def drain(self, worker: int, actor: str, *, draining: bool) -> None:
+        """Let a living worker start nothing more, or go on; NotFound if there is none.
+
+        Atomic with its entry in the audit trail. The worker hears of it with its next heartbeat.
+        """
 
     async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
         """Declare dead whoever missed its lease, but never the `worker` who asks.

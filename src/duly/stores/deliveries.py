@@ -62,7 +62,8 @@ class Deliveries:
                 async for chunk in chunks:
                     if writing is not None:
                         accepted.extend(_all_or_none(await writing))
-                    accept = self._accept_new if all(map(_is_new, chunk)) else self._accept
+                    is_new = all(each.is_new for each in chunk)
+                    accept = self._accept_new if is_new else self._accept
                     writing = asyncio.create_task(accept(session, chunk))
                     await asyncio.wait([writing], timeout=0)
                 if writing is not None:
@@ -242,11 +243,6 @@ def _columns(requests: Sequence[Request], numbers: Mapping[str, int]) -> dict[st
         "retry": [each.retry for each in requests],
         "payload": [each.payload for each in requests],
     }
-
-
-def _is_new(request: Request) -> bool:
-    """Whether nothing on the books can be in its way."""
-    return request.key is None and request.stream is None and not request.again
 
 
 def _tags(tags: tuple[str, ...]) -> str | None:

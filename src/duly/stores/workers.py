@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from duly.domain.errors import NotFound
 from duly.failpoints import hit
 from duly.ports import WorkerRow
+from duly.stores.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
 
@@ -41,6 +43,22 @@ class Workers:
         rows = await self._database.fetch("workers.beat", "any", worker=worker)
         await hit("heartbeat.after")
         return bool(rows)
+
+    async def is_draining(self, worker: int) -> bool:
+        """Whether the worker is to start nothing more."""
+        rows = await self._database.fetch("workers.is_draining", "any", worker=worker)
+        return bool(rows and rows[0][0])
+
+    async def drain(self, worker: int, actor: str, *, draining: bool) -> None:
+        """Let a living worker start nothing more, or go on; NotFound if there is none."""
+        async with self._database.together() as session:
+            rows = await session.fetch(
+                "workers.drain", worker=worker, namespace=self._namespace, draining=draining
+            )
+            if not rows:
+                raise NotFound("living worker", str(worker), "duly workers shows who there is")
+            action = "worker.drained" if draining else "worker.resumed"
+            await note(session, self._namespace, actor, action, str(worker))
 
     async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
         """Declare dead whoever missed its lease but oneself; with `survivor`, everyone else."""

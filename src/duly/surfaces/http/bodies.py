@@ -10,6 +10,8 @@ import msgspec
 from litestar import Request
 from litestar.di import Provide
 from litestar.exceptions import ClientException, HTTPException
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
 from litestar.types.empty import Empty
 
 from duly.domain.errors import InvalidInput
@@ -76,3 +78,19 @@ class Asked:
 def asked(kind: type[msgspec.Struct]) -> Provide:
     """The query of a route as a dependency: `dependencies={"wanted": asked(DeliveryQuery)}`."""
     return Provide(Asked(kind), sync_to_thread=False)
+
+
+def check_query(request: Request[Any, Any, Any]) -> None:
+    """Refuse a query that the route would not hear: whoever wrote it meant something."""
+    if request.scope["query_string"] and not _takes_query(request.route_handler):
+        raise InvalidInput("query", "nothing can be asked of this route in the query")
+
+
+@cache
+def _takes_query(handler: HTTPRouteHandler) -> bool:
+    fields = handler.parsed_fn_signature.parameters
+    asks = (each.kwarg_definition for each in fields.values())
+    provided = handler.resolve_dependencies()
+    return any(isinstance(each, QueryParameter) for each in asks) or any(
+        isinstance(provided[name].dependency, Asked) for name in provided.keys() & fields.keys()
+    )

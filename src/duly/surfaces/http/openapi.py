@@ -115,6 +115,11 @@ class _Operation:
             return field.annotation
         return None if given is None else given()
 
+    @property
+    def _needs_body(self) -> bool:
+        field = self._handler.parsed_data_field
+        return field is None or not field.has_default
+
     def _answers(self) -> dict[int, Any]:
         found: dict[int, Any] = {}
         kind = self._handler.parsed_fn_signature.return_type
@@ -145,7 +150,7 @@ class _Operation:
         if self._body is not None:
             media = self._handler.opt.get("media", (JSON,))
             content = {each: {"schema": schema_of[repr(self._body)]} for each in media}
-            document["requestBody"] = {"required": True, "content": content}
+            document["requestBody"] = {"required": self._needs_body, "content": content}
         return document
 
     def _parameter_documents(self, schema_of: Document) -> list[Document]:

@@ -25,7 +25,7 @@ from duly.surfaces.http.api import (
     streams,
     workers,
 )
-from duly.surfaces.http.bodies import StrictRequest
+from duly.surfaces.http.bodies import StrictRequest, check_query
 from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse, health_route
 from duly.surfaces.http.idempotency import AppOf, Idempotency
@@ -103,14 +103,15 @@ def site(app: App, pulse: Pulse) -> Litestar:
 
 
 def _api(pulse: Pulse, app_of: AppOf) -> Router:
-    async def refuse_while_stopping(_request: Request[Any, Any, Any]) -> None:
+    async def check(request: Request[Any, Any, Any]) -> None:
         if pulse.stopping:
             raise StoreUnavailable("this server is stopping; ask again in a moment")
+        check_query(request)
 
     return Router(
         "/v1",
         route_handlers=API,
-        before_request=refuse_while_stopping,
+        before_request=check,
         middleware=[Idempotency(app_of)],
     )
 

@@ -10,6 +10,15 @@ update duly.workers set beat_at = coalesce(:now::timestamptz, now())
 where id = :worker and ended_at is null
 returning id;
 
+-- name: is_draining
+select draining_at is not null from duly.workers where id = :worker;
+
+-- name: drain
+update duly.workers
+set draining_at = case when :draining::boolean then coalesce(draining_at, coalesce(:now::timestamptz, now())) end
+where id = :worker and namespace = :namespace and ended_at is null
+returning id;
+
 -- name: bury
 -- After a restart of the server everyone alive gets a whole lease to show it: their silence
 -- was the server's.
@@ -42,7 +51,7 @@ where id = :worker and ended_at is null;
 
 -- name: roster
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
-       w.handlers::text as handlers, w.version, w.ended_at, w.ended_how,
+       w.handlers::text as handlers, w.version, w.ended_at, w.ended_how, w.draining_at,
        (select count(*) from duly.claims c join duly.agenda a
         on a.lane = any(c.lanes) and a.token = c.token
         where c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296) as holding,

@@ -9,6 +9,15 @@ update duly.workers set beat_at = :now
 where id = :worker and ended_at is null
 returning id;
 
+-- name: is_draining
+select draining_at is not null from duly.workers where id = :worker;
+
+-- name: drain
+update duly.workers
+set draining_at = iif(:draining, coalesce(draining_at, :now), null)
+where id = :worker and namespace = :namespace and ended_at is null
+returning id;
+
 -- name: bury
 update duly.workers
 set ended_at = :now, ended_how = 'died'
@@ -32,7 +41,7 @@ where id = :worker and ended_at is null;
 
 -- name: roster
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
-       w.handlers, w.version, w.ended_at, w.ended_how,
+       w.handlers, w.version, w.ended_at, w.ended_how, w.draining_at,
        (select count(*) from duly.agenda a
         where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296) as holding,
        w.ended_at is null

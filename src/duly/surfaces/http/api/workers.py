@@ -1,12 +1,13 @@
-"""`/v1/workers`: who works."""
+"""`/v1/workers`: who works, and who is to start nothing more."""
 
 from __future__ import annotations
 
 import msgspec
-from litestar import get
+from litestar import get, post
 from litestar.di import NamedDependency
-from litestar.params import SkipValidation
+from litestar.params import FromPath, SkipValidation
 
+from duly.domain.errors import InvalidInput
 from duly.ports import WorkerRow
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Limit, Page
@@ -24,7 +25,25 @@ async def list_(
     duly_app: Served, wanted: NamedDependency[SkipValidation[WorkerQuery]]
 ) -> Page[WorkerRow]:
     """List workers, those alive first."""
-    return Page(await duly_app.store.workers.roster(wanted.limit), None)
+    return Page(list(await duly_app.workers.list(limit=wanted.limit)), None)
 
 
-ROUTES = [list_]
+@post("/workers/{id:str}/drain", status_code=204)
+async def drain(duly_app: Served, id: FromPath[str]) -> None:
+    """Let a worker start nothing more; what runs there ends, and it stays."""
+    await duly_app.workers.drain(_number(id))
+
+
+@post("/workers/{id:str}/resume", status_code=204)
+async def resume(duly_app: Served, id: FromPath[str]) -> None:
+    """Let a drained worker start work again."""
+    await duly_app.workers.resume(_number(id))
+
+
+def _number(id: str) -> int:
+    if not id.isascii() or not id.isdecimal() or len(id) > 15:
+        raise InvalidInput("id", f"{id!r} is no worker's number")
+    return int(id)
+
+
+ROUTES = [list_, drain, resume]

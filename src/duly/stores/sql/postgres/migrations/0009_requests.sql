@@ -13,3 +13,6 @@ create table duly.requests (
 );
 
 create index requests_begun on duly.requests (namespace, begun_at);
+
+-- A worker that is to start nothing more, until somebody says otherwise or it ends.
+alter table duly.workers add column draining_at timestamptz;

@@ -1,0 +1,31 @@
+"""Workers as people handle them: listed, drained, and set to work again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duly.domain import payloads
+from duly.ports import Store, WorkerRow
+
+
+class Workers:
+    """The workers of one app's namespace; `actor` is who the audit trail says it was."""
+
+    def __init__(self, store: Store, actor: str = "python") -> None:
+        self._store = store
+        self.actor = actor
+
+    async def list(self, *, limit: int = 100) -> Sequence[WorkerRow]:
+        """Workers, those alive first."""
+        return await self._store.workers.roster(payloads.checked_limit(limit))
+
+    async def drain(self, worker: int) -> None:
+        """Let it start nothing more, within a heartbeat; what runs there ends, and it stays.
+
+        NotFound when it is not alive. What it does not take is for the others, if there are any.
+        """
+        await self._store.workers.drain(worker, self.actor, draining=True)
+
+    async def resume(self, worker: int) -> None:
+        """Let it start work again."""
+        await self._store.workers.drain(worker, self.actor, draining=False)
