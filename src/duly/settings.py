@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from duly.domain.errors import BadSetting
+from duly.domain.roles import Roles, roles_of
 from duly.domain.webhooks import HIDDEN
 
 DAY = 86400.0
@@ -46,6 +47,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="the port it listens on")] = 8787
+    role: Annotated[
+        str,
+        Meta(
+            pattern=r"^(api|worker|planner)([, ]+(api|worker|planner))*\Z",
+            title="some of api, worker and planner, with commas between",
+            description="what `duly serve` does here: on PostgreSQL others may do the rest",
+        ),
+    ] = "api,worker,planner"
+    processes: Annotated[
+        int, Meta(ge=1, le=256, description="how many processes `duly serve` runs, on PostgreSQL")
+    ] = 1
     loopback_open: Annotated[
         bool, Meta(description="callers on this machine need no key while it listens on loopback")
     ] = True
@@ -134,6 +146,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False
     origins: dict[str, str] = {}
+
+    @property
+    def roles(self) -> Roles:
+        """What this process does."""
+        return roles_of(self.role)
 
     def __repr__(self) -> str:
         # It may end in a log; an address of a database carries a password too.

@@ -10,6 +10,7 @@ from duly.domain.crashes import CrashRule
 from duly.domain.delivery import Lane
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import Draining, LeaseWasLost, WorkerStarted, WorkerStopped
+from duly.domain.roles import Role, refuse_apart
 from duly.engine.backlog import Backlog
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.execution import Executor
@@ -29,7 +30,10 @@ LAST_WORD_SECONDS = 5.0
 
 
 class Engine:
-    """One worker process: what it claims, runs, settles and takes back."""
+    """One process: as a worker what it claims, runs, settles and takes back, as a planner plans.
+
+    Which of the two it is, or both, its settings say; without either it runs only what is attached.
+    """
 
     def __init__(
         self,
@@ -41,6 +45,8 @@ class Engine:
         settings: Settings,
         name: str,
     ) -> None:
+        refuse_apart(settings.roles, store.single_owner)
+        self._works, self._plans = (each in settings.roles for each in (Role.WORKER, Role.PLANNER))
         self._store = store
         self._transport = transport
         self._clock = clock
@@ -69,15 +75,17 @@ class Engine:
         grace = timedelta(seconds=settings.grace)
         self.backlog = Backlog(store.agenda, clock, emit, self.dispatcher.served, grace)
         self.life = Life(self)
-        self._loops: list[Loop] = [
-            self.dispatcher,
-            self.recovery,
-            self.planner,
-            self.backlog,
-            self.gates,
-            self.life,
-            *self._slow_loops(),
-        ]
+        self._loops: list[Loop] = self._workers_loops() if self._works else []
+        if self._plans:
+            self._loops.append(self.planner)
+
+    def attach(self, *loops: Loop) -> None:
+        """Have more loops run beside its own, from the start to the stop."""
+        self._loops.extend(loops)
+
+    def _workers_loops(self) -> list[Loop]:
+        quick = (self.dispatcher, self.recovery, self.backlog, self.gates, self.life)
+        return [*quick, *self._slow_loops()]
 
     def _dispatching(self) -> Dispatcher:
         settings = self._settings
@@ -134,9 +142,14 @@ class Engine:
         except BaseException:
             await self._still_heart()
             raise
-        self._store.wakeups.listen(self.dispatcher.hinted)
-        for loop in (self.settler, *self._loops):
-            self._tasks[loop.name] = asyncio.create_task(self._runner.run(loop), name=loop.name)
+        if self._works:
+            self._store.wakeups.listen(self.dispatcher.hinted)
+            self._run(self.settler)
+        for loop in self._loops:
+            self._run(loop)
+
+    def _run(self, loop: Loop) -> None:
+        self._tasks[loop.name] = asyncio.create_task(self._runner.run(loop), name=loop.name)
 
     async def prepare(self, *, beating: bool = True) -> None:
         """All of a start but the loops; without a heart, each `step` renews the lease."""
@@ -145,10 +158,15 @@ class Engine:
             # No loop writes outcomes: whoever waits for one has to write it.
             self._executor.written = self._write_now
         await self._store.own()
-        await self.dispatcher.learn_targets()
-        await self.register()
-        await self.recovery.at_start(self.dispatcher.lease.worker)
-        await self.planner.at_start()
+        if self._works:
+            await self.dispatcher.learn_targets()
+            await self.register()
+            await self.recovery.at_start(self.dispatcher.lease.worker)
+        if self._plans:
+            await self.planner.at_start()
+        elif self._works:
+            # Whoever else plans: what is merged into a later one must not be claimed before that.
+            await self.planner.catch_up()
 
     async def step(self) -> int:
         """One round of what the loops do, for an engine that was only prepared.
@@ -205,9 +223,10 @@ class Engine:
         if running:
             self._emit(Draining(running=running, seconds=self._settings.drain))
         await self._end(loop.name for loop in self._loops)
-        released = await self.dispatcher.drain(self._settings.drain)
-        await self._last_words()
-        self._emit(WorkerStopped(worker=self.dispatcher.lease.worker, released=released))
+        if self._works:
+            released = await self.dispatcher.drain(self._settings.drain)
+            await self._last_words()
+            self._emit(WorkerStopped(worker=self.dispatcher.lease.worker, released=released))
 
     async def _end(self, names: Iterable[str]) -> None:
         tasks = [self._tasks.pop(name) for name in list(names) if name in self._tasks]
