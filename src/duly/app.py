@@ -49,7 +49,7 @@ from duly.transports.handlers import Handlers
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
-from duly.wiring import signing_keys, store_of
+from duly.wiring import signing_keys, store_of, watched
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -306,7 +306,7 @@ class App(Faces):
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""
         hand_over_quickly()
-        return Engine(
+        engine = Engine(
             self.store,
             transport or self.transports,
             self.clock,
@@ -315,6 +315,7 @@ class App(Faces):
             self.settings,
             process_name(),
         )
+        return watched(engine, self.settings, self.telemetry.emit)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return."""

@@ -17,6 +17,8 @@ from duly.domain.webhooks import HIDDEN
 DAY = 86400.0
 CENTURY = 36500 * DAY
 SECRETS = frozenset({"webhook_secret", "secret_key"})
+ADDRESSES = frozenset({"database", "analytics"})
+"""What may carry a password."""
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
 """Variables of ours that are none: see failpoints."""
 
@@ -142,6 +144,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="what endpoints' secrets are sealed with; several to change it",
         ),
     ] = ""
+    analytics: Annotated[
+        str,
+        Meta(
+            pattern=r"^$|^(rediss?|unix)://",
+            title="redis://user:password@host:6379/0, or nothing",
+            description="where schedules' deliveries are counted by the minute",
+        ),
+    ] = ""
+    analytics_keep: Annotated[
+        float, Meta(ge=60, le=CENTURY, description="how long such a minute is kept")
+    ] = 7 * DAY
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False
@@ -261,7 +274,7 @@ def _converted(field: msgspec.structs.FieldInfo, value: Any, origin: str) -> Any
     try:
         return msgspec.convert(value, field.type, strict=False)
     except msgspec.ValidationError as error:
-        shown = HIDDEN if field.name in SECRETS else repr(value)
+        shown = HIDDEN if field.name in SECRETS | ADDRESSES else repr(value)
         raise BadSetting(
             field.name, f"{shown} from {origin} will not do; give {_allowed(field)}"
         ) from error

@@ -107,6 +107,14 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.ERROR,
         "the secret of endpoint {endpoint} cannot be read, its deliveries wait: {problem}",
     ),
+    events.AnalyticsWentAway: (
+        logging.WARNING,
+        "analytics are not written, deliveries go on: {problem}",
+    ),
+    events.AnalyticsCameBack: (
+        logging.WARNING,
+        "analytics are written again after {failures} failures, {lost} counts were lost",
+    ),
     events.Pruned: (logging.INFO, "{deliveries} finished deliveries removed"),
     events.Draining: (logging.INFO, "stopping: {running} deliveries get {seconds:g} s to end"),
 }

@@ -103,6 +103,8 @@ class Settlement(msgspec.Struct):
     on_failure: str | None = None
     follower: tuple[str, int] | None = None
     """The next of the same run, which is attempted now under the same token: id and position."""
+    occasion: str | None = None
+    """What the delivery knows of its schedule, as it is stored."""
     steps: tuple[Step, ...] = ()
     """What the attempt did in part and is not on the books yet; written whatever the verdict."""
 
@@ -126,6 +128,7 @@ def complete(
         position=claimed.position,
         on_failure=claimed.on_failure,
         answer=answer,
+        occasion=claimed.occasion,
     )
 
 

@@ -309,8 +309,8 @@ class Dispatcher:
             if execution.is_enlisted:
                 self.hinted()
             else:
-                self._settler.count_own(execution.is_written)
-            if execution.is_written:
+                self._settler.count_own(execution.written)
+            if execution.written is not None:
                 self._gates.succeeded(claimed.target)
             else:
                 self._gates.unclear(claimed.target, timedelta())

@@ -107,10 +107,10 @@ class Execution:
         "_turn",
         "claimed",
         "is_enlisted",
-        "is_written",
         "started_at",
         "target",
         "task",
+        "written",
     )
 
     def __init__(
@@ -118,7 +118,8 @@ class Execution:
     ) -> None:
         self._by = by
         self._is_over = False
-        self.is_written = self.is_enlisted = False
+        self.is_enlisted = False
+        self.written: Settlement | None = None
         self._transaction: OpenTransaction | None = None
         self._turn: asyncio.Lock | None = None
         self._steps: Notebook | None = None
@@ -251,8 +252,9 @@ class Execution:
         if not isinstance(outcome, Completed):
             await transaction.roll_back()
             return self._decide(outcome)
+        settlement = self._decide(outcome, enclosed=True)
         try:
-            await transaction.complete(self._decide(outcome, enclosed=True))
+            await transaction.complete(settlement)
         except LeaseLost:
             return None
         except StoreUnavailable:
@@ -260,7 +262,7 @@ class Execution:
             return self._decide(Released())
         except Exception as error:
             return self._decide(Failed(Reason.HANDLER_EXCEPTION, f"at its commit: {error}"))
-        self.is_written = True
+        self.written = settlement
         return None
 
     def _decide(self, outcome: Outcome, *, enclosed: bool = False) -> Settlement:

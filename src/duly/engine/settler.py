@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from duly.domain.delivery import Lane
 from duly.domain.errors import SettlementRefused
@@ -15,6 +15,8 @@ from duly.ports import Agenda
 MOST_IN_ONE_CALL = 1000
 ENOUGH = 32
 UNTIL_WOKEN = Pause(3600.0)
+OnSettled = Callable[[Sequence[Settlement]], None]
+"""Told what was written to the books."""
 STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED, Verdict.DEFERRED})
 
 
@@ -35,14 +37,16 @@ class Settler:
         self._doubtful: set[tuple[Lane, int]] = set()
         self._writing: list[Settlement] = []
         self._written = asyncio.Event()
+        self.on_settled: OnSettled | None = None
 
     def put(self, settlement: Settlement) -> None:
         """Have the outcome written."""
         self._waiting.append(settlement)
         self.wake.set()
 
-    def count_own(self, written: bool) -> None:
-        """Count an outcome that a handler's transaction wrote, or was refused."""
+    def count_own(self, settlement: Settlement | None) -> None:
+        """Count an outcome that a handler's transaction wrote; None when it was refused."""
+        written = settlement is not None
         self._emit(
             BatchSettled(
                 completed=int(written),
@@ -53,6 +57,8 @@ class Settler:
                 refused=int(not written),
             )
         )
+        if self.on_settled is not None and settlement is not None:
+            self.on_settled([settlement])
 
     @property
     def unsettled(self) -> int:
@@ -117,14 +123,15 @@ class Settler:
         return applied
 
     def _report(self, batch: list[Settlement], applied: set[Lane]) -> None:
-        counts = dict.fromkeys(Verdict, 0)
-        refused = 0
+        counts, written = dict.fromkeys(Verdict, 0), []
         for each in batch:
             if each.lane in applied or (each.lane, each.token) in self._doubtful:
                 counts[each.verdict] += 1
+                written.append(each)
             else:
-                refused += 1
                 self._emit(SettleRefused(delivery=each.delivery, token=each.token))
+        if self.on_settled is not None:
+            self.on_settled(written)
         if self._doubtful:
             self._doubtful.difference_update((each.lane, each.token) for each in batch)
         self._emit(
@@ -134,7 +141,7 @@ class Settler:
                 dead=counts[Verdict.DEAD],
                 released=counts[Verdict.RELEASED],
                 expired=counts[Verdict.EXPIRED],
-                refused=refused,
+                refused=len(batch) - len(written),
             )
         )
 

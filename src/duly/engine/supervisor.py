@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
 from duly.domain.crashes import CrashRule
@@ -20,7 +20,7 @@ from duly.engine.loops import Emit, Loop, Pause, Runner
 from duly.engine.maintenance import Forgetter, Listener, Mender, Pruner, Sweeper
 from duly.engine.planner import Planner
 from duly.engine.recovery import Recovery
-from duly.engine.settler import UNTIL_WOKEN, Settler
+from duly.engine.settler import UNTIL_WOKEN, OnSettled, Settler
 from duly.ports import KEPT_FOR, Chance, Clock, Store, Transport
 from duly.settings import Settings
 
@@ -60,6 +60,7 @@ class Engine:
         self._heart: Heart | None = None
         self._beating = True
         self._writing = asyncio.Lock()
+        self._at_end: Callable[[], Awaitable[None]] | None = None
         self.settler = Settler(store.agenda, emit, self._on_progress)
         self._executor.written = self.settler.written
         self.gates = Gates(store.gates, emit, self._worker, settings.concurrency)
@@ -78,6 +79,11 @@ class Engine:
         self._loops: list[Loop] = self._workers_loops() if self._works else []
         if self._plans:
             self._loops.append(self.planner)
+
+    def observe(self, on_settled: OnSettled, at_end: Callable[[], Awaitable[None]]) -> None:
+        """Tell somebody what was written to the books, and at the end that it was all."""
+        self.settler.on_settled = self.recovery.on_settled = on_settled
+        self._at_end = at_end
 
     def attach(self, *loops: Loop) -> None:
         """Have more loops run beside its own, from the start to the stop."""
@@ -227,6 +233,8 @@ class Engine:
             released = await self.dispatcher.drain(self._settings.drain)
             await self._last_words()
             self._emit(WorkerStopped(worker=self.dispatcher.lease.worker, released=released))
+        if self._at_end is not None:
+            await self._at_end()
 
     async def _end(self, names: Iterable[str]) -> None:
         tasks = [self._tasks.pop(name) for name in list(names) if name in self._tasks]

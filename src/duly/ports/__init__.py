@@ -1,5 +1,6 @@
 """What the engine asks of the world: Protocols and the values that cross them, no logic."""
 
+from duly.ports.analytics import Analytics, Trouble
 from duly.ports.dead_letters import (
     Again,
     DeadFilter,
@@ -63,6 +64,7 @@ __all__ = [
     "RUNNING",
     "Again",
     "Agenda",
+    "Analytics",
     "Ask",
     "Asked",
     "Audit",
@@ -105,6 +107,7 @@ __all__ = [
     "Targets",
     "Transaction",
     "Transport",
+    "Trouble",
     "UnreadableSchedule",
     "Upkeep",
     "Waiting",
