@@ -46,6 +46,11 @@ class Caller(asyncio.Protocol):
         self._transport.write(request)
         return await self._answer
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the server still listens; it hangs up on those who are silent for long."""
+        return self._transport is not None and not self._transport.is_closing()
+
     def close(self) -> None:
         """Hang up."""
         if self._transport is not None:
@@ -94,11 +99,13 @@ async def flood(url: str, request: bytes, callers: int, seconds: float) -> float
 
 async def trickle(url: str, request: bytes, rate: float, seconds: float) -> list[Waited]:
     """How long each waited when so many a second are asked, whether answered or not."""
-    idle, waits, tasks = await connected(url, 400), list[Waited](), list[asyncio.Task[None]]()
+    idle, waits, tasks = list[Caller](), list[Waited](), list[asyncio.Task[None]]()
     begun = time.perf_counter()
 
     async def call(asked: float) -> None:
-        caller = idle.pop()
+        open_ones = [each for each in idle if each.is_open]
+        idle[:] = open_ones[:-1]
+        caller = open_ones[-1] if open_ones else (await connected(url, 1))[0]
         status, body = await caller.ask(request)
         assert status == 201, (status, body)
         waits.append((asked, time.perf_counter() - asked))

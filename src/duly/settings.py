@@ -290,7 +290,7 @@ def _allowed(field: msgspec.structs.FieldInfo) -> str:
             return f"a whole number from {_number(kind.ge)} to {_number(kind.le)}"
         case inspect.FloatType():
             return f"a number from {_number(kind.ge)} to {_number(kind.le)}"
-    return str(told["title"])
+    return str(told.get("title", "text"))
 
 
 def _told(field: msgspec.structs.FieldInfo) -> tuple[inspect.Type, Mapping[str, Any]]:

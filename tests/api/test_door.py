@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from litestar.connection import ASGIConnection
 
-from duly.domain.errors import BadSetting
+from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.domain.keys import Key
 from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.keyring import Keyring
 from duly.testing import VirtualClock
@@ -167,6 +168,24 @@ async def test_many_at_once_ask_the_store_once(public: Port, clock: VirtualClock
     found = await asyncio.gather(*others)
     assert all(key is not None for key in found)
     assert asked == 1
+
+
+async def test_a_store_that_is_away_is_asked_again(public: Port, clock: VirtualClock) -> None:
+    read, away = await public.token("read"), True
+
+    async def check(token: str) -> Key | None:
+        if away:
+            raise StoreUnavailable("the store is away")
+        return await public.app.keys.check(token)
+
+    ring = Keyring(check, clock, 10)
+    hung_up = asyncio.create_task(ring.key(read))
+    await asyncio.sleep(0)
+    hung_up.cancel()
+    with pytest.raises(StoreUnavailable):
+        await ring.key(read)
+    away = False
+    assert await ring.key(read) is not None
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Every refusal is problem+json that names what is wrong, and leaves nothing behind."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -70,6 +71,24 @@ ABSENT = [
 async def test_what_is_not_there_is_told_as_a_problem(client: Client) -> None:
     for method, path, status in ABSENT:
         assert_problem(await client.request(method, path), status)
+
+
+async def test_a_body_without_a_length_is_cut_off_at_the_limit(small_client: Client) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield b'{"target": "work", "payload": "'
+        for _ in range(1000):
+            sent += 1
+            yield b"x" * 65_536
+
+    assert_problem(await small_client.post("/v1/deliveries", content=endless()), 413)
+    assert sent < 10
+    keyed = await small_client.post(
+        "/v1/deliveries", content=endless(), headers={"idempotency-key": "k"}
+    )
+    assert_problem(keyed, 413)
 
 
 async def test_a_form_is_no_json(client: Client) -> None:

@@ -442,7 +442,7 @@ async def test_new_zone_data_moves_what_is_pending_at_the_next_start_with_an_aud
     rows = await worker.sql("select zone_hash, zone_version from duly.progress")
     known = {(row["zone_hash"], row["zone_version"]) for row in rows}
     assert known == {(fingerprint("Europe/Oslo"), zone_data_version())}
-    entries = [each for each in await worker.app.schedules.audit() if each.actor == "planner"]
+    entries = [each for each in await worker.app.audit.list() if each.actor == "planner"]
     assert {(each.action, each.subject) for each in entries} == {
         ("schedule.rezoned", name) for name in rules
     }

@@ -98,6 +98,13 @@ MUTANTS = [
         ("tests/domain/test_outcomes.py", "-k", "alone_spends or last_failure"),
     ),
     Mutant(
+        "a_repeated_request_makes_something_new",
+        "surfaces/http/api/deliveries.py",
+        '{"id": seed_of(request)}',
+        '{"id": None}',
+        ("tests/api/test_idempotency.py", "-k", "dead_one and sqlite"),
+    ),
+    Mutant(
         "a_buried_worker_beats_on",
         f"{SQLITE}/workers.sql",
         "where id = :worker and ended_at is null\nreturning id",
@@ -149,8 +156,8 @@ MUTANTS = [
     Mutant(
         "a_run_goes_on_after_a_failure",
         "engine/dispatcher.py",
-        "        if settlement.verdict is not Verdict.COMPLETED or self.is_draining:\n",
-        "        if self.is_draining:\n",
+        "if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:\n",
+        "if self.is_draining or held.draining:\n",
         ("tests/face/test_streams.py",),
     ),
     Mutant(

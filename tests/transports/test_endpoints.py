@@ -171,7 +171,7 @@ async def test_five_days_of_nothing_but_failures_disable_it_and_say_so(
     assert endpoint.state == "disabled"
     assert str(endpoint.state_reason).startswith("nothing but failures since 2026-01-01")
     assert "endpoint billing is disabled: nothing but failures" in caplog.text
-    assert "endpoint.disabled" in [each.action for each in await app.schedules.audit()]
+    assert "endpoint.disabled" in [each.action for each in await app.audit.list()]
     assert "pending" in await states(app, ids), "what waited still waits"
 
 
@@ -357,7 +357,7 @@ async def test_recovering_tries_its_dead_letters_again_each_once(
         server.status = 204
         clock.advance(1)
         assert [each.done async for each in app.endpoints.recover("billing", since)] == [5]
-        (latest, *_) = await app.schedules.audit()
+        (latest, *_) = await app.audit.list()
         assert (latest.action, latest.detail["deliveries"]) == ("dead_letters.retried", 5)
         assert latest.detail["filter"]["target"] == "endpoint:billing"
         assert await run_until_idle(app) == 5

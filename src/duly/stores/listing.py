@@ -18,7 +18,7 @@ from duly.stores.database import Database
 from duly.stores.records import delivery_of
 from duly.stores.upkeep import BEGINNING, END
 
-MOST = 20_000
+MOST = 10_000
 """How many a page looks at."""
 SKEW = timedelta(days=1)
 """How far the clock of whoever made an id may be from the store's."""

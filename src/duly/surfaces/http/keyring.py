@@ -54,7 +54,7 @@ class Keyring:
         if asking is None:
             asking = asyncio.get_running_loop().create_task(self._ask(hash, token))
             self._asking[hash] = asking
-            asking.add_done_callback(lambda _: self._asking.pop(hash, None))
+            asking.add_done_callback(lambda task: self._answered(hash, task))
         # Whoever asks for all may hang up.
         return await asyncio.shield(asking)
 
@@ -65,6 +65,12 @@ class Keyring:
         self._forget_some()
         self._seen[hash] = seen
         return seen
+
+    def _answered(self, hash: bytes, task: asyncio.Task[Seen]) -> None:
+        del self._asking[hash]
+        if not task.cancelled():
+            # Looked at here: whoever asked may have hung up before the store failed to answer.
+            task.exception()
 
     def _forget_some(self) -> None:
         if len(self._seen) < MOST_KEPT:
