@@ -15,7 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -195,7 +195,8 @@ def stop_when_orphaned(
 
         def watch() -> None:
             os.read(lifeline, 1)
-            loop.call_soon_threadsafe(stop)
+            with suppress(RuntimeError):  # it is over already
+                loop.call_soon_threadsafe(stop)
             time.sleep(patience)
             os._exit(1)
 

@@ -15,7 +15,7 @@ import pytest
 
 from duly.surfaces.notices import for_systemd
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, children, environment
-from tests.surfaces.test_start import is_open
+from tests.surfaces.test_start import HANGS, is_open
 
 UNIT = Path(__file__).parents[2] / "deploy" / "duly.service"
 
@@ -35,18 +35,25 @@ def test_systemd_is_told_when_it_serves_that_it_lives_and_when_it_stops(
     sqlite_home: Home, manager: tuple[str, socket.socket]
 ) -> None:
     address, hears = manager
-    environ = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "200000"}
-    with sqlite_home.serving(environ=environ) as server:
-        ready, status = hears.recv(4096).decode().splitlines()
-        assert (ready, status) == ("READY=1", f"STATUS=listens on {server.url}")
+    sqlite_home.write("shop.py", HANGS)
+    asyncio.run(sqlite_home.deliver("hang"))
+    environ = {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "200000", "DULY_DRAIN": "0.5"}
+    with sqlite_home.serving("shop:app", environ=environ) as server:
+        assert after_heartbeats(hears) == f"READY=1\nSTATUS=listens on {server.url}"
         assert is_open(int(server.url.rpartition(":")[2]))
         assert [hears.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        server.wait_for("Entered")
         server.signal(signal.SIGTERM)
-        heard = hears.recv(4096)
-        while heard == b"WATCHDOG=1":
-            heard = hears.recv(4096)
-        assert heard == b"STOPPING=1"
+        assert after_heartbeats(hears) == "STOPPING=1"
+        assert hears.recv(4096) == b"WATCHDOG=1"  # what still runs may end
         assert server.end() == 0
+
+
+def after_heartbeats(hears: socket.socket) -> str:
+    """The next that is told besides that it lives."""
+    while (heard := hears.recv(4096)) == b"WATCHDOG=1":
+        pass
+    return heard.decode()
 
 
 def test_nobody_who_listens_is_no_trouble(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.ports import Clock
-from duly.surfaces.notices import ALIVE, READY, Notices
+from duly.surfaces.notices import READY, Notices
 from duly.surfaces.serving import PATIENCE_SECONDS, Place
 from duly.system import Signals, ended_children, fork, pipe_without_waiting, read_at_once
 
@@ -116,10 +116,10 @@ class Parent:
     def _hear(self) -> None:
         for line in read_at_once(self._reports).decode().splitlines():
             number, _, message = line.partition(" ")
-            child = self._children.get(int(number))
-            if child is not None and message in (READY, ALIVE):
+            child = self._children.get(int(number)) if number.isdecimal() else None
+            if child is not None:
                 child.heard_at = self._clock.monotonic()
-                child.is_ready = True
+                child.is_ready |= message == READY
         if not self._serves and any(each.is_ready for each in self._children.values()):
             self._serves = True
             self._notices.ready(f"{self._many} processes")

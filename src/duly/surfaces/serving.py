@@ -63,13 +63,15 @@ async def serve(app: App, place: Place, announce: Announce) -> None:
             # first rather than of its port.
             await app.store.own()
             port = await _port(app, engine, place)
-            async with _running(engine, port, stop, place.notices):
+            async with (
+                _heartbeat(place.notices, app.clock),
+                _running(engine, port, stop, place.notices),
+            ):
                 announce(port.url)
                 place.notices.ready(f"listens on {port.url}" if port.url else "works")
                 if Role.WORKER in app.settings.roles:
                     app.webhooks.prepare()
-                async with _heartbeat(place.notices, app.clock):
-                    await stop.wait()
+                await stop.wait()
 
 
 @asynccontextmanager
