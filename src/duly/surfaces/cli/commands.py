@@ -21,6 +21,7 @@ COMMANDS = {
     "status": "status:status",
     "stats": "stats:stats",
     "workers": "workers:workers",
+    "top": "top:top",
     "late": "workers:late",
     "stuck": "workers:stuck",
     "audit": "audit:audit",
