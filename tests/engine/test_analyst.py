@@ -18,6 +18,7 @@ from duly.domain.schedule import Occasion, encode_occasion
 from duly.engine import analyst as engine_analyst
 from duly.engine.analyst import Analyst
 from duly.ports import Trouble
+from duly.transports.analytics import RedisAnalytics
 from tests.engine.house import states
 from tests.support.redis import RedisServer
 
@@ -143,6 +144,22 @@ async def test_a_redis_that_is_slow_or_wrong_touches_no_delivery(
     assert app.telemetry.counts["AnalyticsWentAway"] <= 1
     if trouble == "halted":
         redis.signal(signal.SIGCONT)
+
+
+@pytest.mark.requirement("C9")
+async def test_trouble_says_whether_anything_was_sent(redis: RedisServer, looking: Any) -> None:
+    analytics = RedisAnalytics(redis.url.replace(" ", "%20"), "shop", timedelta(days=1))
+    counts = {Count("good", LONG_AGO, "completed"): 2}
+    assert await analytics.add(counts) is None
+    redis.stop()
+    gone = await analytics.add(counts)
+    redis.start()
+    await looking.set(key_of("shop", Count("good", LONG_AGO, "completed")), "not a hash")
+    wrong = await analytics.add(counts)
+    await analytics.close()
+    assert gone is not None
+    assert wrong is not None
+    assert (gone.unsent, wrong.unsent) == (True, False)
 
 
 class Away:
