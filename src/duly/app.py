@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import (
     Callable,
@@ -17,7 +18,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
-from duly.domain.errors import DulyError
+from duly.domain.errors import DulyError, StoreUnavailable
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
@@ -43,12 +44,14 @@ from duly.system import (
     process_name,
 )
 from duly.telemetry import Telemetry
+from duly.tracing import Traced
 from duly.transports.egress import Guard
 from duly.transports.endpoints import Book
 from duly.transports.handlers import Handlers
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
+from duly.watch import Watch
 from duly.wiring import signing_keys, store_of, watched
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -93,6 +96,15 @@ class App(Faces):
         self._open = False
         self._stop: asyncio.Event | None = None
         self._furnish(self.handlers.serves, self.transports.plan)
+        self.webhooks.carried = self.tracing.carried
+
+    def _furnish(
+        self, handlers: Callable[[], Sequence[str]], plan: Callable[[str], RetryPlan]
+    ) -> None:
+        super()._furnish(handlers, plan)
+        self.watch = Watch(self.store, self.clock, self.telemetry, self.settings, self.deliver)
+        self.alerts, self.series = self.watch.alerts, self.watch.series
+        self._acceptor.on_answered = self.watch.bookkeeper.write_if_due
 
     def handler(
         self,
@@ -154,7 +166,11 @@ class App(Faces):
 
     async def close(self) -> None:
         """Let go of the store."""
+        if self._open:
+            with contextlib.suppress(StoreUnavailable):
+                await self.watch.bookkeeper.tick()
         self._open = False
+        await self.watch.live.stop()
         await self.webhooks.close()
         await self.store.close()
 
@@ -211,7 +227,7 @@ class App(Faces):
         if connection is not None:
             return await self._outbox.accept(connection, request)
         await self._intake.know([request.target])
-        return await self._acceptor.accept(request)
+        return await self.tracing.accept(request.target, lambda: self._acceptor.accept(request))
 
     def deliver_within(
         self, connection: Any, target: Target, payload: Any = None, **options: Unpack[Options]
@@ -306,16 +322,17 @@ class App(Faces):
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""
         hand_over_quickly()
+        transport = transport or self.transports
         engine = Engine(
             self.store,
-            transport or self.transports,
+            Traced(transport, self.tracing) if self.tracing.is_on else transport,
             self.clock,
             self.chance,
             self.telemetry.emit,
             self.settings,
             process_name(),
         )
-        return watched(engine, self.settings, self.telemetry.emit)
+        return watched(self.watch.join(engine), self.settings, self.telemetry.emit)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return."""

@@ -21,6 +21,8 @@ from duly.requests import Requests
 from duly.schedules import Schedules
 from duly.settings import Settings
 from duly.streams import Streams
+from duly.telemetry import Telemetry
+from duly.tracing import Tracing
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault
 from duly.workers import Workers
@@ -38,6 +40,7 @@ class Faces:
     store: Store
     vault: Vault
     webhooks: Webhooks
+    telemetry: Telemetry
     actor: str | None = None
     """Who moves deliveries, if it is not the program for itself; the audit trail tells only those.
     """
@@ -46,7 +49,9 @@ class Faces:
         self, handlers: Callable[[], Sequence[str]], plan: Callable[[str], RetryPlan]
     ) -> None:
         """Set up whatever takes in, shows and moves over the app's store."""
-        self._acceptor = Acceptor(self.store, self.clock)
+        self.tracing = Tracing(self.store.traces)
+        self.telemetry.trace_of = self.tracing.trace_of
+        self._acceptor = Acceptor(self.store, self.clock, self.telemetry.emit)
         limit = self.settings.payload_limit
         self._intake = Intake(
             self.store, self.clock, self.chance, handlers, self.webhooks.check, limit
@@ -83,6 +88,8 @@ class Faces:
         """
         view = copy(self)
         view.store = self.store.within(namespace)
+        # What happens there is not to be found among what happens here.
+        view.telemetry = Telemetry()
         view._furnish(tuple, _plan_elsewhere)
         return view
 

@@ -16,7 +16,7 @@ from duly.domain.webhooks import HIDDEN
 
 DAY = 86400.0
 CENTURY = 36500 * DAY
-SECRETS = frozenset({"webhook_secret", "secret_key"})
+SECRETS = frozenset({"webhook_secret", "secret_key", "alert_url"})
 ADDRESSES = frozenset({"database", "analytics"})
 """What may carry a password."""
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
@@ -155,6 +155,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     analytics_keep: Annotated[
         float, Meta(ge=60, le=CENTURY, description="how long such a minute is kept")
     ] = 7 * DAY
+    alert_url: Annotated[
+        str,
+        Meta(
+            title="a URL, or the name of an endpoint",
+            description="where alerts are sent, if anywhere",
+        ),
+    ] = ""
+    alert_late: Annotated[
+        int, Meta(ge=1, le=50_000, description="late deliveries that are an alert")
+    ] = 100
+    alert_dead: Annotated[
+        int, Meta(ge=1, le=50_000, description="deaths within 15 minutes that are an alert")
+    ] = 10
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False

@@ -15,11 +15,12 @@ FLOORS = (
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.schedules"),
         *("duly.endpoints", "duly.streams", "duly.dead_letters", "duly.intake", "duly.outbox"),
+        *("duly.live", "duly.tracing"),
         *("duly.listing", "duly.requests", "duly.keys", "duly.audit", "duly.vault"),
         "duly.workers",
         *("duly.telemetry", "duly.system"),
     },
-    {"duly.wiring", "duly.faces"},
+    {"duly.wiring", "duly.faces", "duly.watch"},
     {"duly.app", "duly.receiving"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},

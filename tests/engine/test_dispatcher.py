@@ -224,13 +224,16 @@ async def test_lateness_beyond_the_grace_is_a_warning_with_all_its_facts(
         "due_at": due_at,
         "started_at": due_at + timedelta(seconds=90),
         "schedule": None,
+        "stream": None,
+        "attempt": 1,
+        "worker": life.engine.dispatcher.lease.worker,
         "minutes_late": 1.5,
     }
     assert "1.5 minutes late" in record.message
     booked = await app.get(late.id)
     assert (booked.started_at, booked.finished_at) == (due_at + timedelta(seconds=90),) * 2
     assert booked.late_by == timedelta(seconds=90)
-    assert (life.engine.dispatcher.recovered, life.engine.dispatcher.on_time) == (1, 1)
+    assert (app.telemetry.counts["DeliveryLate"], app.telemetry.counts["on_time"]) == (1, 1)
 
 
 @pytest.mark.requirement("D4")

@@ -281,6 +281,26 @@ async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
     assert (counter.told, gates._here[x]) == (4, 4)
 
 
+@pytest.mark.requirement("C8")
+def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None:
+    gates, x, y = Gates(Counter(0), lambda _: None, lambda: 1, concurrency=80), 7, 8
+    for each in (x, y):
+        gates.know(each, f"https://{each}.example.org")
+    for _ in range(10):
+        gates.begin(x)
+    assert (gates.room(x), gates.room(y)) == (0, 10)
+    for _ in range(100):
+        gates.begin(y)
+        gates.begin(y)
+        gates.end(y)
+        if not gates.room(y):
+            break
+    assert gates._here[y] == 35, "half of what the one that hangs leaves"
+    for _ in range(35):
+        gates.end(y)
+    assert gates.room(y) == 10, "at rest it begins anew"
+
+
 @pytest.fixture
 async def shared_house(postgres_url: str, clock: VirtualClock) -> Any:
     found = House(postgres_url, clock)

@@ -315,6 +315,23 @@ async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name
     connection.close()
 
 
+@pytest.mark.requirement("D5")
+@pytest.mark.parametrize(
+    "name", ["lay_missing", "drop_hollow", "lay_lines", "recall", "prune", "count_prunable"]
+)
+async def test_on_sqlite_a_slice_of_upkeep_reads_a_slice(sqlite_url: str, name: str) -> None:
+    async with duly.App(sqlite_url):
+        pass
+    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
+    statement = statements("sqlite")[f"upkeep.{name}"]
+    bound = dict.fromkeys(statement.parameters, 1)
+    steps = [row[-1] for row in connection.execute(f"explain query plan {statement.text}", bound)]
+    connection.close()
+    assert [each for each in steps if each.startswith("SCAN duly_")] == []
+    open_ended = [each for each in steps if "id>?" in each and "id<?" not in each]
+    assert open_ended == [], "it would walk from here to the end"
+
+
 @pytest.mark.requirement("D5", "F11")
 @pytest.mark.parametrize("name", [each for each in sorted(EXPECTED) if each.startswith("figures.")])
 async def test_on_sqlite_figures_are_counted_by_indexes(sqlite_url: str, name: str) -> None:

@@ -124,6 +124,7 @@ def test_an_open_port_answers_for_a_migrated_store_and_a_worker_that_runs(home: 
     assert status == 200
     kind = "sqlite" if home.database.startswith("sqlite") else "postgresql"
     schema = migrations("sqlite")[-1].number
+    assert full["store"].pop("latency_milliseconds") > 0
     assert full["store"] == {"kind": kind, "schema": schema, "reachable": True}
     assert (full["status"], full["workers"], full["running"]) == ("ok", 1, 0)
     assert full["version"]

@@ -22,6 +22,17 @@ async def test_figures_are_told_to_people_and_programs(home: Home) -> None:
     assert f"{id} to log, due since " in told
 
 
+@pytest.mark.requirement("S3")
+async def test_what_happened_is_told_step_by_step(sqlite_home: Home) -> None:
+    async with sqlite_home.app() as app:
+        await app.deliver("log", 1)
+    points = sqlite_home.json("stats", "--series", "--since", "24h")["points"]
+    assert (len(points) <= 49, points[-1]["accepted"]) == (True, 1)
+    header, *lines = sqlite_home.ok("stats", "--series", "--since", "10m").splitlines()
+    assert header.split()[:3] == ["from", "accepted", "completed"]
+    assert len(lines) >= 10
+
+
 @pytest.mark.parametrize("since", ["soon", "2026-11-15T09:00", "9999-01-01T00:00Z"])
 async def test_a_since_that_cannot_be_is_code_2(sqlite_home: Home, since: str) -> None:
     await sqlite_home.deliver("log")

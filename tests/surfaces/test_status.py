@@ -8,6 +8,7 @@ import pytest
 
 import duly
 from duly import App
+from duly.domain.alerts import AlertKind, Trouble
 from duly.domain.zones import zone_data_version
 from duly.surfaces.cli.status import recovering
 from duly.testing import NEW_YEAR, VirtualClock
@@ -132,3 +133,19 @@ async def test_the_audit_says_who_changed_what(home: Home) -> None:
     assert len(home.json("audit", "--limit", "1")["items"]) == 1
     assert '{"reason":"holidays"}' in home.ok("audit")
     assert home.duly("audit", "--limit", "0").returncode == 2
+
+
+@pytest.mark.requirement("S4")
+async def test_alerts_are_listed_for_people_and_programs(home: Home) -> None:
+    async with home.app() as app:
+        assert home.json("alerts")["items"] == []
+        trouble = Trouble(AlertKind.CIRCUIT_OPEN, "https://x.example.com", "it fails")
+        assert await app.store.alerts.raise_one(trouble)
+        (alert,) = await app.alerts.raised()
+        told = home.ok("alerts")
+        assert "circuit_open" in told
+        assert "https://x.example.com" in told
+        await app.store.alerts.clear(alert)
+    assert home.json("alerts")["items"] == []
+    (over,) = home.json("alerts", "--all")["items"]
+    assert (over["kind"], over["cleared_at"] is None) == ("circuit_open", False)

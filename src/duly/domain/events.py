@@ -36,13 +36,50 @@ class Reclaimed(Event, frozen=True):
     poison: int
 
 
+class DeliveriesAccepted(Event, frozen=True):
+    """One commit of the acceptor, or a page of the planner: how many are new, how many known."""
+
+    new: int
+    known: int = 0
+    seconds: float | None = None
+
+
+class LanesClaimed(Event, frozen=True):
+    lanes: int
+    seconds: float
+
+
+class Timed(msgspec.Struct, frozen=True, kw_only=True):
+    """How an attempt fared in time, in seconds, and for how many of its batch it stands.
+
+    `pickup` is from when its lane was ready to its start, `late` from when it was due, if it was
+    the first.
+    """
+
+    pickup: float
+    run: float
+    late: float | None
+    weight: int
+
+
 class BatchSettled(Event, frozen=True):
-    completed: int
-    retried: int
-    dead: int
-    released: int
-    expired: int
-    refused: int
+    """What one call wrote; of many attempts, only some are told with their times."""
+
+    completed: int = 0
+    retried: int = 0
+    dead: int = 0
+    released: int = 0
+    expired: int = 0
+    skipped: int = 0
+    refused: int = 0
+    on_time: int = 0
+    """How many were attempted first within the grace period, since the batch before."""
+    seconds: float | None = None
+    timed: list[Timed] = []
+    completed_by: dict[str, int] = {}
+    """How many were completed for each target."""
+    tries: dict[int, int] = {}
+    """How many ended, completed or dead, with so many attempts."""
 
 
 class AttemptFailed(Event, frozen=True):
@@ -52,12 +89,16 @@ class AttemptFailed(Event, frozen=True):
     reason: str
     error: str
     again_in: float | None
+    schedule: str | None = None
+    stream: str | None = None
 
 
 class DeliveryLate(Event, frozen=True):
     delivery: str
     target: str
     schedule: str | None
+    stream: str | None
+    attempt: int
     due_at: datetime
     started_at: datetime
     minutes_late: float
@@ -126,6 +167,12 @@ class RecoveryEnded(Event, frozen=True):
     seconds: float
 
 
+class PlannerTicked(Event, frozen=True):
+    """The planner looked; drift is by how many seconds the first due schedule had to wait."""
+
+    drift: float
+
+
 class SchedulesPlanned(Event, frozen=True):
     schedules: int
     made: int
@@ -188,4 +235,21 @@ class AnalyticsCameBack(Event, frozen=True):
 
 class SecretUnreadable(Event, frozen=True):
     endpoint: str
+    problem: str
+
+
+class AlertRaised(Event, frozen=True):
+    kind: str
+    subject: str
+    detail: str
+
+
+class AlertCleared(Event, frozen=True):
+    kind: str
+    subject: str
+    minutes: float
+
+
+class AlertUntold(Event, frozen=True):
+    kind: str
     problem: str

@@ -10,6 +10,7 @@ from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment, checked_wait
 
 COUNTED_UP_TO = 50_000
+LOOKED_AT = 10_000
 CANDIDATES = 10
 DAY = timedelta(days=1)
 
@@ -44,6 +45,15 @@ class Waiting(msgspec.Struct, frozen=True):
     id: str
     target: str
     due_at: datetime
+
+
+class Failing(msgspec.Struct, frozen=True):
+    """What is being tried again, looks like poison, or stands still."""
+
+    retries: Retries
+    poison: int
+    blocked_streams: int
+    paused_streams: int
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):

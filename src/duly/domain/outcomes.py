@@ -103,6 +103,10 @@ class Settlement(msgspec.Struct):
     on_failure: str | None = None
     follower: tuple[str, int] | None = None
     """The next of the same run, which is attempted now under the same token: id and position."""
+    target: int = 0
+    due_at: datetime | None = None
+    ready_at: datetime | None = None
+    """Where it goes and since when it could be attempted, for the figures."""
     occasion: str | None = None
     """What the delivery knows of its schedule, as it is stored."""
     steps: tuple[Step, ...] = ()
@@ -128,6 +132,9 @@ def complete(
         position=claimed.position,
         on_failure=claimed.on_failure,
         answer=answer,
+        target=claimed.target,
+        due_at=claimed.due_at,
+        ready_at=claimed.ready_at,
         occasion=claimed.occasion,
     )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+import contextlib
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextvars import Context
 from datetime import timedelta
 
 from duly.domain.delivery import Accepted, Request
-from duly.domain.errors import Conflict, DulyError
+from duly.domain.errors import Conflict, DulyError, StoreUnavailable
+from duly.domain.events import DeliveriesAccepted
+from duly.engine.loops import Emit
 from duly.failpoints import hit
 from duly.ports import Clock, Store
 
@@ -24,9 +27,12 @@ class Acceptor:
     goes in by a door of its own: whoever has neither waits for nobody.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, emit: Emit) -> None:
         self._store = store
         self._clock = clock
+        self._emit = emit
+        self.on_answered: Callable[[], Awaitable[None]] = _nothing
+        """Called after a commit, when its callers have their answers."""
         self._plain = Door(self)
         self._tied = Door(self)
 
@@ -40,9 +46,10 @@ class Acceptor:
         """Store them all or none."""
         self._store.check_writable()
         await hit("deliver.before")
+        asked_at = self._clock.monotonic()
         accepted = await self._store.deliveries.accept_all(chunks)
         await hit("deliver.after")
-        self._hint(accepted)
+        self._report(accepted, asked_at)
         return accepted
 
     async def accept_each(
@@ -61,15 +68,23 @@ class Acceptor:
     async def store(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
         """Store each for itself."""
         await hit("deliver.before")
+        asked_at = self._clock.monotonic()
         answers = await self._store.deliveries.accept(requests)
         await hit("deliver.after")
-        self._hint(answers)
+        self._report(answers, asked_at)
         return answers
 
-    def _hint(self, answers: Sequence[Accepted | Conflict]) -> None:
+    def _report(self, answers: Sequence[Accepted | Conflict], asked_at: float) -> None:
+        new = sum([not each.known for each in answers if isinstance(each, Accepted)])
+        seconds = self._clock.monotonic() - asked_at
+        self._emit(DeliveriesAccepted(new=new, known=len(answers) - new, seconds=seconds))
         soon = self._clock.now() + SOON
         if any(isinstance(each, Accepted) and each.due_at <= soon for each in answers):
             self._store.wakeups.hint()
+
+
+async def _nothing() -> None:
+    """For who is told of no answers."""
 
 
 async def _one(requests: Sequence[Request]) -> AsyncIterator[Sequence[Request]]:
@@ -107,6 +122,8 @@ class Door:
                     raise
                 continue
             self._answer(batch, answers)
+            with contextlib.suppress(StoreUnavailable):
+                await self._acceptor.on_answered()
 
     def _answer(
         self,

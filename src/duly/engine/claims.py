@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from duly.domain.delivery import Claimed
+from duly.domain.events import LanesClaimed
 from duly.domain.identity import token
 from duly.engine.lease import Lease
+from duly.engine.loops import Emit
 from duly.ports import Agenda, Ask, Clock
 
 HAND_BACK_SECONDS = 0.5
@@ -17,9 +19,10 @@ DOUBT_SECONDS = 90.0
 class Claims:
     """Claims under a new token each time, and hands back those whose answer was lost."""
 
-    def __init__(self, agenda: Agenda, clock: Clock) -> None:
+    def __init__(self, agenda: Agenda, clock: Clock, emit: Emit) -> None:
         self._agenda = agenda
         self._clock = clock
+        self._emit = emit
         self._made = 0
         self._given: set[int] = set()
         self._doubtful: dict[int, float] = {}
@@ -39,7 +42,7 @@ class Claims:
         `open_tokens` are those under which something runs or waits to be settled: the others are
         over, and the store may forget them.
         """
-        held = lease()
+        held, asked_at = lease(), self._clock.monotonic()
         self._made += 1
         given = token(held.worker, self._made)
         finished = list(self._given - open_tokens - self._doubtful.keys())
@@ -50,9 +53,11 @@ class Claims:
             self._doubt(given)
             raise
         self._given.difference_update(finished)
+        now = self._clock.monotonic()
+        self._emit(LanesClaimed(lanes=len(claimed), seconds=now - asked_at))
         if claimed:
             self._given.add(given)
-            self.last_at = self._clock.monotonic()
+            self.last_at = now
         if lease() is not held or not held.holds():
             self._doubt(given)
             return []

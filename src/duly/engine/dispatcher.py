@@ -65,6 +65,7 @@ class Dispatcher:
         self._gates = gates
         self._openings = Openings(gates)
         self._names: dict[int, str] = {}
+        settler.names = self._names
         self._elsewhere: set[int] = set()
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
@@ -73,15 +74,20 @@ class Dispatcher:
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._hints = self._heeded = 0
-        self._claims = Claims(executor.store.agenda, executor.clock)
+        self._claims = Claims(executor.store.agenda, executor.clock, emit)
         self._alone = self.is_draining = False
         self._suspects_turn = True
-        self._ended = self.on_time = self.recovered = 0
+        self._ended = 0
 
     @property
     def running(self) -> int:
         """How many deliveries are being attempted."""
         return len(self._running)
+
+    @property
+    def wakeups(self) -> int:
+        """How often something was said to be due."""
+        return self._hints
 
     @property
     def is_busy(self) -> bool:
@@ -300,10 +306,9 @@ class Dispatcher:
         """Make the attempt; whether whoever follows in its run is attempted next."""
         execution = Execution(self._by, claimed, self._names[claimed.target], task)
         if (late := execution.lateness(self._grace)) is not None:
-            self.recovered += 1
             self._emit(late)
         elif not claimed.attempt:
-            self.on_time += 1
+            self._settler.punctual += 1
         settlement = await execution.run()
         if settlement is None:
             if execution.is_enlisted:
@@ -319,7 +324,7 @@ class Dispatcher:
         self._settler.put(settlement)
         target = claimed.target
         if settlement.verdict is not Verdict.COMPLETED:
-            self._tell(execution.target, settlement)
+            self._tell(execution, settlement)
             self._gates.note(target, settlement)
         elif self._gates.cares(target):
             self._gates.note(target, settlement)
@@ -340,16 +345,18 @@ class Dispatcher:
         target = self._names[claimed.target]
         self._settler.put(self._by.decide(claimed, target, outcome, None))
 
-    def _tell(self, target: str, settlement: Settlement) -> None:
+    def _tell(self, execution: Execution, settlement: Settlement) -> None:
         if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
             self._emit(
                 AttemptFailed(
                     delivery=settlement.delivery,
-                    target=target,
+                    target=execution.target,
                     attempt=settlement.attempt,
                     reason=str(settlement.reason),
                     error=settlement.error or "",
                     again_in=settlement.wait,
+                    schedule=execution.schedule,
+                    stream=execution.claimed.stream,
                 )
             )
 

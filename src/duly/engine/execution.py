@@ -133,15 +133,22 @@ class Execution:
         claimed, late_by = self.claimed, self.started_at - self.claimed.due_at
         if late_by <= grace or claimed.attempt:
             return None
-        occasion = claimed.occasion
         return DeliveryLate(
             delivery=claimed.id,
             target=self.target,
-            schedule=None if occasion is None else decode_occasion(occasion).schedule,
+            schedule=self.schedule,
+            stream=claimed.stream,
+            attempt=1,
             due_at=claimed.due_at,
             started_at=self.started_at,
             minutes_late=round(late_by.total_seconds() / 60, 1),
         )
+
+    @property
+    def schedule(self) -> str | None:
+        """Whose occurrence it is."""
+        occasion = self.claimed.occasion
+        return None if occasion is None else decode_occasion(occasion).schedule
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""

@@ -21,6 +21,8 @@ from duly.ports import Gates as Store
 UNTIL_WOKEN = Pause(3600.0)
 LAND_SECONDS = 0.2
 UNCLEAR = timedelta(seconds=1)
+FIRST_SHARE = 8
+"""Of how many slots one that has ended nothing yet gets one."""
 LONGEST_PACE = timedelta(seconds=1)
 """How long a limit is taken for granted: somebody may have changed it."""
 
@@ -58,6 +60,7 @@ class Gates:
         self._probing: set[int] = set()
         self._turn = asyncio.Lock()
         self._here: Counter[int] = Counter()
+        self._ended: Counter[int] = Counter()
         self._outgoing = 0
         self._reserved: Counter[int] = Counter()
         self._told: dict[int, int] = {}
@@ -92,13 +95,15 @@ class Gates:
         """How many more may be under way from here.
 
         One outside may take half of the slots that the others leave: so there is always room for
-        one more, however many of them hang.
+        one more, however many of them hang. It begins with few, and has one more for each that
+        ended since: so one that hangs never gets that far.
         """
         if target not in self._outside:
             return self._concurrency
         here = self._here[target]
         others = self._outgoing - here
-        return max(1, (self._concurrency - others) // 2) - here
+        proven = self._concurrency // FIRST_SHARE + self._ended[target]
+        return max(1, min((self._concurrency - others) // 2, proven)) - here
 
     def is_guarded(self, target: int) -> bool:
         """Whether each single one has to be let through."""
@@ -115,12 +120,13 @@ class Gates:
         if target not in self._outside:
             return
         self._here[target] -= 1
+        self._ended[target] += 1
         self._outgoing -= 1
         if target in self._crowded:
             self._crowded.discard(target)
             self._paced.pop(target, None)
         if not self._here[target]:
-            del self._here[target]
+            del self._here[target], self._ended[target]
 
     def claimed(self, begun: Collection[int] = ()) -> None:
         """The claim that was let through is over: what it brought has begun."""

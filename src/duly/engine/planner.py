@@ -16,6 +16,7 @@ from duly.domain.errors import InvalidInput, NotFound, UnreadableRule
 from duly.domain.events import (
     ClockIsBehind,
     ClockStepped,
+    PlannerTicked,
     SchedulesPlanned,
     ScheduleUnreadable,
     ZoneDataChanged,
@@ -93,6 +94,8 @@ class Planner:
         try:
             for left in reversed(range(PAGES)):
                 page = await reading
+                if left == PAGES - 1:
+                    self._tell_drift(page, now)
                 if not page:
                     break
                 if left:
@@ -106,6 +109,11 @@ class Planner:
         finally:
             under_way = [reading] if writing is None else [reading, writing]
             await asyncio.gather(*under_way, return_exceptions=True)
+
+    def _tell_drift(self, page: Sequence[DueSchedule], now: datetime) -> None:
+        due_at = page[0].progress.next_at if page else None
+        waited = timedelta() if due_at is None else max(now - due_at, timedelta())
+        self._emit(PlannerTicked(drift=waited.total_seconds()))
 
     async def _give_way(self, plans: Sequence[tuple[DueSchedule, Plan]], now: datetime) -> None:
         """Leave the store to deliveries that are under way, unless what comes next comes soon."""

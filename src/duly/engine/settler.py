@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from duly.domain.delivery import Lane
 from duly.domain.errors import SettlementRefused
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
 from duly.domain.outcomes import Settlement, Verdict
 from duly.engine.loops import NOW, Breath, Emit, Pause
-from duly.ports import Agenda
+from duly.engine.telling import Call, told_of
+from duly.ports import Agenda, Clock
 
 MOST_IN_ONE_CALL = 1000
 ENOUGH = 32
@@ -28,9 +29,16 @@ class Settler:
 
     name = "settler"
 
-    def __init__(self, agenda: Agenda, emit: Emit, on_progress: Callable[[bool], None]) -> None:
+    def __init__(
+        self, agenda: Agenda, clock: Clock, emit: Emit, on_progress: Callable[[bool], None]
+    ) -> None:
         self.wake = asyncio.Event()
+        self.names: Mapping[int, str] = {}
+        """What targets are called."""
+        self.punctual = 0
+        """How many were first attempted in time since a batch was last told of."""
         self._agenda = agenda
+        self._clock = clock
         self._emit = emit
         self._on_progress = on_progress
         self._waiting: list[Settlement] = []
@@ -46,19 +54,12 @@ class Settler:
 
     def count_own(self, settlement: Settlement | None) -> None:
         """Count an outcome that a handler's transaction wrote; None when it was refused."""
-        written = settlement is not None
-        self._emit(
-            BatchSettled(
-                completed=int(written),
-                retried=0,
-                dead=0,
-                released=0,
-                expired=0,
-                refused=int(not written),
-            )
-        )
-        if self.on_settled is not None and settlement is not None:
-            self.on_settled([settlement])
+        if settlement is None:
+            self._emit(BatchSettled(refused=1))
+        else:
+            self._emit(told_of([settlement], self.names, Call(on_time=self._on_time())))
+            if self.on_settled is not None:
+                self.on_settled([settlement])
 
     @property
     def unsettled(self) -> int:
@@ -84,7 +85,7 @@ class Settler:
         if not batch:
             return UNTIL_WOKEN
         del self._waiting[: len(batch)]
-        self._writing = batch
+        self._writing, asked_at = batch, self._clock.monotonic()
         try:
             applied = await self._settle(batch)
         except BaseException:
@@ -95,7 +96,7 @@ class Settler:
         finally:
             self._writing = []
             self._written.set()
-        self._report(batch, applied)
+        self._report(batch, applied, self._clock.monotonic() - asked_at)
         self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
         return NOW if self._waiting else UNTIL_WOKEN
 
@@ -122,28 +123,30 @@ class Settler:
                 self._emit(RowPassedOver(lane=str(each.lane), problem=f"not settled: {error}"))
         return applied
 
-    def _report(self, batch: list[Settlement], applied: set[Lane]) -> None:
-        counts, written = dict.fromkeys(Verdict, 0), []
+    def _report(self, batch: list[Settlement], applied: set[Lane], seconds: float) -> None:
+        written = [each for each in batch if each.lane in applied]
+        if len(written) < len(batch):
+            written = self._undoubted(batch, applied)
+        if self._doubtful:
+            self._doubtful.difference_update((each.lane, each.token) for each in batch)
+        if self.on_settled is not None:
+            self.on_settled(written)
+        call = Call(refused=len(batch) - len(written), on_time=self._on_time(), seconds=seconds)
+        self._emit(told_of(written, self.names, call))
+
+    def _on_time(self) -> int:
+        punctual, self.punctual = self.punctual, 0
+        return punctual
+
+    def _undoubted(self, batch: list[Settlement], applied: set[Lane]) -> list[Settlement]:
+        """What was written, now or by a call whose answer was lost; the rest was refused."""
+        written = []
         for each in batch:
             if each.lane in applied or (each.lane, each.token) in self._doubtful:
-                counts[each.verdict] += 1
                 written.append(each)
             else:
                 self._emit(SettleRefused(delivery=each.delivery, token=each.token))
-        if self.on_settled is not None:
-            self.on_settled(written)
-        if self._doubtful:
-            self._doubtful.difference_update((each.lane, each.token) for each in batch)
-        self._emit(
-            BatchSettled(
-                completed=counts[Verdict.COMPLETED],
-                retried=counts[Verdict.RETRY],
-                dead=counts[Verdict.DEAD],
-                released=counts[Verdict.RELEASED],
-                expired=counts[Verdict.EXPIRED],
-                refused=len(batch) - len(written),
-            )
-        )
+        return written
 
     async def flush(self) -> None:
         """Write everything that waits."""

@@ -59,9 +59,11 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._heart: Heart | None = None
         self._beating = True
+        self.is_ready = False
+        """What dead workers held is taken back and what was missed is planned; not stopping."""
         self._writing = asyncio.Lock()
         self._at_end: Callable[[], Awaitable[None]] | None = None
-        self.settler = Settler(store.agenda, emit, self._on_progress)
+        self.settler = Settler(store.agenda, clock, emit, self._on_progress)
         self._executor.written = self.settler.written
         self.gates = Gates(store.gates, emit, self._worker, settings.concurrency)
         self.dispatcher = self._dispatching()
@@ -173,6 +175,7 @@ class Engine:
         elif self._works:
             # Whoever else plans: what is merged into a later one must not be claimed before that.
             await self.planner.catch_up()
+        self.is_ready = True
 
     async def step(self) -> int:
         """One round of what the loops do, for an engine that was only prepared.
@@ -223,6 +226,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop claiming at once, let running work end, hand back the rest, say goodbye."""
+        self.is_ready = False
         for loop in self._loops:
             self._runner.stop(loop)
         running = self.dispatcher.running

@@ -50,6 +50,7 @@ from duly.ports.transactions import (
     Transaction,
     WithTransaction,
 )
+from duly.ports.watching import Alerts, Rollups, Situations, Traces
 from duly.ports.world import (
     RUNNING,
     Chance,
@@ -64,6 +65,7 @@ __all__ = [
     "RUNNING",
     "Again",
     "Agenda",
+    "Alerts",
     "Analytics",
     "Ask",
     "Asked",
@@ -97,14 +99,17 @@ __all__ = [
     "Plans",
     "Progress",
     "Requests",
+    "Rollups",
     "Schedules",
     "SeenGate",
     "Sitting",
+    "Situations",
     "Steps",
     "Store",
     "Streams",
     "Swept",
     "Targets",
+    "Traces",
     "Transaction",
     "Transport",
     "Trouble",

@@ -10,7 +10,10 @@ from typing import Any
 from duly.domain.figures import (
     CANDIDATES,
     COUNTED_UP_TO,
+    DAY,
+    LOOKED_AT,
     Candidate,
+    Failing,
     Poison,
     Retries,
     Stats,
@@ -58,6 +61,18 @@ class Figures:
             blocked_streams=halted.get("blocked", 0),
             paused_streams=halted.get("paused", 0),
             oldest_waiting=await self._oldest_waiting(),
+        )
+
+    async def failing(self, now: datetime) -> Failing:
+        """The part of it that is worth a look every second: of a day, and not far counted."""
+        asked = {"since_at": now - DAY, "until_at": now, "most": LOOKED_AT}
+        retries = await self._rows("retries", **asked)
+        halted = _counts(await self._rows("halted", **asked), "halted")
+        return Failing(
+            _retries(retries[0]),
+            (await self.poison_candidates(now - DAY, 1, LOOKED_AT)).count,
+            halted.get("blocked", 0),
+            halted.get("paused", 0),
         )
 
     async def poison_candidates(self, since_at: datetime, limit: int, most: int) -> Poison:

@@ -134,13 +134,13 @@ class Sqlite(SqliteSession):
                 "ends; deliver in it with `connection=`, or do this before it begins"
             )
 
-    async def write(self, work: Work) -> Any:
+    async def write(self, work: Work, *, alone: bool = False) -> Any:
         """Run something on the writer's connection, in a shared transaction."""
         self.check_writable()
         if self._writer is None:
             raise StoreUnavailable(f"{self.path} is not open")
         with clear_errors(self.path):
-            return await asyncio.wrap_future(self._writer.submit(work))
+            return await asyncio.wrap_future(self._writer.submit(work, alone=alone))
 
     async def read(self, work: Work) -> Any:
         """Run something on a read-only connection."""
@@ -202,7 +202,7 @@ class HeldWriter(SqliteSession):
         """Whether it still has the writer of that file."""
         return not self._hold.over and self._path == path
 
-    async def write(self, work: Work) -> Any:
+    async def write(self, work: Work, *, alone: bool = False) -> Any:  # noqa: ARG002 - it is one
         """Run something inside the transaction."""
         if self._hold.over:
             raise Conflict("the transaction is over; it ends with its handler or its block")

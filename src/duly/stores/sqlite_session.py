@@ -25,8 +25,8 @@ class SqliteSession(ABC):
         self._statements = statements("sqlite")
 
     @abstractmethod
-    async def write(self, work: Work) -> Any:
-        """Run something that may write."""
+    async def write(self, work: Work, *, alone: bool = False) -> Any:
+        """Run something that may write; `alone` if it needs no transaction to be whole."""
 
     @abstractmethod
     async def read(self, work: Work) -> Any:
@@ -41,8 +41,7 @@ class SqliteSession(ABC):
     ) -> Sequence[Row]:
         """Run a statement once; rows are positional."""
         found, bound = self._statements[statement], self._bound(parameters)
-        rows: Sequence[Row] = await self.write(lambda each: _run(each, found, [bound]))
-        return rows
+        return await self._written(found, [bound])
 
     async def fetch_named(
         self,
@@ -78,7 +77,11 @@ class SqliteSession(ABC):
             batch = [bound]
         else:
             batch = [bound | dict(zip(names, row, strict=True)) for row in zip(*ready, strict=True)]
-        rows: Sequence[Row] = await self.write(lambda each: _run(each, found, batch))
+        return await self._written(found, batch)
+
+    async def _written(self, found: Statement, batch: Sequence[dict[str, Any]]) -> Sequence[Row]:
+        alone = found.writes <= 1 and len(batch) == 1
+        rows: Sequence[Row] = await self.write(lambda each: _run(each, found, batch), alone=alone)
         return rows
 
     def _bound(self, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import msgspec
 
 Dialect = Literal["postgres", "sqlite"]
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+WRITES = re.compile(r"(?:\A|;)\s*(?:insert|update|delete|with)\b")
 PART = re.compile(r"\{([a-z_]+)\}")
 LITERAL = re.compile(r"(?<![:\w]):([a-z_]+)::text::\w+\[\]")
 """An array that PostgreSQL reads from its text form. The driver's own way of sending arrays asks
@@ -29,6 +30,8 @@ class Statement(msgspec.Struct, frozen=True):
     text: str
     parameters: tuple[str, ...]
     literals: frozenset[str] = frozenset()
+    writes: int = 1
+    """How many of those that run as one change anything."""
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -67,7 +70,8 @@ def _split(text: str) -> dict[str, str]:
 def _statement(dialect: Dialect, name: str, text: str) -> Statement:
     names = tuple(dict.fromkeys(PARAMETER.findall(_code(text))))
     literals = frozenset(LITERAL.findall(text))
-    return Statement(name, _spelled(dialect, text, names), names, literals)
+    writes = len(WRITES.findall(_code(text)))
+    return Statement(name, _spelled(dialect, text, names), names, literals, writes)
 
 
 def _code(text: str) -> str:

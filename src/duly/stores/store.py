@@ -12,6 +12,7 @@ from duly.domain.errors import BadSetting
 from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations, postgres, transactions
 from duly.stores.agenda import Agenda
+from duly.stores.alerts import Alerts
 from duly.stores.audit import Audit
 from duly.stores.dead_letters import DeadLetters
 from duly.stores.deliveries import Deliveries
@@ -26,11 +27,14 @@ from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
 from duly.stores.requests import Requests
+from duly.stores.rollups import Rollups
 from duly.stores.schedules import Schedules
+from duly.stores.situations import Situations
 from duly.stores.sqlite import Sqlite
 from duly.stores.steps import Steps
 from duly.stores.streams import Streams
 from duly.stores.targets import Targets
+from duly.stores.traces import Traces
 from duly.stores.upkeep import Upkeep
 from duly.stores.wakeups import DataVersion, Notifications
 from duly.stores.workers import Workers
@@ -44,8 +48,10 @@ class SqlStore:
         database: Postgres | Sqlite,
         namespace: str,
         wakeups: Notifications | DataVersion,
+        clock: Clock,
     ) -> None:
         self.database = database
+        self._clock = clock
         self.namespace = namespace
         self.wakeups = wakeups
         self._others: dict[str, SqlStore] = {}
@@ -66,6 +72,10 @@ class SqlStore:
         self.streams = Streams(database, namespace)
         self.steps = Steps(database)
         self.figures = Figures(database, namespace, self.deliveries, self.plans)
+        self.situations = Situations(database, namespace, clock, self.figures, self.plans)
+        self.rollups = Rollups(database, namespace)
+        self.alerts = Alerts(database, namespace)
+        self.traces = Traces(database, namespace)
         self.audit = Audit(database, namespace)
         self.keys = Keys(database, namespace)
         self.upkeep = Upkeep(database, namespace)
@@ -93,7 +103,7 @@ class SqlStore:
             return self
         if namespace not in self._others:
             wakeups = self.wakeups.within(namespace)
-            self._others[namespace] = SqlStore(self.database, namespace, wakeups)
+            self._others[namespace] = SqlStore(self.database, namespace, wakeups, self._clock)
         return self._others[namespace]
 
     async def close(self) -> None:
@@ -143,7 +153,7 @@ def store_at(url: str, *, namespace: str, clock: Clock, pooler: bool = False) ->
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
         database = Sqlite(_path(url), clock.now)
-        return SqlStore(database, namespace, DataVersion(database))
+        return SqlStore(database, namespace, DataVersion(database), clock)
     if scheme in ("postgresql", "postgres"):
         connections = postgres.from_url(url, pooler=pooler)
         return store_on(*connections, namespace=namespace, clock=clock, pooler=pooler)
@@ -169,7 +179,7 @@ def store_on(
     """
     moment = clock.now if clock.virtual else _database_decides
     database = Postgres(connect, discard, moment, pooler=pooler, one_loop=one_loop)
-    return SqlStore(database, namespace, Notifications(database, namespace, clock))
+    return SqlStore(database, namespace, Notifications(database, namespace, clock), clock)
 
 
 def _database_decides() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from duly.domain.rollups import KEPT_FOR
 from duly.ports import Swept
 from duly.stores.database import Database, Row
 
@@ -36,6 +37,10 @@ class Upkeep:
             "upkeep.prune_workers", "any", completed_for=completed_for.total_seconds()
         )
         await self._database.fetch("gates.forget")
+        for kept in ("rollups.prune", "alerts.prune", "traces.prune"):
+            await self._database.fetch(
+                kept, namespace=self._namespace, kept_for=KEPT_FOR.total_seconds()
+            )
         await self._prune_streams(completed_for, batch)
 
     async def _prune_streams(self, idle_for: timedelta, batch: int) -> None:

@@ -3,6 +3,9 @@
 Everything that is queued while a commit is under way goes into the next transaction, so a commit
 costs the same for one writer and for a hundred. Each piece of work stands in a savepoint of its
 own: one that fails undoes itself and nobody else. Answers are given only after the commit.
+
+Python's lock is handed over for every statement, and whoever runs meanwhile gives it back late. So
+what comes by itself and writes with one statement only is left to commit itself.
 """
 
 from __future__ import annotations
@@ -12,15 +15,26 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
 from duly.domain.errors import Conflict
 
 Work = Callable[[apsw.Connection], Any]
-Job = tuple[Work, "Future[Any]"]
 MOST_IN_ONE_COMMIT = 512
+
+
+class Job(NamedTuple):
+    """Something to do, and who waits for it."""
+
+    work: Work
+    future: Future[Any]
+    alone: bool = False
+    """Whether it needs no transaction around it: it writes with one statement, or not at all."""
+
+
+Answer = tuple["Future[Any]", Any, BaseException | None]
 
 
 class TransactionEnded(Conflict):
@@ -37,9 +51,9 @@ class Hold:
 
     def submit(self, work: Work) -> Future[Any]:
         """Run something inside the transaction."""
-        future: Future[Any] = Future()
-        self.jobs.put((work, future))
-        return future
+        job = Job(work, Future())
+        self.jobs.put(job)
+        return job.future
 
     def let_go(self) -> None:
         """Give the writer back; what was not committed is undone."""
@@ -59,11 +73,11 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="duly-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Work) -> Future[Any]:
+    def submit(self, work: Work, *, alone: bool = False) -> Future[Any]:
         """Queue work; the future is done when its transaction is on disk."""
-        future: Future[Any] = Future()
-        self._jobs.put((work, future))
-        return future
+        job = Job(work, Future(), alone)
+        self._jobs.put(job)
+        return job.future
 
     def hold(self) -> Hold:
         """Queue for the writer as a whole; `begun` is done when the transaction is open."""
@@ -107,22 +121,33 @@ class Writer:
                 return batch, None, True
 
     def _commit(self, batch: list[Job]) -> None:
-        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+        answers: list[Answer]
         try:
-            self._connection.execute("begin immediate")
             if len(batch) == 1:
-                # By itself it needs no savepoint: if it fails, nothing else goes with it.
-                [(work, future)] = batch
-                answers.append((future, work(self._connection), None))
+                answers = [(batch[0].future, self._done(batch[0]), None)]
             else:
-                answers.extend((future, *self._try(work)) for work, future in batch)
-            self._connection.execute("commit")
+                answers = self._together(batch)
             self.commits += 1
         except Exception as error:
             self._roll_back()
-            answers = [(future, None, error) for _, future in batch]
+            answers = [(job.future, None, error) for job in batch]
         for future, result, problem in answers:
             _answer(future, result, problem)
+
+    def _done(self, job: Job) -> Any:
+        if job.alone:
+            return job.work(self._connection)
+        # By itself it needs no savepoint: if it fails, nothing else goes with it.
+        self._connection.execute("begin immediate")
+        result = job.work(self._connection)
+        self._connection.execute("commit")
+        return result
+
+    def _together(self, batch: list[Job]) -> list[Answer]:
+        self._connection.execute("begin immediate")
+        answers = [(job.future, *self._try(job.work)) for job in batch]
+        self._connection.execute("commit")
+        return answers
 
     def _try(self, work: Work) -> tuple[Any, BaseException | None]:
         try:
@@ -152,13 +177,12 @@ class Writer:
             return
         hold.begun.set_result(None)
         while (job := hold.jobs.get()) is not None:
-            work, future = job
             try:
                 if not self._connection.in_transaction:
                     raise TransactionEnded("SQLite ended the transaction; nothing of it was kept")
-                _answer(future, work(self._connection), None)
+                _answer(job.future, job.work(self._connection), None)
             except Exception as problem:
-                _answer(future, None, problem)
+                _answer(job.future, None, problem)
         self._roll_back()
 
     def _roll_back(self) -> None:

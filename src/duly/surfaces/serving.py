@@ -39,7 +39,7 @@ class Port(Protocol):
     async def start(self, on_end: Callable[[], None]) -> None:
         """Open it."""
 
-    def stopping(self) -> None:
+    async def stopping(self) -> None:
         """Say so to whoever asks from now on."""
 
     async def stop(self) -> None:
@@ -84,7 +84,7 @@ async def _running(
         yield
     finally:
         notices.stopping()
-        port.stopping()
+        await port.stopping()
         await engine.stop()
         await port.stop()
 
@@ -125,7 +125,7 @@ class NoPort:
     async def start(self, on_end: Callable[[], None]) -> None:
         """Nothing opens."""
 
-    def stopping(self) -> None:
+    async def stopping(self) -> None:
         """Nobody asks."""
 
     async def stop(self) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import ssl
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -59,12 +60,16 @@ class Exchanges:
         guard: Guard,
         is_resolver_trouble: Callable[[OSError], bool],
         open_socket: OpenSocket,
+        carried: Callable[[], Mapping[str, str]],
     ) -> None:
         self._clock = clock
         self._guard = guard
         self._resolver = Resolver(clock.monotonic, is_resolver_trouble)
         self._open_socket = open_socket
+        self._carried = carried
         self._session: ClientSession | None = None
+        self.answers: Counter[str] = Counter()
+        """How many there were of each class of answers, `none` being one."""
 
     async def make(self, claimed: Claimed, reach: Reach) -> Outcome:
         """Make one exchange within its deadline."""
@@ -96,6 +101,7 @@ class Exchanges:
             if failpoints.armed:
                 await failpoints.hit("webhook.sent")
             timing.mark("first_byte")
+            self.answers[f"{response.status // 100}xx"] += 1
             excerpt, truncated = await _excerpt(response)
             if truncated:
                 response.close()
@@ -112,6 +118,7 @@ class Exchanges:
             "content-type": "application/json",
             "user-agent": f"duly/{__version__}",
             "accept-encoding": "identity",
+            **self._carried(),
             **reach.webhook.headers,
             ID: claimed.id,
             TIMESTAMP: str(timestamp),
@@ -157,6 +164,7 @@ class Exchanges:
         return self._failed(Reason.TRANSPORT_UNAVAILABLE, problem, timing)
 
     def _failed(self, reason: Reason, problem: str, timing: Timing) -> Failed:
+        self.answers["none"] += 1
         return Failed(reason, problem, answer=_told(Answer(timing=timing.milliseconds())))
 
     async def close(self) -> None:

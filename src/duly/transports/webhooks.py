@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yarl import URL
@@ -44,6 +44,8 @@ class Webhooks:
         self._open_socket = open_socket
         self._book = book
         self._keys = list(keys)
+        self.carried: Callable[[], Mapping[str, str]] = dict
+        """The headers by which a trace is passed on."""
         self._made: Exchanges | None = None
 
     def serves(self) -> Sequence[str]:
@@ -94,6 +96,11 @@ class Webhooks:
         trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now, now, None, None, None)
         return await self._exchanges().make(trial, Reach(endpoint.details.webhook, keys))
 
+    @property
+    def answers(self) -> Mapping[str, int]:
+        """How many answers of each class there were: `2xx` to `5xx`, and `none`."""
+        return {} if self._made is None else self._made.answers
+
     def prepare(self) -> None:
         """Be ready to send: whoever delivers does not want to wait for it at the first webhook."""
         self._exchanges()
@@ -104,7 +111,7 @@ class Webhooks:
             from duly.transports.exchanges import Exchanges
 
             self._made = Exchanges(
-                self._clock, self._guard, self._is_resolver_trouble, self._open_socket
+                self._clock, self._guard, self._is_resolver_trouble, self._open_socket, self.carried
             )
         return self._made
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "dead": "dead:commands",
     "status": "status:status",
     "stats": "stats:stats",
+    "alerts": "alerts:alerts",
     "workers": "workers:workers",
     "top": "top:top",
     "late": "workers:late",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +14,8 @@ from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 QUIET = ("uvicorn.error", "asyncio")
+PLAIN, FAINT = "\x1b[0m", "\x1b[2m"
+COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[1;31m"}
 
 
 def configure() -> None:
@@ -51,4 +54,7 @@ def _json(_logger: WrappedLogger, _method: str, found: EventDict) -> str:
 def _line(_logger: WrappedLogger, _method: str, found: EventDict) -> str:
     at = found["at"].astimezone().strftime("%H:%M:%S")
     trace = f"\n{found['exception']}" if "exception" in found else ""
-    return f"{at} {found['level']:<7} {found['message']}{trace}"
+    line = f"{found['level']:<7} {found['message']}{trace}"
+    if "NO_COLOR" in os.environ:
+        return f"{at} {line}"
+    return f"{FAINT}{at}{PLAIN} {COLOURS.get(found['level'], '')}{line}{PLAIN}"

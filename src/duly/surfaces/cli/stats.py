@@ -10,21 +10,47 @@ from cyclopts import Parameter
 
 from duly.domain.durations import duration
 from duly.domain.figures import Poison, Retries, Stats, Waiting
+from duly.domain.rollups import Series
 from duly.surfaces.cli.options import COMMON, Common, client
-from duly.surfaces.cli.render import answer, cell, facts, fields
+from duly.surfaces.cli.render import answer, cell, facts, fields, table
 from duly.surfaces.cli.times import moment
+
+LINES = 48
 
 Since = Annotated[
     str, Parameter(help="How far back to count, as in 24h, or from when, as in 2026-11-16T09:00Z.")
 ]
 
 
-async def stats(*, since: Since = "24h", common: Common = COMMON) -> None:
+Over = Annotated[
+    bool, Parameter(name="--series", negative="", help="What happened, step by step, instead.")
+]
+
+
+async def stats(*, since: Since = "24h", series: Over = False, common: Common = COMMON) -> None:
     """Show figures of failure: attempts, reasons, retries to come, poison, what stands still."""
     wanted = _since(since)
     async with client(common) as app:
-        found = await app.stats(wanted)
-    answer(common.json, found, lambda: facts(_told(found)))
+        if series:
+            steps = await app.series(wanted, step=_step(wanted, app.clock.now()))
+            answer(common.json, steps, lambda: _steps(steps))
+        else:
+            found = await app.stats(wanted)
+            answer(common.json, found, lambda: facts(_told(found)))
+
+
+def _step(since: datetime | timedelta, now: datetime) -> timedelta:
+    """Whole minutes, so many that there are no more lines than fit a screen or two."""
+    span = now - since if isinstance(since, datetime) else since
+    return timedelta(minutes=max(1, -(-span // timedelta(minutes=LINES))))
+
+
+def _steps(series: Series) -> str:
+    names = ("accepted", "completed", "failed", "dead", "on_time", "late")
+    return table(
+        ("from", *(name.replace("_", " ") for name in names)),
+        ((each.at, *(getattr(each, name) for name in names)) for each in series.points),
+    )
 
 
 def _since(text: str) -> datetime | timedelta:

@@ -1,7 +1,8 @@
 """Who may enter the port: known by a key, or on this machine; what for, and for which namespace.
 
 It stands before every route. What a route needs follows from its method, or from its
-`opt={"scope": ...}`; so one that says nothing is closed rather than open.
+`opt={"scope": ...}`; so one that says nothing is closed rather than open. What tells of this server
+rather than of the caller's namespace says `opt={"here": True}`.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class Door:
         self._check_origin(connection, headers)
         caller = await self._caller(connection, headers)
         _check_scope(caller, needed)
+        if handler.opt.get("here") and caller.namespace != self._local.namespace:
+            raise PermissionDeniedException("this tells of the server's own namespace only")
         self._check_rate(caller)
         connection.scope["state"]["caller"] = caller
 

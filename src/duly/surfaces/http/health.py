@@ -1,4 +1,4 @@
-"""`GET /health`: whether this process lives, and on request what it lives on."""
+"""`GET /health` and `/ready`: whether this process lives, and on what; whether to send work."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from duly.app import App
 from duly.domain.errors import StoreUnavailable
+from duly.domain.situation import Situation
 from duly.domain.zones import zone_data_version
 from duly.engine.backlog import Recovering
 from duly.engine.supervisor import Engine
@@ -21,15 +22,24 @@ from duly.version import __version__
 
 
 class StoreHealth(msgspec.Struct, frozen=True):
-    """The store: its kind, the schema that this process brought it to, and if it answers."""
+    """The store: its kind, the schema that it was brought to, if and how fast it answers."""
 
     kind: Literal["sqlite", "postgresql"]
     schema: int
     reachable: bool
+    latency_milliseconds: float | None = None
+
+
+class AlertHealth(msgspec.Struct, frozen=True):
+    """An alert that is raised."""
+
+    kind: str
+    subject: str
+    detail: str
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer."""
+    """The answer; what only the store knows is null while it does not answer."""
 
     status: Literal["ok", "stopping"]
     version: str | UnsetType = UNSET
@@ -37,51 +47,96 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     zones: str | UnsetType = UNSET
     workers: int | UnsetType | None = UNSET
     running: int | UnsetType = UNSET
+    planner_lag_seconds: float | UnsetType | None = UNSET
+    oldest_due_seconds: float | UnsetType | None = UNSET
+    due: int | UnsetType | None = UNSET
     recovering: Recovering | UnsetType | None = UNSET
+    circuits_open: list[str] | UnsetType | None = UNSET
+    alerts: list[AlertHealth] | UnsetType | None = UNSET
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether requests may be sent here, and if not, why."""
+
+    ready: bool
+    reason: str | None = None
 
 
 class Pulse:
     """What the answer is made from."""
 
     def __init__(self, app: App, engine: Engine) -> None:
-        self._app = app
-        self._engine = engine
+        self.app = app
+        self.engine = engine
         self.stopping = False
 
     def brief(self) -> Health:
         """Whether it lives."""
         return Health(status="stopping" if self.stopping else "ok")
 
+    def readiness(self) -> Readiness:
+        """Whether what dead workers held is taken back, and it is not stopping."""
+        if self.stopping:
+            return Readiness(False, "stopping")
+        if not self.engine.is_ready:
+            return Readiness(False, "starting: taking back what dead workers held")
+        return Readiness(True)
+
     async def full(self) -> Health:
         """All that is known, as far as the store answers."""
-        workers = await self._workers_alive()
-        single = self._app.store.single_owner
-        steps = migrations("sqlite" if single else "postgres")
-        kind: Literal["sqlite", "postgresql"] = "sqlite" if single else "postgresql"
+        now = await self._situation()
         return Health(
             status=self.brief().status,
             version=__version__,
-            store=StoreHealth(kind, steps[-1].number, workers is not None),
+            store=self._store(now),
             zones=zone_data_version(),
-            workers=workers,
-            running=self._engine.dispatcher.running,
-            recovering=self._engine.backlog.recovering,
+            workers=None if now is None else now.workers,
+            running=self.engine.dispatcher.running,
+            planner_lag_seconds=None if now is None else now.planner_lag,
+            oldest_due_seconds=None if now is None else now.oldest_due_seconds,
+            due=None if now is None else now.due,
+            recovering=self.engine.backlog.recovering,
+            circuits_open=None if now is None else [*now.circuits_open, *now.circuits_probing],
+            alerts=None if now is None else await self._alerts(),
         )
 
-    async def _workers_alive(self) -> int | None:
+    def _store(self, now: Situation | None) -> StoreHealth:
+        single = self.app.store.single_owner
+        steps = migrations("sqlite" if single else "postgres")
+        return StoreHealth(
+            "sqlite" if single else "postgresql",
+            steps[-1].number,
+            now is not None,
+            None if now is None else round(now.store_seconds * 1000, 3),
+        )
+
+    async def _situation(self) -> Situation | None:
         try:
-            return sum(each.alive for each in await self._app.store.workers.roster())
+            return await self.app.watch.situation()
         except StoreUnavailable:
             return None
 
+    async def _alerts(self) -> list[AlertHealth] | None:
+        try:
+            raised = await self.app.alerts.raised()
+        except StoreUnavailable:
+            return None
+        return [AlertHealth(each.kind, each.subject, each.detail) for each in raised]
 
-def health_route(pulse: Pulse) -> HTTPRouteHandler:
-    """The route over a pulse."""
 
-    @get("/health", opt={"scope": OPEN, "unless": "verbose"})
+def health_routes(pulse: Pulse) -> list[HTTPRouteHandler]:
+    """The routes over a pulse."""
+
+    @get("/health", opt={"scope": OPEN, "unless": "verbose", "here": True})
     async def health(verbose: FromQuery[bool] = False) -> Response[Health]:
         answer = await pulse.full() if verbose else pulse.brief()
         code = 503 if answer.status == "stopping" else 200
         return Response(answer, status_code=code, headers={"cache-control": "no-store"})
 
-    return health
+    @get("/ready", opt={"scope": OPEN})
+    async def ready() -> Response[Readiness]:
+        answer = pulse.readiness()
+        code = 200 if answer.ready else 503
+        return Response(answer, status_code=code, headers={"cache-control": "no-store"})
+
+    return [health, ready]

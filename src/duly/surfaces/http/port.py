@@ -32,9 +32,10 @@ class HttpPort:
         """Open it; `on_end` is called when it closes, for whatever reason."""
         await self._server.start(on_end)
 
-    def stopping(self) -> None:
-        """Refuse from now on, and say why."""
+    async def stopping(self) -> None:
+        """Refuse from now on, and say why; those who watch live are let go."""
         self._pulse.stopping = True
+        await self._pulse.app.watch.live.stop()
 
     async def stop(self) -> None:
         """Let answers that are under way end, and close it."""

@@ -17,15 +17,18 @@ from duly.surfaces.http.api import (
     dead_letters,
     deliveries,
     endpoints,
+    events,
     keys,
     schedules,
+    stats,
     streams,
     workers,
 )
 from duly.surfaces.http.bodies import StrictRequest, check_query
 from duly.surfaces.http.door import Door
-from duly.surfaces.http.health import Pulse, health_route
+from duly.surfaces.http.health import Pulse, health_routes
 from duly.surfaces.http.idempotency import AppOf, Idempotency
+from duly.surfaces.http.metrics import metrics_route
 from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
 
@@ -51,10 +54,15 @@ def site(app: App, pulse: Pulse) -> Litestar:
         return door.app_of(request)
 
     return Site(
-        route_handlers=[health_route(pulse), *docs.ROUTES, _api(pulse, app_of)],
+        route_handlers=[
+            *health_routes(pulse),
+            metrics_route(app, pulse.engine),
+            *docs.ROUTES,
+            _api(pulse, app_of),
+        ],
         guards=[door.admit],
         dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
-        state=State({"queue": Queue(app.settings.accept_queue)}),
+        state=State({"queue": Queue(app.settings.accept_queue), "door": door}),
         request_class=StrictRequest,
         request_max_body_size=app.settings.payload_limit + BESIDE_PAYLOAD,
         exception_handlers=HANDLERS,
@@ -79,7 +87,7 @@ def _api(pulse: Pulse, app_of: AppOf) -> Router:
 
 RESOURCES = (
     *(deliveries, bulk, schedules, endpoints, streams, dead_letters, workers),
-    *(keys, audit),
+    *(stats, events, keys, audit),
 )
 API: list[Any] = [route for each in RESOURCES for route in each.ROUTES]
 """The routes of /v1."""

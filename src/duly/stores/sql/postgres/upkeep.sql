@@ -168,6 +168,12 @@ with workers as (
     delete from duly.endpoints where namespace = :namespace
 ), inbox as (
     delete from duly.inbox where namespace = :namespace
+), rollups as (
+    delete from duly.rollups where namespace = :namespace
+), alerts as (
+    delete from duly.alerts where namespace = :namespace
+), traces as (
+    delete from duly.traces where namespace = :namespace
 ), streams as (
     delete from duly.streams where namespace = :namespace returning lane
 ), lanes as (

@@ -82,33 +82,15 @@ from (
 
 -- name: complete
 -- The usual settlement, with nothing that it does not need: lane, token, started_at,
--- finished_at and answer, all rows at once. It returns what does not apply, so usually nothing. The
--- ledger is written while the lanes still show whose they are. "+ 0" keeps the planner off the
--- index on token. The history keeps what was answered; to look for that where nothing was would cost
--- a twentieth.
+-- finished_at and answer, all rows at once. It returns what does not apply, so usually nothing. What
+-- a row means is written by the view's trigger (migration 0012): one statement is one handing over of
+-- Python's lock. "+ 0" keeps the planner off the index on token.
 select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
 from json_each(:batch) o where not exists (
     select 1 from duly.agenda a where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1);
-update duly.deliveries as d
-set state = 'completed', attempt = d.attempt + 1, token = o.token,
-    started_at = o.started_at, finished_at = o.finished_at, reason = null, error = null
-from (
-    select value ->> 0 as lane, value ->> 1 as token,
-           value ->> 2 as started_at, value ->> 3 as finished_at
-    from json_each(:batch)
-) o join duly.agenda a on a.lane = o.lane and a.token + 0 = o.token
-where d.number = a.delivery;
-insert into duly.attempts
-    (delivery, attempt, outcome, token, started_at, finished_at, answer)
-select d.id, d.attempt, 'completed', d.token, d.started_at, d.finished_at, o.value ->> 4
-from json_each(iif(:answered, :batch, '[]')) o
-join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-join duly.deliveries d on d.number = a.delivery
-where o.value ->> 4 is not null;
-delete from duly.agenda where lane in (
-    select a.lane from json_each(:batch) o
-    join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1
-);
+insert into duly.completions
+select a.lane, a.delivery, a.token, o.value ->> 2, o.value ->> 3, iif(:answered, o.value ->> 4, null)
+from json_each(:batch) o join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1;
 
 -- name: settle
 -- Runs once for each settlement, in one transaction; the ledger is written while the lane still

@@ -114,9 +114,10 @@ returning lane;
 delete from duly.agenda
 where position is null
   and (token is null or not exists (select 1 from duly.deliveries d where d.number = delivery))
-  and lane >= coalesce((select min(number) from duly.deliveries where id > :after), 0)
-  and (:until like 'ffffffff%'
-       or lane <= (select max(number) from duly.deliveries where id > :after and id <= :until))
+  -- From the number of the slice before to that of this one: whatever the order of numbers, all slices
+  -- together pass every lane, that of a delivery which is gone too.
+  and lane > coalesce((select number from duly.deliveries where id = :after), 0)
+  and lane <= coalesce((select number from duly.deliveries where id = :until), 9223372036854775807)
   and not exists (select 1 from duly.deliveries d
                   where d.number = delivery and d.state = 'pending')
 returning lane;
@@ -140,6 +141,9 @@ delete from duly.workers where namespace = :namespace;
 delete from duly.gates where target in (select id from duly.targets where namespace = :namespace);
 delete from duly.endpoints where namespace = :namespace;
 delete from duly.inbox where namespace = :namespace;
+delete from duly.rollups where namespace = :namespace;
+delete from duly.alerts where namespace = :namespace;
+delete from duly.traces where namespace = :namespace;
 delete from duly.agenda where lane in (
     select lane from duly.streams where namespace = :namespace);
 delete from duly.streams where namespace = :namespace;

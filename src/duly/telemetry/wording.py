@@ -1,16 +1,11 @@
-"""Happenings into log lines and counts; the only place where log wording lives."""
+"""What each happening says in the log; the only place where log wording lives."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-
-import msgspec
 
 from duly.domain import events
 from duly.domain.events import Event
-
-logger = logging.getLogger("duly")
 
 WORDING: dict[type[Event], tuple[int, str]] = {
     events.WorkerStarted: (
@@ -107,6 +102,9 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.ERROR,
         "the secret of endpoint {endpoint} cannot be read, its deliveries wait: {problem}",
     ),
+    events.AlertRaised: (logging.ERROR, "ALERT {kind} {subject}: {detail}"),
+    events.AlertCleared: (logging.INFO, "alert {kind} {subject} is over after {minutes} minutes"),
+    events.AlertUntold: (logging.ERROR, "the alert {kind} could not be handed on: {problem}"),
     events.AnalyticsWentAway: (
         logging.WARNING,
         "analytics are not written, deliveries go on: {problem}",
@@ -119,53 +117,12 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     events.Draining: (logging.INFO, "stopping: {running} deliveries get {seconds:g} s to end"),
 }
 
-
-LATE_LINES_PER_SECOND = 50
-
-
-class Telemetry:
-    """Counts everything, and logs what has words."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._late_second = self._late_lines = self._unsaid = 0
-
-    def emit(self, event: Event) -> None:
-        """Take note of a happening."""
-        if isinstance(event, events.BatchSettled):
-            self._count_batch(event)
-            return
-        self.counts[type(event).__name__] += 1
-        if isinstance(event, events.DeliveryLate) and not self._worth_a_line(event):
-            return
-        self._log(event)
-
-    def _worth_a_line(self, late: events.DeliveryLate) -> bool:
-        """Whether to log one more late delivery: a backlog of a million must not fill the disk."""
-        second = int(late.started_at.timestamp())
-        if second != self._late_second:
-            if self._unsaid:
-                self._log(events.MoreWereLate(deliveries=self._unsaid))
-            self._late_second, self._late_lines, self._unsaid = second, 0, 0
-        self._late_lines += 1
-        if self._late_lines > LATE_LINES_PER_SECOND:
-            self._unsaid += 1
-        return self._late_lines <= LATE_LINES_PER_SECOND
-
-    def _log(self, event: Event) -> None:
-        level, words = WORDING[type(event)]
-        if logger.isEnabledFor(level):
-            facts = msgspec.structs.asdict(event)
-            logger.log(
-                level, words.format(**facts), extra={"event": type(event).__name__, "facts": facts}
-            )
-
-    def _count_batch(self, batch: events.BatchSettled) -> None:
-        counts = self.counts
-        counts["batches"] += 1
-        counts["completed"] += batch.completed
-        counts["retried"] += batch.retried
-        counts["dead"] += batch.dead
-        counts["released"] += batch.released
-        counts["expired"] += batch.expired
-        counts["refused"] += batch.refused
+ONLY_COUNTED: frozenset[type[Event]] = frozenset(
+    {
+        events.BatchSettled,
+        events.DeliveriesAccepted,
+        events.LanesClaimed,
+        events.PlannerTicked,
+    }
+)
+"""What happens too often to be told."""

@@ -1,0 +1,133 @@
+"""What happened in a stretch of time, as counts that are kept by the minute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from duly.domain.errors import InvalidInput
+from duly.domain.payloads import checked_moment, checked_wait
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+KEPT_FOR = timedelta(days=35)
+"""How long the minutes are kept: a month and some days to compare it with the one before."""
+MOST_POINTS = 1500
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """How much happened; the sums of seconds divide by the counts beside them.
+
+    `failed` counts attempts, whatever came of the delivery; `late` and `on_time` count first
+    attempts, after and within the grace period; `reclaimed` what was taken back from dead workers.
+    """
+
+    accepted: int = 0
+    completed: int = 0
+    failed: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    on_time: int = 0
+    late: int = 0
+    reclaimed: int = 0
+    lateness_seconds: float = 0.0
+    run_seconds: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self != NOTHING
+
+
+NOTHING = Tally()
+
+
+def less(tally: Tally, before: Tally) -> Tally:
+    """What happened since."""
+    names = Tally.__struct_fields__
+    return Tally(**{name: getattr(tally, name) - getattr(before, name) for name in names})
+
+
+def plus(tally: Tally, other: Tally) -> Tally:
+    """What happened in both."""
+    names = Tally.__struct_fields__
+    return Tally(**{name: getattr(tally, name) + getattr(other, name) for name in names})
+
+
+def grown(now: Mapping[datetime, Tally], before: Mapping[datetime, Tally]) -> Tally:
+    """What came to the minutes since they were last read; of older ones nothing is known."""
+    newest, total = max(before, default=None), NOTHING
+    for minute, tally in now.items():
+        if minute in before:
+            total = plus(total, less(tally, before[minute]))
+        elif newest is None or minute > newest:
+            total = plus(total, tally)
+    return total
+
+
+class Point(Tally, frozen=True, kw_only=True):
+    """What happened from a moment on for one step."""
+
+    at: datetime
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened, step by step; a step in which nothing did is there too."""
+
+    since: datetime
+    until: datetime
+    step: float
+    points: list[Point]
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A checked stretch of time in steps of whole minutes."""
+
+    since: datetime
+    until: datetime
+    step: timedelta
+
+
+def checked_span(
+    since: datetime | timedelta | float,
+    until: datetime | None,
+    step: timedelta | float,
+    now: datetime,
+) -> Span:
+    """From when to when and in which steps; InvalidInput says what would do."""
+    width = timedelta(seconds=checked_wait("step", step))
+    if width < MINUTE or width % MINUTE:
+        raise InvalidInput("step", "give whole minutes, as in 60 or 3600 seconds")
+    # The present minute counts too, also when it begins at this very moment.
+    end = now + timedelta(microseconds=1) if until is None else checked_moment("until", until)
+    begin = _begin(since, end)
+    if begin >= end:
+        raise InvalidInput("since", "it has to be before `until`")
+    if (end - begin) / width > MOST_POINTS:
+        raise InvalidInput("step", f"that makes more than {MOST_POINTS} points; take longer steps")
+    return Span(
+        _floored(begin, width), _floored(end - timedelta(microseconds=1), width) + width, width
+    )
+
+
+def _begin(since: datetime | timedelta | float, end: datetime) -> datetime:
+    if isinstance(since, datetime):
+        return checked_moment("since", since)
+    try:
+        return end - timedelta(seconds=checked_wait("since", since))
+    except OverflowError:
+        raise InvalidInput("since", "give a moment, or how long before `until`") from None
+
+
+def _floored(moment: datetime, width: timedelta) -> datetime:
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return moment - (moment - epoch) % width
+
+
+def filled(span: Span, found: Mapping[datetime, Tally]) -> Series:
+    """Every step of the span with what was found of it."""
+    points, at = [], span.since
+    while at < span.until:
+        points.append(Point(at=at, **msgspec.structs.asdict(found.get(at, NOTHING))))
+        at += span.step
+    return Series(since=span.since, until=span.until, step=span.step.total_seconds(), points=points)

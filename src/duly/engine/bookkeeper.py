@@ -1,0 +1,48 @@
+"""Writing down what happened, by the minute: counts gather and are written once a second at most.
+
+Nothing waits for it. A process that is killed loses the last second of its counts, and no delivery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from duly.domain.rollups import NOTHING, Tally, less
+from duly.engine.loops import Pause
+from duly.ports import Clock, Rollups
+
+WRITE_SECONDS = 1.0
+LONG_SECONDS = 3.0
+"""After so long nobody else in this process seems to write."""
+
+
+class Bookkeeper:
+    """Adds to this worker's minute what was counted since it last wrote."""
+
+    name = "bookkeeper"
+
+    def __init__(self, rollups: Rollups, clock: Clock, counted: Callable[[], Tally]) -> None:
+        self.wake = asyncio.Event()
+        self.worker: Callable[[], int] = lambda: 0
+        self._rollups = rollups
+        self._clock = clock
+        self._counted = counted
+        self._written = NOTHING
+        self._written_at = float("-inf")
+        self._turn = asyncio.Lock()
+
+    async def tick(self) -> Pause:
+        """Write what is not written yet."""
+        async with self._turn:
+            counted = self._counted()
+            if since := less(counted, self._written):
+                await self._rollups.add(self.worker(), since)
+                self._written = counted
+            self._written_at = self._clock.monotonic()
+        return Pause(WRITE_SECONDS)
+
+    async def write_if_due(self) -> None:
+        """The same, if no loop does it: for a process that only accepts."""
+        if self._clock.monotonic() - self._written_at >= LONG_SECONDS:
+            await self.tick()

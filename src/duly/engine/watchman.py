@@ -1,0 +1,111 @@
+"""Watching the figures and raising alerts: once each, however many processes watch.
+
+Whoever writes the row raises the alert; whoever clears the row clears it. The alert webhook is a
+delivery with a key, made before it is noted that it was, so that a crash between the two sends it
+once all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+
+from duly.domain import alerts
+from duly.domain.alerts import LATELY, Alert, AlertKind, Limits, Trouble, Watched
+from duly.domain.errors import DulyError, StoreUnavailable
+from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
+from duly.domain.rollups import MINUTE, NOTHING, Span, plus
+from duly.domain.situation import Situation
+from duly.engine.loops import Emit, Pause
+from duly.ports import Store
+
+LOOK_SECONDS = 10.0
+TOLD_AT_ONCE = 20
+SIGNS = {
+    "ClockStepped": (AlertKind.CLOCK_JUMPED, "the clock stepped; see the log"),
+    "ClockIsBehind": (AlertKind.CLOCK_JUMPED, "the clock is behind what was planned; set it"),
+    "StoreWentAway": (AlertKind.STORE_ERRORS, "the store did not answer; see the log"),
+    "LoopFailed": (AlertKind.STORE_ERRORS, "a loop failed and tries again; see the log"),
+    "SweptUp": (AlertKind.SWEPT_UP, "the sweep put something back; see the log"),
+}
+"""What this process counted, and what it is a sign of."""
+
+Tell = Callable[[Alert, str], Awaitable[None]]
+
+
+class Watchman:
+    """Looks every ten seconds."""
+
+    name = "watchman"
+
+    def __init__(
+        self,
+        store: Store,
+        emit: Emit,
+        look: Callable[[], Awaitable[Situation]],
+        counts: Mapping[str, int],
+        limits: Limits,
+    ) -> None:
+        self.wake = asyncio.Event()
+        self.tell: Tell | None = None
+        """Hands an alert to the alert webhook, if there is one."""
+        self._store = store
+        self._emit = emit
+        self._look = look
+        self._counts = counts
+        self._limits = limits
+        self._before: Counter[str] = Counter()
+
+    async def tick(self) -> Pause:
+        """Look at the figures, write what changed, and tell."""
+        watched = await self._watched()
+        found = alerts.changes(watched, self._limits, await self._store.alerts.raised())
+        for trouble in found.raised:
+            await self._raise(trouble)
+        for trouble in found.seen:
+            await self._store.alerts.see(trouble)
+        for alert in found.cleared:
+            await self._clear(alert, watched)
+        # Only now: what was seen before the store went away is raised when it is back.
+        self._before.update({sign: self._counts[sign] - self._before[sign] for sign in SIGNS})
+        if self.tell is not None:
+            await self._tell_all(self.tell)
+        return Pause(LOOK_SECONDS)
+
+    async def _watched(self) -> Watched:
+        situation = await self._look()
+        span = Span(situation.at - LATELY, situation.at + MINUTE, MINUTE)
+        lately = NOTHING
+        for each in (await self._store.rollups.series(span)).values():
+            lately = plus(lately, each)
+        happened = {
+            kind: detail
+            for sign, (kind, detail) in SIGNS.items()
+            if self._counts[sign] > self._before[sign]
+        }
+        return Watched(situation=situation, dead_lately=lately.dead, happened=happened)
+
+    async def _raise(self, trouble: Trouble) -> None:
+        if await self._store.alerts.raise_one(trouble):
+            self._emit(
+                AlertRaised(kind=trouble.kind, subject=trouble.subject, detail=trouble.detail)
+            )
+
+    async def _clear(self, alert: Alert, watched: Watched) -> None:
+        if await self._store.alerts.clear(alert):
+            lasted = watched.situation.at - alert.raised_at
+            minutes = round(lasted.total_seconds() / 60, 1)
+            self._emit(AlertCleared(kind=alert.kind, subject=alert.subject, minutes=minutes))
+
+    async def _tell_all(self, tell: Tell) -> None:
+        for alert in await self._store.alerts.untold(TOLD_AT_ONCE):
+            word = "raised" if alert.told == "nothing" else "cleared"
+            try:
+                await tell(alert, word)
+            except StoreUnavailable:
+                raise
+            except DulyError as error:
+                # An address that cannot be used will not become better by trying.
+                self._emit(AlertUntold(kind=alert.kind, problem=str(error)))
+            await self._store.alerts.tell(alert, word)

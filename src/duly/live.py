@@ -1,0 +1,140 @@
+"""What happens now, second by second, for whoever watches: read once however many they are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import datetime
+
+import msgspec
+
+from duly.domain.errors import Conflict, StoreUnavailable
+from duly.domain.rollups import MINUTE, Span, Tally, grown
+from duly.domain.situation import Situation
+from duly.ports import Clock, Rollups
+
+SECONDS = 1.0
+REMEMBERED = 300
+"""How many seconds somebody who lost the connection can make up for."""
+MOST_UNREAD = REMEMBERED
+"""How many are kept for one who does not read; older ones are lost to them."""
+MOST_LISTENERS = 100
+LINGER = 60
+"""For how many seconds it goes on when nobody listens any more: they may only reconnect."""
+LOOKED_BACK = 3 * MINUTE
+
+
+class Second(msgspec.Struct, frozen=True, kw_only=True):
+    """What all workers of the namespace did since the second before, and how it stands."""
+
+    id: int
+    at: datetime
+    counts: Tally
+    due: int
+    late: int
+    processing: int
+    dead_letters: int
+    oldest_due_seconds: float
+    workers: int
+
+
+class TooManyListen(Conflict):
+    """As many as can be served listen already; try again later."""
+
+
+class Live:
+    """Looks every second while somebody listens."""
+
+    def __init__(
+        self, rollups: Rollups, look: Callable[[], Awaitable[Situation]], clock: Clock
+    ) -> None:
+        self._rollups = rollups
+        self._look = look
+        self._sleep = clock.sleep
+        self._minutes: dict[datetime, Tally] | None = None
+        self._past: deque[Second] = deque(maxlen=REMEMBERED)
+        self._listeners: set[_Listener] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._unheard = 0
+
+    async def listen(self, after: int | None = None) -> AsyncIterator[Second]:
+        """Every second from now on; with `after`, first those since that id that are remembered."""
+        if len(self._listeners) >= MOST_LISTENERS:
+            raise TooManyListen("too many listen already; try again later")
+        listener = _Listener(each for each in self._past if after is not None and each.id > after)
+        self._listeners.add(listener)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._go_on())
+        try:
+            while (second := await listener.next()) is not None:
+                yield second
+        finally:
+            self._listeners.discard(listener)
+
+    async def tick(self) -> None:
+        """Look once, and hand it to all that listen."""
+        now = await self._look()
+        span = Span(now.at - LOOKED_BACK, now.at + MINUTE, MINUTE)
+        minutes = await self._rollups.series(span)
+        tally = Tally() if self._minutes is None else grown(minutes, self._minutes)
+        self._minutes = minutes
+        second = Second(
+            id=self._next_id(now.at),
+            at=now.at,
+            counts=tally,
+            due=now.due,
+            late=now.late,
+            processing=now.processing,
+            dead_letters=now.dead,
+            oldest_due_seconds=now.oldest_due_seconds,
+            workers=now.workers,
+        )
+        self._past.append(second)
+        for listener in self._listeners:
+            listener.put(second)
+
+    def _next_id(self, at: datetime) -> int:
+        # Seconds since 1970, so that who comes back to another process is not given all again.
+        second = int(at.timestamp())
+        return max(second, self._past[-1].id + 1) if self._past else second
+
+    async def _go_on(self) -> None:
+        self._unheard = 0
+        while self._unheard < LINGER:
+            with contextlib.suppress(StoreUnavailable):
+                await self.tick()
+            await self._sleep(SECONDS)
+            self._unheard = 0 if self._listeners else self._unheard + 1
+        self._minutes = None
+
+    async def stop(self) -> None:
+        """Send everyone home."""
+        for listener in self._listeners:
+            listener.put(None)
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+class _Listener:
+    """Who listens, and what they have not read yet."""
+
+    def __init__(self, first: Iterable[Second]) -> None:
+        self._unread: deque[Second | None] = deque(first, maxlen=MOST_UNREAD)
+        self._some = asyncio.Event()
+
+    def put(self, second: Second | None) -> None:
+        """Keep it for them."""
+        self._unread.append(second)
+        self._some.set()
+
+    async def next(self) -> Second | None:
+        """Wait for it; None at the end."""
+        while not self._unread:
+            self._some.clear()
+            await self._some.wait()
+        return self._unread.popleft()

@@ -1,0 +1,62 @@
+"""What is asked of the store by those who watch: how it stands, what happened, what is alarming."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from duly.domain.alerts import Alert, Trouble
+from duly.domain.rollups import Span, Tally
+from duly.domain.situation import Situation
+
+
+class Situations(Protocol):
+    """How it stands; each figure reads a bounded number of rows through an index."""
+
+    async def look(self, grace: timedelta) -> Situation:
+        """How it stands by the store's clock."""
+
+
+class Rollups(Protocol):
+    """What happened in each minute, summed up by those who did it."""
+
+    async def add(self, worker: int, tally: Tally) -> None:
+        """Add to the worker's present minute. A call whose answer is lost may count twice."""
+
+    async def series(self, span: Span) -> dict[datetime, Tally]:
+        """What happened in each step, by its beginning; steps without anything are left out."""
+
+
+class Traces(Protocol):
+    """Where deliveries belong in their callers' traces."""
+
+    async def keep(self, delivery: str, parent: str) -> None:
+        """Keep the span under which it was accepted."""
+
+    async def parent(self, delivery: str) -> str | None:
+        """The span under which it was accepted, if that is known."""
+
+
+class Alerts(Protocol):
+    """Alerts that are raised, and those that were."""
+
+    async def raised(self) -> list[Alert]:
+        """Those that are not cleared."""
+
+    async def page(self, before: int | None, limit: int) -> list[Alert]:
+        """All that are kept, newest first; `before` is the last id of the page before."""
+
+    async def raise_one(self, trouble: Trouble) -> bool:
+        """Raise it; False when it is raised already, by whomever."""
+
+    async def see(self, trouble: Trouble) -> None:
+        """Note that it is still the matter."""
+
+    async def clear(self, alert: Alert) -> bool:
+        """Clear it; False when another did."""
+
+    async def untold(self, limit: int) -> list[Alert]:
+        """Those whose raising or clearing was not handed to the alert webhook yet."""
+
+    async def tell(self, alert: Alert, told: str) -> None:
+        """Note how much of it was."""

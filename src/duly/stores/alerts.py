@@ -1,0 +1,66 @@
+"""Alerts: each is one row from its raising to its clearing, whoever saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from duly.domain.alerts import Alert, AlertKind, Trouble
+from duly.stores.database import Database, NamedRow
+
+NEWEST = 2**62
+
+
+class Alerts:
+    """The alerts of one namespace."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    async def raised(self) -> list[Alert]:
+        """Those that are not cleared."""
+        return await self._read("raised")
+
+    async def page(self, before: int | None, limit: int) -> list[Alert]:
+        """All that are kept, newest first."""
+        return await self._read("page", before=NEWEST if before is None else before, limit=limit)
+
+    async def raise_one(self, trouble: Trouble) -> bool:
+        """Raise it; False when it is raised already."""
+        return bool(await self._write("raise", trouble))
+
+    async def see(self, trouble: Trouble) -> None:
+        """Note that it is still the matter."""
+        await self._write("see", trouble)
+
+    async def clear(self, alert: Alert) -> bool:
+        """Clear it; False when another did."""
+        return bool(await self._database.fetch("alerts.clear", id=alert.id))
+
+    async def untold(self, limit: int) -> list[Alert]:
+        """Those whose raising or clearing was not handed to the alert webhook yet."""
+        return await self._read("untold", limit=limit)
+
+    async def tell(self, alert: Alert, told: str) -> None:
+        """Note how much of it was."""
+        await self._database.fetch("alerts.told", id=alert.id, told=told)
+
+    async def _write(self, statement: str, trouble: Trouble) -> Sequence[Any]:
+        return await self._database.fetch(
+            f"alerts.{statement}",
+            namespace=self._namespace,
+            kind=trouble.kind,
+            subject=trouble.subject,
+            detail=trouble.detail,
+        )
+
+    async def _read(self, statement: str, **parameters: Any) -> list[Alert]:
+        rows = await self._database.fetch_named(
+            f"alerts.{statement}", namespace=self._namespace, **parameters
+        )
+        return [_alert(row) for row in rows]
+
+
+def _alert(row: NamedRow) -> Alert:
+    return Alert(**dict(row) | {"kind": AlertKind(row["kind"])})

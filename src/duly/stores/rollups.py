@@ -1,0 +1,37 @@
+"""What happened in each minute: added to by each worker, summed up when read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from duly.domain.rollups import Span, Tally
+from duly.stores.database import Database
+
+
+class Rollups:
+    """The minutes of one namespace."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    async def add(self, worker: int, tally: Tally) -> None:
+        """Add to the worker's present minute."""
+        counts = msgspec.structs.asdict(tally)
+        await self._database.fetch(
+            "rollups.add", namespace=self._namespace, worker=worker, **counts
+        )
+
+    async def series(self, span: Span) -> dict[datetime, Tally]:
+        """What happened in each step, by its beginning."""
+        rows = await self._database.fetch_named(
+            "rollups.series",
+            namespace=self._namespace,
+            since_at=span.since,
+            until_at=span.until,
+            step=span.step.total_seconds(),
+        )
+        names = Tally.__struct_fields__
+        return {row["begins_at"]: Tally(**{name: row[name] for name in names}) for row in rows}

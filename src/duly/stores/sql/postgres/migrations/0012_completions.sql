@@ -1,0 +1,2 @@
+-- Nothing: agenda.complete is one statement here.
+select 1;

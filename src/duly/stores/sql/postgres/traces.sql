@@ -1,0 +1,12 @@
+-- name: keep
+insert into duly.traces (delivery, namespace, parent, kept_at)
+values (:delivery::uuid, :namespace, :parent, coalesce(:now::timestamptz, now()))
+on conflict (delivery) do nothing;
+
+-- name: parent
+select parent from duly.traces where delivery = :delivery::uuid;
+
+-- name: prune
+delete from duly.traces
+where namespace = :namespace
+  and kept_at < coalesce(:now::timestamptz, now()) - :kept_for * interval '1 second';

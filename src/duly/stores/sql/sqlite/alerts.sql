@@ -1,0 +1,36 @@
+-- name: raise
+-- Whoever comes second finds it raised, and gets nothing.
+insert into duly.alerts (namespace, kind, subject, detail, raised_at, seen_at)
+values (:namespace, :kind, :subject, :detail, :now, :now)
+on conflict (namespace, kind, subject) where cleared_at is null do nothing
+returning id;
+
+-- name: see
+update duly.alerts set seen_at = :now, detail = :detail
+where namespace = :namespace and kind = :kind and subject = :subject and cleared_at is null;
+
+-- name: clear
+update duly.alerts set cleared_at = :now
+where id = :id and cleared_at is null
+returning id;
+
+-- name: raised
+select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly.alerts
+where namespace = :namespace and cleared_at is null order by id;
+
+-- name: page
+select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly.alerts
+where namespace = :namespace and id < :before order by id desc limit :limit;
+
+-- name: untold
+select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly.alerts
+where namespace = :namespace and told <> 'cleared'
+  and (cleared_at is not null or told = 'nothing')
+order by id limit :limit;
+
+-- name: told
+update duly.alerts set told = :told where id = :id;
+
+-- name: prune
+delete from duly.alerts
+where namespace = :namespace and cleared_at < :now - cast(:kept_for * 1000000 as integer);

@@ -1,0 +1,24 @@
+"""Where deliveries belong in their callers' traces; there is a row only if somebody traces."""
+
+from __future__ import annotations
+
+from duly.stores.database import Database
+
+
+class Traces:
+    """The traces of one namespace."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    async def keep(self, delivery: str, parent: str) -> None:
+        """Keep the span under which it was accepted."""
+        await self._database.fetch(
+            "traces.keep", namespace=self._namespace, delivery=delivery, parent=parent
+        )
+
+    async def parent(self, delivery: str) -> str | None:
+        """The span under which it was accepted, if that is known."""
+        rows = await self._database.fetch_named("traces.parent", delivery=delivery)
+        return rows[0]["parent"] if rows else None

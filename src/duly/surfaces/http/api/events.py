@@ -1,0 +1,52 @@
+"""`/v1/events`: what happens, second by second, as server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, cast
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import HeaderParameter
+from litestar.response import ServerSentEvent, ServerSentEventMessage
+
+from duly.app import App
+from duly.live import Second
+from duly.surfaces.http.door import Door
+from duly.surfaces.http.served import Served
+
+AGAIN_MILLISECONDS = 2000
+
+
+@get("/events", media_type="text/event-stream")
+async def events(
+    request: Request[Any, Any, Any],
+    duly_app: Served,
+    last_event_id: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
+) -> Response[Second]:
+    """One event a second: what all workers did since the one before, and how it stands.
+
+    With `Last-Event-ID` those of the last five minutes that were missed come first.
+    """
+    after = int(last_event_id) if last_event_id and last_event_id.isdecimal() else None
+    told = _told(duly_app, request, after)
+    stream = ServerSentEvent(told, headers={"cache-control": "no-store"})
+    return cast("Response[Any]", stream)
+
+
+async def _told(
+    app: App, request: Request[Any, Any, Any], after: int | None
+) -> AsyncIterator[ServerSentEventMessage]:
+    door: Door = request.app.state.door
+    async for second in app.watch.live.listen(after):
+        if not await door.still_admits(request):
+            return  # its key was revoked, or is over
+        yield ServerSentEventMessage(
+            event="second",
+            id=second.id,
+            data=msgspec.json.encode(second).decode(),
+            retry=AGAIN_MILLISECONDS,
+        )
+
+
+ROUTES = [events]

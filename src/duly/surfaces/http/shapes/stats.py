@@ -1,0 +1,47 @@
+"""Figures as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from duly.domain.alerts import Alert
+from duly.domain.figures import Stats
+from duly.domain.rollups import Tally
+from duly.domain.situation import Situation
+
+Moment = Annotated[datetime, Meta(tz=True)]
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """How it stands now, what happened in the last hour, and how deliveries fared for a day."""
+
+    now: Situation
+    last_hour: Tally
+    failures: Stats
+
+
+class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """From when to when, and in which steps."""
+
+    since: Annotated[Moment | None, Meta(description="an hour before `until` if left out")] = None
+    until: Annotated[Moment | None, Meta(description="now if left out")] = None
+    step: Annotated[int, Meta(ge=60, le=31 * 86400, description="seconds, in whole minutes")] = 60
+
+
+class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which page of alerts, or only those that are raised."""
+
+    raised: Annotated[bool, Meta(description="only those that are not over")] = False
+    before: Annotated[int, Meta(ge=0, description="the `next` of the page before")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
+class AlertPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Alerts, newest first."""
+
+    items: list[Alert]
+    next: int | None = None

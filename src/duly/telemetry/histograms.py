@@ -1,0 +1,36 @@
+"""How often a figure fell between which bounds, counted many at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+LATENESS = (*SECONDS[2:], 900.0, 3600.0, 6 * 3600.0, 86400.0)
+CALLS = (0.0005, *SECONDS[:12])
+SIZES = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+
+
+class Histogram:
+    """Counts between bounds, and the sum of all that was counted."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.sum = 0.0
+        self._counts = [0] * (len(bounds) + 1)
+
+    def observe(self, value: float, weight: int = 1) -> None:
+        """Count it, as often as it stands for."""
+        self._counts[bisect_left(self.bounds, value)] += weight
+        self.sum += value * weight
+
+    @property
+    def count(self) -> int:
+        """How many were counted."""
+        return sum(self._counts)
+
+    def buckets(self) -> Iterator[tuple[str, int]]:
+        """Each bound with how many were not above it; the last has none."""
+        bounds = [*(repr(each) for each in self.bounds), "+Inf"]
+        return zip(bounds, accumulate(self._counts), strict=True)

@@ -1,0 +1,193 @@
+"""Counts everything, and logs what has words."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from duly.domain import events
+from duly.domain.endpoints import endpoint_name, is_outside
+from duly.domain.events import Event
+from duly.domain.rollups import Tally
+from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
+from duly.telemetry.wording import ONLY_COUNTED, WORDING
+
+logger = logging.getLogger("duly")
+
+LATE_LINES_PER_SECOND = 50
+MOST_TARGETS = 50
+"""How many targets are counted by their names; the rest are counted together."""
+MOST_TRIES = 20
+CALL_NAMES = ("accept", "claim", "settle")
+
+
+class Telemetry:
+    """What happened in this process: counts, histograms, and lines in the log.
+
+    Called for every batch, so whatever it does is done for many at a time.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failures: Counter[tuple[str, str]] = Counter()
+        """Failed attempts by target and reason."""
+        self.completed_by: Counter[str] = Counter()
+        self.tries: Counter[int] = Counter()
+        self.troubles: Counter[str] = Counter()
+        """How often a loop had to wait for the store."""
+        self.lateness = Histogram(LATENESS)
+        self.pickups, self.runs = Histogram(SECONDS), Histogram(SECONDS)
+        self.calls = {name: Histogram(CALLS) for name in CALL_NAMES}
+        self.sizes = {name: Histogram(SIZES) for name in CALL_NAMES}
+        self.drift = 0.0
+        self._labels: dict[str, str] = {}
+        self._worker: int | None = None
+        self.trace_of: Callable[[str], str | None] = _unknown
+        """The trace of a delivery, if there is one."""
+        self._late_second = self._late_lines = self._unsaid = 0
+        self._takes: dict[type[Event], Callable[[Any], None]] = {
+            events.BatchSettled: self._count_batch,
+            events.DeliveriesAccepted: self._count_accepted,
+            events.LanesClaimed: self._count_claimed,
+            events.PlannerTicked: self._count_tick,
+            events.SchedulesPlanned: self._count_planned,
+            events.Reclaimed: self._count_reclaimed,
+            events.AttemptFailed: self._count_failure,
+            events.StoreWentAway: self._count_trouble,
+            events.WorkerStarted: self._note_worker,
+        }
+
+    def emit(self, event: Event) -> None:
+        """Take note of a happening."""
+        kind = type(event)
+        if (take := self._takes.get(kind)) is not None:
+            take(event)
+        if kind in ONLY_COUNTED:
+            return
+        self.counts[kind.__name__] += 1
+        if isinstance(event, events.DeliveryLate) and not self._worth_a_line(event):
+            return
+        self._log(event)
+
+    def tally(self) -> Tally:
+        """What happened since this process began, as the minutes are kept."""
+        counts = self.counts
+        return Tally(
+            accepted=counts["accepted"] + counts["planned"],
+            completed=counts["completed"],
+            failed=counts["retried"] + counts["dead"],
+            dead=counts["dead"] + counts["poisoned"],
+            cancelled=counts["expired"] + counts["overlapped"],
+            on_time=counts["on_time"],
+            late=counts["DeliveryLate"],
+            reclaimed=counts["reclaimed"],
+            lateness_seconds=self.lateness.sum,
+            run_seconds=self.runs.sum,
+        )
+
+    def label(self, target: str) -> str:
+        """What a target is counted under: the first fifty by name, and never a URL."""
+        found = self._labels.get(target)
+        if found is None:
+            found = label_of(target)
+            if len(self._labels) >= MOST_TARGETS:
+                return "other"
+            self._labels[target] = found
+        return found
+
+    def _worth_a_line(self, late: events.DeliveryLate) -> bool:
+        """Whether to log one more late delivery: a backlog of a million must not fill the disk."""
+        second = int(late.started_at.timestamp())
+        if second != self._late_second:
+            if self._unsaid:
+                self._log(events.MoreWereLate(deliveries=self._unsaid))
+            self._late_second, self._late_lines, self._unsaid = second, 0, 0
+        self._late_lines += 1
+        if self._late_lines > LATE_LINES_PER_SECOND:
+            self._unsaid += 1
+        return self._late_lines <= LATE_LINES_PER_SECOND
+
+    def _log(self, event: Event) -> None:
+        level, words = WORDING[type(event)]
+        if logger.isEnabledFor(level):
+            facts = {"worker": self._worker, **msgspec.structs.asdict(event)}
+            if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
+                facts["trace"] = trace
+            logger.log(
+                level, words.format(**facts), extra={"event": type(event).__name__, "facts": facts}
+            )
+
+    def _count_batch(self, batch: events.BatchSettled) -> None:
+        counts = self.counts
+        counts["batches"] += 1
+        counts["completed"] += batch.completed
+        counts["retried"] += batch.retried
+        counts["dead"] += batch.dead
+        counts["released"] += batch.released
+        counts["expired"] += batch.expired
+        counts["overlapped"] += batch.skipped
+        counts["refused"] += batch.refused
+        size = batch.completed + batch.retried + batch.dead + batch.released + batch.refused
+        self._count_call("settle", size, batch.seconds)
+        counts["on_time"] += batch.on_time
+        for each in batch.timed:
+            self._count_times(each)
+        for target, many in batch.completed_by.items():
+            self.completed_by[self.label(target)] += many
+        for attempt, many in batch.tries.items():
+            self.tries[min(attempt, MOST_TRIES)] += many
+
+    def _count_times(self, timed: events.Timed) -> None:
+        self.pickups.observe(timed.pickup, timed.weight)
+        self.runs.observe(timed.run, timed.weight)
+        if timed.late is not None:
+            self.lateness.observe(timed.late, timed.weight)
+
+    def _count_call(self, call: str, size: int, seconds: float | None) -> None:
+        if seconds is not None:
+            self.calls[call].observe(seconds)
+            self.sizes[call].observe(size)
+
+    def _count_accepted(self, accepted: events.DeliveriesAccepted) -> None:
+        self.counts["accepted"] += accepted.new
+        self.counts["known"] += accepted.known
+        self._count_call("accept", accepted.new + accepted.known, accepted.seconds)
+
+    def _count_claimed(self, claimed: events.LanesClaimed) -> None:
+        self.counts["claimed"] += claimed.lanes
+        self._count_call("claim", claimed.lanes, claimed.seconds)
+
+    def _count_tick(self, tick: events.PlannerTicked) -> None:
+        self.counts["planner_ticks"] += 1
+        self.drift = tick.drift
+
+    def _count_planned(self, planned: events.SchedulesPlanned) -> None:
+        self.counts["planned"] += planned.made
+        self.counts["merged"] += planned.merged
+        self.counts["skipped"] += planned.skipped
+
+    def _count_reclaimed(self, reclaimed: events.Reclaimed) -> None:
+        self.counts["reclaimed"] += reclaimed.deliveries
+        self.counts["poisoned"] += reclaimed.poison
+
+    def _count_failure(self, failed: events.AttemptFailed) -> None:
+        self.failures[self.label(failed.target), failed.reason] += 1
+
+    def _note_worker(self, started: events.WorkerStarted) -> None:
+        self._worker = started.worker
+
+    def _count_trouble(self, trouble: events.StoreWentAway) -> None:
+        self.troubles[trouble.loop] += 1
+
+
+def _unknown(delivery: str) -> str | None:  # noqa: ARG001 - nobody traces
+    return None
+
+
+def label_of(target: str) -> str:
+    """A target without its address: handlers and endpoints by name, all plain URLs as one."""
+    return "url" if is_outside(target) and endpoint_name(target) is None else target

@@ -1,0 +1,85 @@
+"""Alerts: from figures to what is raised and cleared."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.domain.alerts import Alert, AlertKind, Changes, Limits, Watched, changes
+from duly.domain.situation import Situation
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+LIMITS = Limits(late=100, dead=10)
+pytestmark = pytest.mark.requirement("S4")
+
+
+def watched(
+    happened: dict[AlertKind, str] | None = None, dead: int = 0, **facts: object
+) -> Watched:
+    situation = Situation(at=NOW, store_seconds=0.001, **facts)  # type: ignore[arg-type]
+    return Watched(situation=situation, dead_lately=dead, happened=happened or {})
+
+
+def known(kind: AlertKind, subject: str = "", ago: timedelta = timedelta()) -> Alert:
+    return Alert(
+        id=1, kind=kind, subject=subject, detail="", raised_at=NOW - ago, seen_at=NOW - ago
+    )
+
+
+def raised(found: Changes) -> list[tuple[str, str]]:
+    return [(each.kind, each.subject) for each in found.raised]
+
+
+@pytest.mark.parametrize(
+    ("figures", "kind"),
+    [
+        ({"late": 100, "oldest_late_at": NOW}, "late_deliveries"),
+        ({"planner_lag": 300.0}, "planner_silent"),
+        ({"due": 1, "oldest_due_at": NOW - timedelta(minutes=5)}, "workers_silent"),
+        ({"dead": 10}, "dead_letters"),
+    ],
+)
+def test_each_figure_at_its_limit_is_an_alert(figures: dict[str, object], kind: str) -> None:
+    assert raised(changes(watched(**figures), LIMITS, [])) == [(kind, "")]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"late": 99},
+        {"planner_lag": 299.0},
+        {"due": 1, "oldest_due_at": NOW - timedelta(minutes=4)},
+        {"due": 1, "oldest_due_at": NOW - timedelta(minutes=9), "workers": 1, "last_beat_at": NOW},
+        {"dead": 9},
+        {"endpoints_paused": ["a"]},
+    ],
+)
+def test_below_its_limit_none_is(figures: dict[str, object]) -> None:
+    assert raised(changes(watched(**figures), LIMITS, [])) == []  # type: ignore[arg-type]
+
+
+def test_each_circuit_and_each_disabled_endpoint_is_an_alert_of_its_own() -> None:
+    figures = watched(
+        circuits_open=["https://a"], circuits_probing=["endpoint:b"], endpoints_disabled=["c"]
+    )
+    present = [known(AlertKind.CIRCUIT_OPEN, "https://a")]
+    found = changes(figures, LIMITS, present)
+    assert raised(found) == [("circuit_open", "endpoint:b"), ("endpoint_disabled", "c")]
+    assert [each.subject for each in found.seen] == ["https://a"]
+    assert found.cleared == []
+
+
+def test_what_is_raised_is_not_raised_again_and_ends_below_half_its_limit() -> None:
+    late = known(AlertKind.LATE_DELIVERIES)
+    hovering = changes(watched(late=50), LIMITS, [late])
+    assert (hovering.raised, hovering.cleared) == ([], [])
+    assert changes(watched(late=49), LIMITS, [late]).cleared == [late]
+
+
+def test_a_happening_is_an_alert_until_it_was_quiet_for_a_while() -> None:
+    jumped = {AlertKind.CLOCK_JUMPED: "it stepped"}
+    assert raised(changes(watched(jumped), LIMITS, [])) == [("clock_jumped", "")]
+    lately = known(AlertKind.CLOCK_JUMPED, ago=timedelta(minutes=14))
+    assert changes(watched(), LIMITS, [lately]).cleared == []
+    long_ago = known(AlertKind.CLOCK_JUMPED, ago=timedelta(minutes=16))
+    assert changes(watched(), LIMITS, [long_ago]).cleared == [long_ago]
+    assert changes(watched(jumped), LIMITS, [long_ago]).cleared == []

@@ -1,0 +1,67 @@
+"""Rollups: spans, steps and what came since."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.domain.errors import InvalidInput
+from duly.domain.rollups import NOTHING, Tally, checked_span, filled, grown, less, plus
+
+NOW = datetime(2026, 5, 1, 12, 30, 30, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def at(minute: int) -> datetime:
+    return datetime(2026, 5, 1, 12, minute, tzinfo=UTC)
+
+
+def test_a_span_reaches_from_whole_step_to_whole_step_and_has_all_of_them() -> None:
+    span = checked_span(120, None, 60, NOW)
+    assert (span.since, span.until) == (at(28), at(31))
+    series = filled(span, {at(29): Tally(completed=7, run_seconds=0.5)})
+    assert [(each.at, each.completed) for each in series.points] == [
+        (at(28), 0),
+        (at(29), 7),
+        (at(30), 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "step", "field"),
+    [
+        (60, None, 30, "step"),
+        (60, None, 90, "step"),
+        (timedelta(days=30), None, 60, "step"),
+        (NOW, NOW, 60, "since"),
+        (-5, None, 60, "since"),
+        (1e30, None, 60, "since"),
+        (datetime(2026, 5, 1), None, 60, "since"),  # noqa: DTZ001
+        (60, datetime(2026, 5, 1), 60, "until"),  # noqa: DTZ001
+    ],
+)
+def test_a_span_that_cannot_be_is_refused(
+    since: object, until: object, step: float, field: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        checked_span(since, until, step, NOW)  # type: ignore[arg-type]
+    assert refused.value.field == field
+
+
+def test_tallies_add_and_subtract() -> None:
+    some, more = Tally(accepted=2, run_seconds=1.5), Tally(accepted=5, dead=1, run_seconds=2.0)
+    assert less(more, some) == Tally(accepted=3, dead=1, run_seconds=0.5)
+    assert plus(less(more, some), some) == more
+    assert not less(more, more)
+    assert some
+
+
+def test_what_came_to_the_minutes_counts_new_ones_whole_and_known_ones_by_what_was_added() -> None:
+    before = {at(28): Tally(completed=5), at(29): Tally(completed=10)}
+    now = {
+        at(27): Tally(completed=99),
+        at(28): Tally(completed=5),
+        at(29): Tally(completed=12),
+        at(30): Tally(completed=4),
+    }
+    assert grown(now, before) == Tally(completed=6)
+    assert grown(before, before) == NOTHING

@@ -1,0 +1,155 @@
+"""Alerts over the life of several processes: raised once, told once, cleared once."""
+
+import logging
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App
+from duly.domain.errors import StoreUnavailable
+from duly.domain.events import StoreWentAway
+from duly.engine.watchman import Watchman
+from tests.engine.house import House
+
+pytestmark = pytest.mark.requirement("S4")
+
+
+def watchman(app: App) -> Watchman:
+    return app.watch._watchman()
+
+
+async def raised(app: App) -> list[str]:
+    return [each.kind for each in await app.alerts.raised()]
+
+
+async def none() -> list[Any]:
+    return []
+
+
+async def late(house: House, app: App, many: int = 3) -> None:
+    await app.deliver_many([("work", n) for n in range(many)])
+    house.clock.advance(90)
+
+
+async def test_of_two_that_watch_one_raises_and_one_clears(
+    any_house: House, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (any_house.app(alert_late=3) for _ in range(2))
+    for app in (first, second):
+        app.expect("work")
+        await app.open()
+    watchmen = [watchman(first), watchman(second)]
+    with caplog.at_level(logging.INFO, "duly"):
+        await late(any_house, first)
+        await watchmen[0].tick()
+        with monkeypatch.context() as at_once:
+            # The second looked before the first had written.
+            at_once.setattr(second.store.alerts, "raised", none)
+            await watchmen[1].tick()
+        for each in watchmen:
+            await each.tick()
+        assert await raised(second) == ["late_deliveries"]
+        for delivery in await first.list():
+            await first.cancel(delivery.id)
+        any_house.clock.advance(600)
+        for each in watchmen * 2:
+            await each.tick()
+    assert await raised(first) == []
+    (alert,) = await first.alerts.list()
+    assert alert.cleared_at is not None
+    assert alert.cleared_at > alert.raised_at
+    told = [each.event for each in caplog.records]  # type: ignore[attr-defined]
+    assert told == ["AlertRaised", "AlertCleared"]
+
+
+async def test_the_alert_webhook_is_a_delivery_and_is_sent_once_for_each_word(
+    any_house: House,
+) -> None:
+    app = any_house.app(alert_late=2, alert_url="https://hooks.example.com/alerts")
+    app.expect("work")
+    await app.open()
+    await late(any_house, app)
+    await watchman(app).tick()
+    # One that crashed before it could note that it had told tells it again, in vain.
+    (alert,) = await app.alerts.raised()
+    await app.store.alerts.tell(alert, "nothing")
+    await watchman(app).tick()
+    assert len(await app.list(key=f"duly.alert.{alert.id}.raised")) == 1
+    for delivery in await app.list(target="work"):
+        await app.cancel(delivery.id)
+    any_house.clock.advance(2)
+    for _ in range(2):
+        await watchman(app).tick()
+    (cleared,) = await app.list(key=f"duly.alert.{alert.id}.cleared")
+    assert b'"late_deliveries"' in bytes(cleared.payload)
+    assert cleared.url == "https://hooks.example.com/alerts"
+
+
+async def test_an_alert_for_an_endpoint_that_is_not_there_is_told_in_the_log_only(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = house.app(alert_late=2, alert_url="nobody")
+    app.expect("work")
+    await app.open()
+    await late(house, app)
+    for _ in range(2):
+        await watchman(app).tick()
+    told = [each.event for each in caplog.records if each.name == "duly"]  # type: ignore[attr-defined]
+    assert told.count("AlertUntold") == 1
+    assert await raised(app) == ["late_deliveries"]
+
+
+async def test_a_clock_that_jumped_is_an_alert_until_it_was_quiet(any_house: House) -> None:
+    app = any_house.app()
+    life = await any_house.born(app)
+    watching = watchman(app)
+    await life.engine.planner.tick()
+    any_house.clock.step(120)
+    await life.engine.planner.tick()
+    await watching.tick()
+    assert await raised(app) == ["clock_jumped"]
+    any_house.clock.advance(14 * 60)
+    await watching.tick()
+    assert await raised(app) == ["clock_jumped"]
+    any_house.clock.advance(2 * 60)
+    await watching.tick()
+    assert await raised(app) == []
+
+
+async def test_a_store_that_was_away_is_an_alert_once_it_is_back(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = house.app()
+    await app.open()
+    watching = watchman(app)
+
+    async def away() -> Any:
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as broken:
+        app.telemetry.emit(StoreWentAway(loop="planner", problem="gone"))
+        broken.setattr(app.store.alerts, "raised", away)
+        with pytest.raises(StoreUnavailable):
+            await watching.tick()
+    await watching.tick()
+    assert await raised(app) == ["store_errors"]
+
+
+async def test_dead_letters_that_grow_are_an_alert(any_house: House) -> None:
+    app = any_house.app(alert_dead=2)
+
+    @app.handler("work")
+    async def work(_: Any) -> None:
+        raise ValueError("no")
+
+    life = await any_house.born(app)
+    for _ in range(2):
+        await app.deliver("work", retry=duly.no_retry)
+    await life.engine.step()
+    await app.watch.bookkeeper.tick()
+    await watchman(app).tick()
+    assert await raised(app) == ["dead_letters"]
+    any_house.clock.advance(16 * 60)
+    await watchman(app).tick()
+    assert await raised(app) == []
