@@ -52,7 +52,7 @@ from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
 from duly.watch import Watch
-from duly.wiring import signing_keys, store_of
+from duly.wiring import signing_keys, store_of, watched
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -335,7 +335,7 @@ class App(Faces):
             self.settings,
             process_name(),
         )
-        return self.watch.join(engine)
+        return watched(self.watch.join(engine), self.settings, self.telemetry.emit)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return."""

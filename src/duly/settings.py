@@ -11,11 +11,14 @@ import msgspec
 from msgspec import Meta, inspect
 
 from duly.domain.errors import BadSetting
+from duly.domain.roles import Roles, roles_of
 from duly.domain.webhooks import HIDDEN
 
 DAY = 86400.0
 CENTURY = 36500 * DAY
 SECRETS = frozenset({"webhook_secret", "secret_key", "alert_url"})
+ADDRESSES = frozenset({"database", "analytics"})
+"""What may carry a password."""
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
 """Variables of ours that are none: see failpoints."""
 
@@ -46,6 +49,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="the port it listens on")] = 8787
+    role: Annotated[
+        str,
+        Meta(
+            pattern=r"^(api|worker|planner)([, ]+(api|worker|planner))*\Z",
+            title="some of api, worker and planner, with commas between",
+            description="what `duly serve` does here: on PostgreSQL others may do the rest",
+        ),
+    ] = "api,worker,planner"
+    processes: Annotated[
+        int, Meta(ge=1, le=256, description="how many processes `duly serve` runs, on PostgreSQL")
+    ] = 1
     loopback_open: Annotated[
         bool, Meta(description="callers on this machine need no key while it listens on loopback")
     ] = True
@@ -130,6 +144,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="what endpoints' secrets are sealed with; several to change it",
         ),
     ] = ""
+    analytics: Annotated[
+        str,
+        Meta(
+            pattern=r"^$|^(rediss?|unix)://",
+            title="redis://user:password@host:6379/0, or nothing",
+            description="where schedules' deliveries are counted by the minute",
+        ),
+    ] = ""
+    analytics_keep: Annotated[
+        float, Meta(ge=60, le=CENTURY, description="how long such a minute is kept")
+    ] = 7 * DAY
     alert_url: Annotated[
         str,
         Meta(
@@ -147,6 +172,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False
     origins: dict[str, str] = {}
+
+    @property
+    def roles(self) -> Roles:
+        """What this process does."""
+        return roles_of(self.role)
 
     def __repr__(self) -> str:
         # It may end in a log; an address of a database carries a password too.
@@ -257,7 +287,7 @@ def _converted(field: msgspec.structs.FieldInfo, value: Any, origin: str) -> Any
     try:
         return msgspec.convert(value, field.type, strict=False)
     except msgspec.ValidationError as error:
-        shown = HIDDEN if field.name in SECRETS else repr(value)
+        shown = HIDDEN if field.name in SECRETS | ADDRESSES else repr(value)
         raise BadSetting(
             field.name, f"{shown} from {origin} will not do; give {_allowed(field)}"
         ) from error

@@ -6,16 +6,18 @@ import asyncio
 import os
 import queue
 import random
+import select
 import signal
 import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from duly.domain.identity import delivery_id
 
@@ -178,6 +180,130 @@ def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+@contextmanager
+def stop_when_orphaned(
+    lifeline: int | None, stop: Callable[[], None], patience: float
+) -> Iterator[None]:
+    """Call `stop` when nobody holds the other end of the pipe any more.
+
+    A thread waits for that, so that a loop that hangs ends too, after `patience` seconds.
+    """
+    if lifeline is not None:
+        loop = asyncio.get_running_loop()
+
+        def watch() -> None:
+            os.read(lifeline, 1)
+            with suppress(RuntimeError):  # it is over already
+                loop.call_soon_threadsafe(stop)
+            time.sleep(patience)
+            os._exit(1)
+
+        threading.Thread(target=watch, name="duly-lifeline", daemon=True).start()
+    yield
+
+
+class Signals:
+    """SIGTERM, SIGINT and the ends of children, for a process that waits for nothing else.
+
+    They are handled explicitly: what the first process of a container does not handle, it does
+    not get.
+    """
+
+    NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+
+    def __init__(self) -> None:
+        self._heard, self._telling = pipe_without_waiting()
+        self._before = {each: signal.signal(each, _do_nothing) for each in self.NUMBERS}
+        signal.set_wakeup_fd(self._telling, warn_on_full_buffer=False)
+
+    def wait(self, beside: int, seconds: float | None) -> list[int]:
+        """Wait until one comes, or something can be read `beside`; those that came."""
+        select.select([self._heard, beside], [], [], seconds)
+        return list(read_at_once(self._heard))
+
+    def forget(self) -> None:
+        """Be as before, as in a child."""
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        os.close(self._heard)
+        os.close(self._telling)
+
+
+def _do_nothing(_number: int, _frame: object) -> None:
+    """The pipe tells it."""
+
+
+def pipe_without_waiting() -> tuple[int, int]:
+    """A pipe of which neither end ever makes one wait: what to read from, and to write to."""
+    ends = os.pipe()
+    for each in ends:
+        os.set_blocking(each, False)
+    return ends
+
+
+def read_at_once(end: int) -> bytes:
+    """What can be read without waiting."""
+    try:
+        return os.read(end, 65536)
+    except BlockingIOError:
+        return b""
+
+
+def fork(run: Callable[[], int]) -> int:
+    """Start a child that runs the function and ends with its code; returns the child's number."""
+    number = os.fork()
+    if not number:
+        _be_child(run)
+    return number
+
+
+def _be_child(run: Callable[[], int]) -> NoReturn:
+    code = 1
+    try:
+        # Ctrl-C is for the parent, which passes it on: twice would mean at once.
+        os.setpgid(0, 0)
+        code = run()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended_children() -> Iterator[tuple[int, int]]:
+    """Children that ended, with their codes, 128 and the number for a signal; orphans too.
+
+    As the first process of a container this one gets the orphans of all others.
+    """
+    while True:
+        try:
+            number, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not number:
+            return
+        code = os.waitstatus_to_exitcode(status)
+        yield number, code if code >= 0 else 128 - code
+
+
+def is_first_process() -> bool:
+    """Whether this is a container's first process, whose signals and orphans are its own."""
+    return os.getpid() == 1
+
+
+def send_datagram(address: str, message: bytes) -> None:
+    """Send to a unix socket, at a path or, after an @, of an abstract name; OSError if it cannot.
+
+    It never waits for whoever should read it.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+        sending.setblocking(False)
+        abstract = address.startswith("@")
+        sending.sendto(message, f"\0{address[1:]}" if abstract else address)
 
 
 def open_socket(family: int, kind: int, protocol: int) -> socket.socket:

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from duly.domain.errors import BadSetting, InvalidInput
+from duly.domain.roles import Role
 from duly.domain.signatures import secret_key
+from duly.engine.analyst import Analyst
+from duly.engine.loops import Emit
+from duly.engine.supervisor import Engine
 from duly.ports import Clock, Store
 from duly.settings import Settings
 from duly.stores import postgres
 from duly.stores.store import store_at, store_on
+from duly.transports.analytics import RedisAnalytics
+
+
+def watched(engine: Engine, settings: Settings, emit: Emit) -> Engine:
+    """The engine, with what it does counted if the settings say where."""
+    if settings.analytics and Role.WORKER in settings.roles:
+        keep = timedelta(seconds=settings.analytics_keep)
+        analyst = Analyst(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
+        engine.observe(analyst.note, analyst.close)
+        engine.attach(analyst)
+    return engine
 
 
 def signing_keys(secrets: str) -> list[bytes]:

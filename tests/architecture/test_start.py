@@ -3,11 +3,15 @@
 import subprocess
 import sys
 
-HEAVY = {"aiohttp", "litestar", "uvicorn"}
+import pytest
+
+HEAVY = {"aiohttp", "litestar", "redis", "uvicorn"}
 
 
-def test_no_command_waits_for_the_http_client_or_the_server_to_be_imported() -> None:
-    asked = f"import sys, duly.surfaces.cli.options; print(*({HEAVY} & sys.modules.keys()))"
+@pytest.mark.parametrize("module", ["options", "serve"])
+def test_no_command_waits_for_the_http_client_or_the_server_to_be_imported(module: str) -> None:
+    """Nor does `duly serve` itself, before it knows that it is to open a port."""
+    asked = f"import sys, duly.surfaces.cli.{module}; print(*({HEAVY} & sys.modules.keys()))"
     done = subprocess.run(
         [sys.executable, "-c", asked], capture_output=True, text=True, check=True, timeout=60
     )

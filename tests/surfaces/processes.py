@@ -141,6 +141,12 @@ class Home:
             await server.close()
 
 
+def children(parent: int) -> list[int]:
+    """The numbers of a process's children; those that ended too, until somebody lets them go."""
+    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(each) for each in listed.split()]
+
+
 def ended(process: subprocess.Popen[str], stdin: str) -> subprocess.CompletedProcess[str]:
     """What became of a process that is told no more than that; it is killed at the deadline."""
     try:

@@ -224,6 +224,15 @@ class EndpointDisabled(Event, frozen=True):
     reason: str
 
 
+class AnalyticsWentAway(Event, frozen=True):
+    problem: str
+
+
+class AnalyticsCameBack(Event, frozen=True):
+    failures: int
+    lost: int
+
+
 class SecretUnreadable(Event, frozen=True):
     endpoint: str
     problem: str

@@ -107,6 +107,8 @@ class Settlement(msgspec.Struct):
     due_at: datetime | None = None
     ready_at: datetime | None = None
     """Where it goes and since when it could be attempted, for the figures."""
+    occasion: str | None = None
+    """What the delivery knows of its schedule, as it is stored."""
     steps: tuple[Step, ...] = ()
     """What the attempt did in part and is not on the books yet; written whatever the verdict."""
 
@@ -133,6 +135,7 @@ def complete(
         target=claimed.target,
         due_at=claimed.due_at,
         ready_at=claimed.ready_at,
+        occasion=claimed.occasion,
     )
 
 

@@ -7,7 +7,7 @@ so of two that try, or of one and a zombie, the store lets the first one write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from duly.domain.delivery import Lane
 from duly.domain.events import Reclaimed, WorkersBuried
@@ -33,6 +33,7 @@ class Recovery:
         self._emit = emit
         self._interval = interval
         self._lease = lease
+        self.on_settled: Callable[[Sequence[Settlement]], None] | None = None
 
     async def tick(self) -> Pause:
         """Bury, and take back one batch."""
@@ -83,3 +84,5 @@ class Recovery:
         taken = [each for each in settlements if each.lane in applied]
         poison = sum(each.verdict is Verdict.DEAD for each in taken)
         self._emit(Reclaimed(deliveries=len(taken), poison=poison))
+        if self.on_settled is not None:
+            self.on_settled(taken)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from duly.domain.delivery import Lane
 from duly.domain.errors import SettlementRefused
@@ -16,6 +16,8 @@ from duly.ports import Agenda, Clock
 MOST_IN_ONE_CALL = 1000
 ENOUGH = 32
 UNTIL_WOKEN = Pause(3600.0)
+OnSettled = Callable[[Sequence[Settlement]], None]
+"""Told what was written to the books."""
 STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED, Verdict.DEFERRED})
 
 
@@ -43,6 +45,7 @@ class Settler:
         self._doubtful: set[tuple[Lane, int]] = set()
         self._writing: list[Settlement] = []
         self._written = asyncio.Event()
+        self.on_settled: OnSettled | None = None
 
     def put(self, settlement: Settlement) -> None:
         """Have the outcome written."""
@@ -55,6 +58,8 @@ class Settler:
             self._emit(BatchSettled(refused=1))
         else:
             self._emit(told_of([settlement], self.names, Call(on_time=self._on_time())))
+            if self.on_settled is not None:
+                self.on_settled([settlement])
 
     @property
     def unsettled(self) -> int:
@@ -124,6 +129,8 @@ class Settler:
             written = self._undoubted(batch, applied)
         if self._doubtful:
             self._doubtful.difference_update((each.lane, each.token) for each in batch)
+        if self.on_settled is not None:
+            self.on_settled(written)
         call = Call(refused=len(batch) - len(written), on_time=self._on_time(), seconds=seconds)
         self._emit(told_of(written, self.names, call))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import Lane
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import Draining, LeaseWasLost, WorkerStarted, WorkerStopped
+from duly.domain.roles import Role, refuse_apart
 from duly.engine.backlog import Backlog
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.execution import Executor
@@ -19,7 +20,7 @@ from duly.engine.loops import Emit, Loop, Pause, Runner
 from duly.engine.maintenance import Forgetter, Listener, Mender, Pruner, Sweeper
 from duly.engine.planner import Planner
 from duly.engine.recovery import Recovery
-from duly.engine.settler import UNTIL_WOKEN, Settler
+from duly.engine.settler import UNTIL_WOKEN, OnSettled, Settler
 from duly.ports import KEPT_FOR, Chance, Clock, Store, Transport
 from duly.settings import Settings
 
@@ -29,7 +30,10 @@ LAST_WORD_SECONDS = 5.0
 
 
 class Engine:
-    """One worker process: what it claims, runs, settles and takes back."""
+    """One process: as a worker what it claims, runs, settles and takes back, as a planner plans.
+
+    Which of the two it is, or both, its settings say; without either it runs only what is attached.
+    """
 
     def __init__(
         self,
@@ -41,6 +45,8 @@ class Engine:
         settings: Settings,
         name: str,
     ) -> None:
+        refuse_apart(settings.roles, store.single_owner)
+        self._works, self._plans = (each in settings.roles for each in (Role.WORKER, Role.PLANNER))
         self._store = store
         self._transport = transport
         self._clock = clock
@@ -56,6 +62,7 @@ class Engine:
         self.is_ready = False
         """What dead workers held is taken back and what was missed is planned; not stopping."""
         self._writing = asyncio.Lock()
+        self._at_end: Callable[[], Awaitable[None]] | None = None
         self.settler = Settler(store.agenda, clock, emit, self._on_progress)
         self._executor.written = self.settler.written
         self.gates = Gates(store.gates, emit, self._worker, settings.concurrency)
@@ -71,19 +78,22 @@ class Engine:
         grace = timedelta(seconds=settings.grace)
         self.backlog = Backlog(store.agenda, clock, emit, self.dispatcher.served, grace)
         self.life = Life(self)
-        self._loops: list[Loop] = [
-            self.dispatcher,
-            self.recovery,
-            self.planner,
-            self.backlog,
-            self.gates,
-            self.life,
-            *self._slow_loops(),
-        ]
+        self._loops: list[Loop] = self._workers_loops() if self._works else []
+        if self._plans:
+            self._loops.append(self.planner)
+
+    def observe(self, on_settled: OnSettled, at_end: Callable[[], Awaitable[None]]) -> None:
+        """Tell somebody what was written to the books, and at the end that it was all."""
+        self.settler.on_settled = self.recovery.on_settled = on_settled
+        self._at_end = at_end
 
     def attach(self, *loops: Loop) -> None:
         """Have more loops run beside its own, from the start to the stop."""
         self._loops.extend(loops)
+
+    def _workers_loops(self) -> list[Loop]:
+        quick = (self.dispatcher, self.recovery, self.backlog, self.gates, self.life)
+        return [*quick, *self._slow_loops()]
 
     def _dispatching(self) -> Dispatcher:
         settings = self._settings
@@ -140,9 +150,14 @@ class Engine:
         except BaseException:
             await self._still_heart()
             raise
-        self._store.wakeups.listen(self.dispatcher.hinted)
-        for loop in (self.settler, *self._loops):
-            self._tasks[loop.name] = asyncio.create_task(self._runner.run(loop), name=loop.name)
+        if self._works:
+            self._store.wakeups.listen(self.dispatcher.hinted)
+            self._run(self.settler)
+        for loop in self._loops:
+            self._run(loop)
+
+    def _run(self, loop: Loop) -> None:
+        self._tasks[loop.name] = asyncio.create_task(self._runner.run(loop), name=loop.name)
 
     async def prepare(self, *, beating: bool = True) -> None:
         """All of a start but the loops; without a heart, each `step` renews the lease."""
@@ -151,10 +166,15 @@ class Engine:
             # No loop writes outcomes: whoever waits for one has to write it.
             self._executor.written = self._write_now
         await self._store.own()
-        await self.dispatcher.learn_targets()
-        await self.register()
-        await self.recovery.at_start(self.dispatcher.lease.worker)
-        await self.planner.at_start()
+        if self._works:
+            await self.dispatcher.learn_targets()
+            await self.register()
+            await self.recovery.at_start(self.dispatcher.lease.worker)
+        if self._plans:
+            await self.planner.at_start()
+        elif self._works:
+            # Whoever else plans: what is merged into a later one must not be claimed before that.
+            await self.planner.catch_up()
         self.is_ready = True
 
     async def step(self) -> int:
@@ -213,9 +233,12 @@ class Engine:
         if running:
             self._emit(Draining(running=running, seconds=self._settings.drain))
         await self._end(loop.name for loop in self._loops)
-        released = await self.dispatcher.drain(self._settings.drain)
-        await self._last_words()
-        self._emit(WorkerStopped(worker=self.dispatcher.lease.worker, released=released))
+        if self._works:
+            released = await self.dispatcher.drain(self._settings.drain)
+            await self._last_words()
+            self._emit(WorkerStopped(worker=self.dispatcher.lease.worker, released=released))
+        if self._at_end is not None:
+            await self._at_end()
 
     async def _end(self, names: Iterable[str]) -> None:
         tasks = [self._tasks.pop(name) for name in list(names) if name in self._tasks]

@@ -1,5 +1,6 @@
 """What the engine asks of the world: Protocols and the values that cross them, no logic."""
 
+from duly.ports.analytics import Analytics, Trouble
 from duly.ports.dead_letters import (
     Again,
     DeadFilter,
@@ -66,6 +67,7 @@ __all__ = [
     "Again",
     "Agenda",
     "Alerts",
+    "Analytics",
     "Ask",
     "Asked",
     "Audit",
@@ -111,6 +113,7 @@ __all__ = [
     "Traces",
     "Transaction",
     "Transport",
+    "Trouble",
     "UnreadableSchedule",
     "Upkeep",
     "Waiting",

@@ -105,6 +105,14 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     events.AlertRaised: (logging.ERROR, "ALERT {kind} {subject}: {detail}"),
     events.AlertCleared: (logging.INFO, "alert {kind} {subject} is over after {minutes} minutes"),
     events.AlertUntold: (logging.ERROR, "the alert {kind} could not be handed on: {problem}"),
+    events.AnalyticsWentAway: (
+        logging.WARNING,
+        "analytics are not written, deliveries go on: {problem}",
+    ),
+    events.AnalyticsCameBack: (
+        logging.WARNING,
+        "analytics are written again after {failures} failures, {lost} counts were lost",
+    ),
     events.Pruned: (logging.INFO, "{deliveries} finished deliveries removed"),
     events.Draining: (logging.INFO, "stopping: {running} deliveries get {seconds:g} s to end"),
 }

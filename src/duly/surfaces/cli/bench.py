@@ -34,6 +34,7 @@ HANDS_OFF: dict[str, Any] = {
     "keep_completed": CENTURY,
     "keep_dead": CENTURY,
     "sweep_interval": CENTURY,
+    "role": "worker,planner",
 }
 
 

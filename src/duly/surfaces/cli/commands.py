@@ -22,6 +22,7 @@ COMMANDS = {
     "stats": "stats:stats",
     "alerts": "alerts:alerts",
     "workers": "workers:workers",
+    "top": "top:top",
     "late": "workers:late",
     "stuck": "workers:stuck",
     "audit": "audit:audit",

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from duly.domain.errors import InvalidInput
 from duly.domain.webhooks import HIDDEN
-from duly.settings import SECRETS, Settings, problems
+from duly.settings import ADDRESSES, SECRETS, Settings, problems
 from duly.surfaces.cli.exits import BAD_USAGE
 from duly.surfaces.cli.options import COMMON, Common, app_for
 from duly.surfaces.cli.render import answer, items, table, talk
@@ -40,8 +40,8 @@ def show(
 
 def _shown(settings: Settings, name: str) -> object:
     value = getattr(settings, name)
-    if name == "database":
-        return without_secrets(settings.database)
+    if name in ADDRESSES:
+        return without_secrets(str(value))
     return HIDDEN if name in SECRETS and value else value
 
 

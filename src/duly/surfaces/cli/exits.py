@@ -6,6 +6,9 @@ no store, 5 conflict.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 from duly.domain.errors import (
     Conflict,
     DulyError,
@@ -34,3 +37,12 @@ def exit_code(error: DulyError, *, serving: bool) -> int:
     if serving and isinstance(error, StoreUnavailable):
         return FAILED
     return next((code for kind, code in CODES if isinstance(error, kind)), FAILED)
+
+
+def told(run: Callable[[], int], *, serving: bool = True) -> int:
+    """The code of a command; errors that duly raises on purpose become a line and theirs."""
+    try:
+        return run()
+    except DulyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return exit_code(error, serving=serving)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from duly.domain.errors import DulyError
-from duly.surfaces.cli.exits import BAD_USAGE, exit_code
+from duly.surfaces.cli.exits import BAD_USAGE, told
 from duly.version import __version__
 
-SERVING = ("serve", "work")
+SERVING = (["serve"], ["work"])
 PIPE_CLOSED = 141
 
 
@@ -24,10 +23,7 @@ def run(arguments: list[str]) -> int:
         print(f"duly {__version__}")
         return 0
     try:
-        return _dispatch(arguments)
-    except DulyError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return exit_code(error, serving=arguments[0] in SERVING)
+        return told(lambda: _dispatch(arguments), serving=arguments[:1] in SERVING)
     except BrokenPipeError:
         # Whoever read us has gone; without this the interpreter complains when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -11,21 +13,38 @@ import uvloop
 from cyclopts import Parameter
 
 from duly.app import App
+from duly.domain.roles import Role, refuse_several
+from duly.settings import load
 from duly.stores.sqlite import Sqlite
+from duly.surfaces.addresses import bound
 from duly.surfaces.cli.apps import Path, imported_app, logging_app
 from duly.surfaces.cli.config import without_secrets
+from duly.surfaces.cli.exits import told
 from duly.surfaces.cli.logs import configure
 from duly.surfaces.cli.options import Database, database_of
 from duly.surfaces.cli.render import talk
+from duly.surfaces.notices import for_systemd
+from duly.surfaces.parent import Parent
+from duly.surfaces.serving import Place
+from duly.surfaces.serving import serve as serve_at
+from duly.system import SystemClock, is_first_process
 from duly.version import __version__
 
 logger = logging.getLogger("duly.serve")
 
 Concurrency = Annotated[
-    int | None, Parameter(help="How many deliveries this process attempts at once.")
+    int | None, Parameter(help="How many deliveries one process attempts at once.")
 ]
+Processes = Annotated[int | None, Parameter(help="How many processes to run, on PostgreSQL.")]
 Host = Annotated[str | None, Parameter(help="The address to listen on.")]
 Port = Annotated[int | None, Parameter(help="The port to listen on; 0 takes a free one.")]
+Roles = Annotated[
+    str | None,
+    Parameter(
+        help="What to do here: some of api,worker,planner. On PostgreSQL others do the rest."
+    ),
+]
+WORKING = "worker,planner"
 
 
 @Parameter(name="*")
@@ -36,30 +55,34 @@ class Work:
     database: Database = None
     namespace: Annotated[str | None, Parameter(help="Whose deliveries.")] = None
     concurrency: Concurrency = None
+    processes: Processes = None
 
 
 WORK = Work()
 
 
 def serve(
-    app: Path | None = None, /, *, host: Host = None, port: Port = None, flags: Work = WORK
-) -> None:
+    app: Path | None = None,
+    /,
+    *,
+    host: Host = None,
+    port: Port = None,
+    role: Roles = None,
+    flags: Work = WORK,
+) -> int:
     """Run it all: the engine and the HTTP port.
+
+    On PostgreSQL it may also be a part of that, or several processes.
 
     Parameters
     ----------
     app
         Where your App is; without it only the built-in handler `log` runs.
     """
-    from duly.surfaces.http.site import serve_site
-
-    configure()
-    given = asdict(flags) | {"host": host, "port": port}
-    served = logging_app(given) if app is None else imported_app(app, given)
-    uvloop.run(serve_site(served, lambda url: _announce(served, url)))
+    return _run(app, asdict(flags) | {"host": host, "port": port, "role": role})
 
 
-def work(app: Path, /, *, flags: Work = WORK) -> None:
+def work(app: Path, /, *, flags: Work = WORK) -> int:
     """Run the engine only.
 
     Parameters
@@ -67,33 +90,68 @@ def work(app: Path, /, *, flags: Work = WORK) -> None:
     app
         Where your App is.
     """
+    return _run(app, asdict(flags) | {"role": WORKING})
+
+
+def _run(path: str | None, flags: Mapping[str, Any]) -> int:
     configure()
-    uvloop.run(imported_app(app, asdict(flags)).run())
+    settings, notices = load(flags, os.environ), for_systemd(os.environ)
+    if settings.processes == 1 and not is_first_process():
+        return _serve(path, flags, Place(notices))
+    taken = bound(settings.host, settings.port) if Role.API in settings.roles else None
+    # The address is taken for all of them, so none of them may have another.
+    shared = dict(flags) | {"host": settings.host, "port": settings.port}
+    parent = Parent(
+        settings.processes,
+        lambda place, tells: told(lambda: _serve(path, shared, place, tells=tells)),
+        SystemClock(),
+        notices,
+        settings.drain,
+    )
+    return parent.run(taken)
 
 
-def _announce(app: App, url: str) -> None:
+def _serve(path: str | None, flags: Mapping[str, Any], place: Place, *, tells: bool = True) -> int:
+    app = logging_app(flags) if path is None else imported_app(path, flags)
+    refuse_several(app.settings.processes, app.store.single_owner)
+    announce = (lambda url: _announce(app, url)) if tells else _say_nothing
+    uvloop.run(serve_at(app, place, announce))
+    return 0
+
+
+def _say_nothing(_url: str | None) -> None:
+    """Another said it."""
+
+
+def _announce(app: App, url: str | None) -> None:
     """Say what runs, where, on what data, and what to try."""
+    handlers = sorted(app.handlers.serves())
     facts: dict[str, Any] = {
         "version": __version__,
+        "does": f"listens on {url}" if url else "listens on no port",
         "url": url,
+        "roles": sorted(app.settings.roles),
+        "processes": app.settings.processes,
         "data": whereabouts(app),
-        "handlers": sorted(app.handlers.serves()),
-        "try": [f"curl {url}/health", "duly deliveries list"],
+        "handlers": handlers,
+        "try": [f"curl {url}/health" if url else "duly status", "duly deliveries list"],
     }
-    if facts["handlers"]:
-        facts["try"].insert(0, f'duly deliver {facts["handlers"][0]} \'{{"hello": "world"}}\'')
+    if handlers:
+        facts["try"].insert(0, f'duly deliver {handlers[0]} \'{{"hello": "world"}}\'')
     if sys.stderr.isatty():
         talk(_banner(facts))
     else:
-        message = f"duly {__version__} listens on {url}, its data is in {facts['data']}"
+        message = f"duly {__version__} {facts.pop('does')}, its data is in {facts['data']}"
         logger.info(message, extra={"event": "Serving", "facts": facts})
 
 
 def _banner(facts: dict[str, Any]) -> str:
     tries = "\n             ".join(facts["try"])
     return (
-        f"\n  duly {facts['version']} listens on {facts['url']}\n\n"
+        f"\n  duly {facts['version']} {facts['does']}\n\n"
         f"  data       {facts['data']}\n"
+        f"  roles      {', '.join(facts['roles'])}\n"
+        f"  processes  {facts['processes']}\n"
         f"  handlers   {', '.join(facts['handlers']) or 'none'}\n"
         f"  try        {tries}\n\n"
         "  Ctrl-C stops it, and running deliveries may end first.\n"

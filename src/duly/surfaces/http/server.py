@@ -17,11 +17,14 @@ GOODBYE_SECONDS = 5
 
 
 class HttpServer:
-    """One address: bound when made, so that a taken one is known at once, open after `start`."""
+    """One address: bound when made, so that a taken one is known at once, open after `start`.
 
-    def __init__(self, application: Litestar, host: str, port: int) -> None:
+    Whoever shares one brings it, `taken` already.
+    """
+
+    def __init__(self, application: Litestar, host: str, port: int, taken: Any = None) -> None:
         self._host, self._port = host, port
-        self._socket = bound(host, port)
+        self._socket = bound(host, port) if taken is None else taken
         self._server = _Server(_config(application))
         self._task: asyncio.Task[None] | None = None
 

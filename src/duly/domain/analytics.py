@@ -1,0 +1,41 @@
+"""What is counted of schedules: how their deliveries ended, by the minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.schedule import decode_occasion
+
+FIELDS = {
+    Verdict.COMPLETED: "completed",
+    Verdict.RETRY: "retried",
+    Verdict.DEAD: "dead",
+    Verdict.EXPIRED: "expired",
+    Verdict.SKIPPED: "skipped",
+}
+"""What is counted; being handed back or put off is nothing that became of a delivery."""
+
+
+class Count(NamedTuple):
+    """One thing that is counted, in one minute."""
+
+    schedule: str
+    minute: datetime
+    field: str
+
+
+def counts_of(settled: Iterable[Settlement]) -> Iterator[Count]:
+    """What settlements add one to; those without a schedule add nothing."""
+    for each in settled:
+        field = FIELDS.get(each.verdict)
+        if each.occasion is not None and field is not None:
+            schedule = decode_occasion(each.occasion).schedule
+            yield Count(schedule, each.finished_at.replace(second=0, microsecond=0), field)
+
+
+def key_of(namespace: str, count: Count) -> str:
+    """The name under which a schedule's minute is kept."""
+    return f"duly:{namespace}:schedule:{count.schedule}:{count.minute:%Y-%m-%dT%H:%MZ}"

@@ -1,0 +1,84 @@
+"""Counting what became of schedules' deliveries, for others to look at.
+
+Nothing waits for it and nothing depends on it: counts gather in a bounded place and are written
+once a second. Those of which it is unclear whether they were written are not written again, so
+there are never more of them than there were deliveries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+from duly.domain.analytics import Count, counts_of
+from duly.domain.events import AnalyticsCameBack, AnalyticsWentAway
+from duly.domain.outcomes import Settlement
+from duly.engine.loops import Emit, Pause
+from duly.ports import Analytics, Trouble
+
+WRITE_SECONDS, LONGEST_SECONDS = 1.0, 10.0
+MOST = 10_000
+"""How many different counts gather while they cannot be written; more are lost."""
+
+
+class Analyst:
+    """Gathers counts and writes them; tells once that it cannot, and once that it can again."""
+
+    name = "analyst"
+
+    def __init__(self, analytics: Analytics, emit: Emit) -> None:
+        self.wake = asyncio.Event()
+        self._analytics = analytics
+        self._emit = emit
+        self._gathered: Counter[Count] = Counter()
+        self._lost = self._failures = 0
+        self._is_known = False
+        """Whether it ever answered, or was told to be away."""
+
+    def note(self, settled: Sequence[Settlement]) -> None:
+        """Count what was written to the books."""
+        for count in counts_of(settled):
+            self._gather(count, 1)
+
+    def _gather(self, count: Count, many: int) -> None:
+        if count in self._gathered or len(self._gathered) < MOST:
+            self._gathered[count] += many
+        else:
+            self._lost += many
+
+    async def tick(self) -> Pause:
+        """Write what was gathered."""
+        if self._gathered or self._failures or not self._is_known:
+            await self._write()
+        return Pause(min(WRITE_SECONDS * 2.0 ** min(self._failures, 10), LONGEST_SECONDS))
+
+    async def _write(self) -> None:
+        batch, self._gathered = self._gathered, Counter()
+        trouble = await self._analytics.add(batch)
+        self._is_known = True
+        if trouble is None:
+            self._answered()
+            return
+        if trouble.unsent:
+            for count, many in batch.items():
+                self._gather(count, many)
+        else:
+            self._lost += batch.total()
+        self._failed(trouble)
+
+    def _failed(self, trouble: Trouble) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            self._emit(AnalyticsWentAway(problem=trouble.problem))
+
+    def _answered(self) -> None:
+        if self._failures:
+            self._emit(AnalyticsCameBack(failures=self._failures, lost=self._lost))
+        self._failures = self._lost = 0
+
+    async def close(self) -> None:
+        """Write the last ones, if that works at once, and let go."""
+        if self._gathered and not self._failures:
+            await self._write()
+        await self._analytics.close()

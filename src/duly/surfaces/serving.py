@@ -1,0 +1,132 @@
+"""Serving: the engine's life and the HTTP port's, in an order that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from duly.app import App
+from duly.domain.roles import Role
+from duly.engine.supervisor import Engine
+from duly.ports import Clock
+from duly.surfaces.notices import Notices
+from duly.system import listen_for_signals, stop_when_orphaned
+
+PATIENCE_SECONDS = 15.0
+"""How much longer than its running deliveries a stop may take."""
+Announce = Callable[[str | None], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process serves: whom it tells, and if it has a parent, what it has from there."""
+
+    notices: Notices
+    socket: Any = None
+    """Bound already, and shared with others."""
+    lifeline: int | None = None
+    """A pipe that ends when the parent does."""
+
+
+class Port(Protocol):
+    """What opens last and closes last."""
+
+    url: str | None
+
+    async def start(self, on_end: Callable[[], None]) -> None:
+        """Open it."""
+
+    async def stopping(self) -> None:
+        """Say so to whoever asks from now on."""
+
+    async def stop(self) -> None:
+        """Close it."""
+
+
+async def serve(app: App, place: Place, announce: Announce) -> None:
+    """Serve until SIGTERM or SIGINT; `announce` is told the address once the port is open.
+
+    The store is opened and migrated, what dead workers held is taken back and the workers run
+    before anyone can connect.
+    """
+    engine, stop = app.engine(), asyncio.Event()
+    patience = app.settings.drain + PATIENCE_SECONDS
+    with (
+        listen_for_signals(stop.set),
+        stop_when_orphaned(place.lifeline, stop.set, patience),
+    ):
+        async with app:
+            # Owned before the address is taken, so that a second server on the file hears of the
+            # first rather than of its port.
+            await app.store.own()
+            port = await _port(app, engine, place)
+            async with (
+                _heartbeat(place.notices, app.clock),
+                _running(engine, port, stop, place.notices),
+            ):
+                announce(port.url)
+                place.notices.ready(f"listens on {port.url}" if port.url else "works")
+                if Role.WORKER in app.settings.roles:
+                    app.webhooks.prepare()
+                await stop.wait()
+
+
+@asynccontextmanager
+async def _running(
+    engine: Engine, port: Port, stop: asyncio.Event, notices: Notices
+) -> AsyncIterator[None]:
+    await engine.start()
+    try:
+        await port.start(stop.set)
+        yield
+    finally:
+        notices.stopping()
+        await port.stopping()
+        await engine.stop()
+        await port.stop()
+
+
+@asynccontextmanager
+async def _heartbeat(notices: Notices, clock: Clock) -> AsyncIterator[None]:
+    """Tell from the event loop that it does not hang, if somebody wants to know."""
+    if notices.watchdog is None:
+        yield
+        return
+    beating = asyncio.create_task(_beat(notices, notices.watchdog / 2, clock))
+    try:
+        yield
+    finally:
+        beating.cancel()
+
+
+async def _beat(notices: Notices, seconds: float, clock: Clock) -> None:
+    while True:
+        notices.alive()
+        await clock.sleep(seconds)
+
+
+async def _port(app: App, engine: Engine, place: Place) -> Port:
+    if Role.API not in app.settings.roles:
+        return NoPort()
+    # Imported here: a worker answers nobody, and need not load what could.
+    from duly.surfaces.http.port import HttpPort
+
+    return await HttpPort.of(app, engine, place.socket)
+
+
+class NoPort:
+    """For a process that is called by nobody."""
+
+    url: str | None = None
+
+    async def start(self, on_end: Callable[[], None]) -> None:
+        """Nothing opens."""
+
+    async def stopping(self) -> None:
+        """Nobody asks."""
+
+    async def stop(self) -> None:
+        """Nothing closes."""

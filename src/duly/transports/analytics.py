@@ -1,0 +1,76 @@
+"""Counts in Redis, one hash for each schedule and minute; whatever is wrong there is a value."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from duly.domain.analytics import Count, key_of
+from duly.domain.errors import BadSetting
+from duly.ports import Trouble
+
+PATIENCE_SECONDS = 2.0
+
+
+class RedisAnalytics:
+    """Adds counts with HINCRBY, and lets each key go after its time."""
+
+    def __init__(self, url: str, namespace: str, keep: timedelta) -> None:
+        self._namespace = namespace
+        self._keep = int(keep.total_seconds())
+        self._redis = _client(url)
+
+    async def add(self, counts: Mapping[Count, int]) -> Trouble | None:
+        """Add to what is kept; within a few seconds it is done, or there is trouble."""
+        unsent = True
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._redis.ping()
+                if counts:
+                    unsent = False
+                    await self._write(counts)
+        except Exception as error:
+            return Trouble(f"Redis: {str(error) or type(error).__name__}", unsent)
+        return None
+
+    async def _write(self, counts: Mapping[Count, int]) -> None:
+        keys = {count: key_of(self._namespace, count) for count in counts}
+        # Each for itself: in a transaction all keys would have to be on one node of a cluster.
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for count, many in counts.items():
+                pipeline.hincrby(keys[count], count.field, many)
+            for key in set(keys.values()):
+                pipeline.expire(key, self._keep)
+            await pipeline.execute()
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._redis.aclose()
+        except Exception:
+            return  # it is gone either way
+
+
+def _client(url: str) -> Any:
+    try:
+        # Nobody who does not want it needs to have it installed.
+        from redis.asyncio import Redis
+        from redis.asyncio.retry import Retry
+        from redis.backoff import NoBackoff
+    except ImportError as error:
+        raise BadSetting(
+            "analytics", "it needs the package redis: pip install 'duly[analytics]'"
+        ) from error
+    try:
+        return Redis.from_url(
+            url,
+            socket_timeout=PATIENCE_SECONDS,
+            socket_connect_timeout=PATIENCE_SECONDS,
+            # The next second is soon enough.
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError as error:
+        raise BadSetting("analytics", f"this is no address of a Redis: {error}") from error

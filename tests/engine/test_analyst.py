@@ -1,0 +1,223 @@
+"""Counts of schedules in a real Redis: right while it answers, and never in the way."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+import duly
+from duly import App, Delivery
+from duly.domain.analytics import Count, key_of
+from duly.domain.errors import BadSetting
+from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.schedule import Occasion, encode_occasion
+from duly.engine import analyst as engine_analyst
+from duly.engine.analyst import Analyst
+from duly.ports import Trouble
+from duly.transports.analytics import RedisAnalytics
+from tests.engine.house import states
+from tests.support.redis import RedisServer
+
+DEADLINE_SECONDS = 30
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def redis() -> Iterator[RedisServer]:
+    with RedisServer(password="pass word") as server:
+        yield server
+
+
+@pytest.fixture
+async def looking(redis: RedisServer) -> AsyncIterator[Any]:
+    client: Any = Redis.from_url(redis.url.replace(" ", "%20"), decode_responses=True)
+    yield client
+    await client.aclose()
+
+
+def app_with(database: str, url: str) -> App:
+    app = App(database, environment={}, analytics=url.replace(" ", "%20"), poll=0.05)
+
+    @app.handler("works")
+    async def works(delivery: Delivery[Any]) -> None:
+        if delivery.payload == "in its transaction":
+            await delivery.transaction.fetch("select 1")
+
+    @app.handler("fails", retry=duly.delays(0))
+    async def fails(delivery: Delivery[Any]) -> None:
+        raise ValueError("no")
+
+    return app
+
+
+async def run_schedules(app: App) -> None:
+    """Let each of three schedules have its one occurrence; returns once all have ended."""
+    at = duly.at(datetime.now(UTC) + timedelta(milliseconds=50))
+    await app.schedule("good", at, "works")
+    await app.schedule("in:one", at, "works", "in its transaction")
+    await app.schedule("bad", at, "fails")
+    await app.deliver("works", "of no schedule")
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while await states(app) != {"completed": 3, "dead": 1}:
+            pass
+
+
+async def kept(looking: Any) -> dict[str, dict[str, str]]:
+    """What is counted, minutes left out: a test may begin in one and end in the next."""
+    found: dict[str, dict[str, str]] = {}
+    for key in await looking.keys("*"):
+        name = key.rpartition(":20")[0].removesuffix(":")
+        found.setdefault(name, {}).update(await looking.hgetall(key))
+        assert 0 < await looking.ttl(key) <= 7 * 86400
+    return found
+
+
+@pytest.mark.requirement("C9")
+async def test_what_became_of_schedules_is_counted_by_the_minute(
+    database_url: str, redis: RedisServer, looking: Any
+) -> None:
+    app = app_with(database_url, redis.url)
+    async with app:
+        engine = app.engine()
+        await engine.start()
+        await run_schedules(app)
+        await engine.stop()
+        assert app.telemetry.counts["AnalyticsWentAway"] == 0
+    assert await kept(looking) == {
+        "duly:default:schedule:good": {"completed": "1"},
+        "duly:default:schedule:in:one": {"completed": "1"},
+        "duly:default:schedule:bad": {"retried": "1", "dead": "1"},
+    }
+    (key,) = await looking.keys("duly:default:schedule:good:*")
+    minute = datetime.strptime(key[-17:], "%Y-%m-%dT%H:%M%z")
+    assert timedelta() <= datetime.now(UTC) - minute < timedelta(minutes=3)
+
+
+@pytest.mark.requirement("C9")
+async def test_a_redis_that_goes_is_told_once_and_its_return_once(
+    sqlite_url: str, redis: RedisServer, looking: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_analyst, "WRITE_SECONDS", 0.02)
+    redis.stop()
+    app = app_with(sqlite_url, redis.url)
+    counts = app.telemetry.counts
+    async with app:
+        engine = app.engine()
+        await engine.start()
+        await run_schedules(app)
+        redis.start()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not counts["AnalyticsCameBack"]:
+                await asyncio.tasks.sleep(0)
+        await engine.stop()
+    assert (counts["AnalyticsWentAway"], counts["AnalyticsCameBack"]) == (1, 1)
+    # It was away from the start: nothing was sent in vain, so nothing is lost.
+    assert (await kept(looking))["duly:default:schedule:good"] == {"completed": "1"}
+
+
+@pytest.mark.requirement("C9")
+@pytest.mark.parametrize("trouble", ["halted", "wrong password", "wrong kind", "nowhere"])
+async def test_a_redis_that_is_slow_or_wrong_touches_no_delivery(
+    sqlite_url: str, redis: RedisServer, looking: Any, trouble: str
+) -> None:
+    url = redis.url
+    if trouble == "halted":
+        redis.signal(signal.SIGSTOP)
+    elif trouble == "wrong password":
+        url = url.replace("pass word", "wrong")
+    elif trouble == "nowhere":
+        url = "redis://no.such.host.invalid:6379/0"
+    else:
+        minute = datetime.now(UTC).replace(second=0, microsecond=0)
+        for at in (minute, minute + timedelta(minutes=1)):
+            await looking.set(f"duly:default:schedule:good:{at:%Y-%m-%dT%H:%MZ}", "not a hash")
+    app = app_with(sqlite_url, url)
+    async with app:
+        engine = app.engine()
+        await engine.start()
+        await run_schedules(app)
+        await engine.stop()
+    assert app.telemetry.counts["AnalyticsWentAway"] <= 1
+    if trouble == "halted":
+        redis.signal(signal.SIGCONT)
+
+
+@pytest.mark.requirement("C9")
+async def test_trouble_says_whether_anything_was_sent(redis: RedisServer, looking: Any) -> None:
+    analytics = RedisAnalytics(redis.url.replace(" ", "%20"), "shop", timedelta(days=1))
+    counts = {Count("good", LONG_AGO, "completed"): 2}
+    assert await analytics.add(counts) is None
+    redis.stop()
+    gone = await analytics.add(counts)
+    redis.start()
+    await looking.set(key_of("shop", Count("good", LONG_AGO, "completed")), "not a hash")
+    wrong = await analytics.add(counts)
+    await analytics.close()
+    assert gone is not None
+    assert wrong is not None
+    assert (gone.unsent, wrong.unsent) == (True, False)
+
+
+class Away:
+    """A place that takes nothing."""
+
+    def __init__(self, unsent: bool) -> None:
+        self.unsent = unsent
+        self.asked: list[int] = []
+
+    async def add(self, counts: Any) -> Trouble | None:
+        self.asked.append(counts.total())
+        return Trouble("away", self.unsent)
+
+    async def close(self) -> None: ...
+
+
+def settled(n: int) -> Settlement:
+    occasion = encode_occasion(Occasion(f"schedule {n}", LONG_AGO))
+    return Settlement(n, 1, "id", Verdict.COMPLETED, 1, None, LONG_AGO, 0, occasion=occasion)
+
+
+@pytest.mark.requirement("C9")
+async def test_what_cannot_be_written_takes_bounded_memory() -> None:
+    told: list[Any] = []
+    away = Away(unsent=True)
+    analyst = Analyst(away, told.append)
+    analyst.note([settled(n) for n in range(engine_analyst.MOST + 500)])
+    pauses = [(await analyst.tick()).seconds for _ in range(6)]
+    assert away.asked == [engine_analyst.MOST] * 6
+    assert pauses == [2.0, 4.0, 8.0, 10.0, 10.0, 10.0]
+    assert len(told) == 1
+    away.add = lambda counts: asyncio.sleep(0)  # type: ignore[method-assign]
+    await analyst.tick()
+    assert (told[1].failures, told[1].lost) == (6, 500)
+
+
+@pytest.mark.requirement("C9")
+async def test_what_may_have_been_written_is_not_written_again() -> None:
+    away = Away(unsent=False)
+    analyst = Analyst(away, lambda event: None)
+    analyst.note([settled(1)])
+    for _ in range(2):
+        await analyst.tick()
+    assert away.asked == [1, 0]
+
+
+def test_a_minute_is_the_utc_minute_in_which_it_ended() -> None:
+    at = datetime(2026, 11, 15, 16, 5, 59, 999999, tzinfo=UTC)
+    assert key_of("shop", Count("a:b", at.replace(second=0), "dead")) == (
+        "duly:shop:schedule:a:b:2026-11-15T16:05Z"
+    )
+
+
+@pytest.mark.requirement("C9", "D14")
+@pytest.mark.parametrize("url", ["http://here", "banana", "redis://host:port/0"])
+def test_what_is_no_address_of_a_redis_is_refused_without_telling_it(
+    sqlite_url: str, url: str
+) -> None:
+    with pytest.raises(BadSetting, match="analytics: ") as refused:
+        App(sqlite_url, environment={}, analytics=url).engine()
+    assert "banana" not in str(refused.value)

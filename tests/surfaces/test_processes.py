@@ -1,0 +1,107 @@
+"""Several processes under a small parent: who dies is replaced, and orphans end."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.processes import Home, Running, children
+
+SHOP = """
+import asyncio, logging, os, time, duly
+app = duly.App()
+log = logging.getLogger("shop")
+
+def entered():
+    log.info("in", extra={"event": "Entered", "facts": {"process": os.getpid()}})
+
+@app.handler("hang")
+async def hang(delivery):
+    entered()
+    await asyncio.Event().wait()
+
+@app.handler("block")
+async def block(delivery):
+    entered()
+    if not os.path.exists("blocked"):
+        open("blocked", "w").close()
+        time.sleep(3600)
+"""
+QUICK = {"DULY_LEASE": "1", "DULY_RECOVERY_INTERVAL": "0.1", "DULY_POLL": "0.1"}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, postgres_url: str) -> Home:
+    home = Home(tmp_path, postgres_url)
+    home.write("shop.py", SHOP)
+    return home
+
+
+def until_two_work(server: Running) -> None:
+    for _ in range(2):
+        server.wait_for("WorkerStarted")
+
+
+@pytest.mark.requirement("S1", "D13")
+def test_they_share_a_port_and_one_that_is_killed_is_replaced(shop: Home) -> None:
+    with shop.serving("shop:app", "--processes", "2", environ=QUICK) as server:
+        until_two_work(server)
+        first, _ = children(server.process.pid)
+        os.kill(first, signal.SIGKILL)
+        assert server.wait_for("ProcessEnded")["process"] == first
+        server.wait_for("WorkerStarted")
+        found = server.health_when(lambda full: full["workers"] == 2)
+        assert found["status"] == "ok"
+        server.signal(signal.SIGTERM)
+        assert server.end() == 0
+    assert sum('"WorkerStopped"' in line for line in server.log) == 2
+
+
+@pytest.mark.requirement("D13", "D5")
+async def test_orphans_end_and_hand_back_what_they_held(shop: Home) -> None:
+    id = await shop.deliver("hang")
+    environ = QUICK | {"DULY_DRAIN": "0.1"}
+    with shop.running("work", "shop:app", "--processes", "2", environ=environ) as server:
+        server.wait_for("Entered")
+        until_two_work(server)
+        server.signal(signal.SIGKILL)
+        released = [server.wait_for("WorkerStopped")["released"] for _ in range(2)]
+        assert sorted(released) == [0, 1]
+        server.end()
+    found = await shop.find(id)
+    assert (found.state, found.attempt) == ("pending", 0)
+
+
+@pytest.mark.requirement("D13")
+async def test_a_second_signal_ends_all_of_them_at_once_and_loses_nothing(shop: Home) -> None:
+    id = await shop.deliver("hang")
+    with shop.running("work", "shop:app", "--processes", "2", environ=QUICK) as server:
+        server.wait_for("Entered")
+        server.signal(signal.SIGTERM)
+        server.wait_for("Draining")
+        server.signal(signal.SIGTERM)
+        assert server.end() == 128 + signal.SIGTERM
+    assert (await shop.find(id)).state == "processing"
+
+
+@pytest.mark.requirement("D14")
+async def test_one_whose_loop_hangs_is_killed_and_its_work_goes_on(shop: Home) -> None:
+    id = await shop.deliver("block")
+    environ = QUICK | {"NOTIFY_SOCKET": "@nobody/listens", "WATCHDOG_USEC": "2000000"}
+    with shop.running("work", "shop:app", "--processes", "2", environ=environ) as server:
+        hung = server.wait_for("Entered")["process"]
+        ended = server.wait_for("ProcessEnded")
+        assert (ended["process"], ended["code"]) == (hung, 128 + signal.SIGKILL)
+        server.wait_for("Reclaimed")
+        server.wait_for("Entered")
+        server.signal(signal.SIGTERM)
+        assert server.end() == 0
+    assert (await shop.find(id)).state == "completed"
+
+
+@pytest.mark.requirement("D14")
+def test_what_is_wrong_for_all_of_them_ends_the_start(shop: Home) -> None:
+    done = shop.duly("work", "nowhere:app", "--processes", "2")
+    assert done.returncode == 2
+    assert done.stderr.count("error: app: there is no module 'nowhere'") == 1

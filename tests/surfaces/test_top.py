@@ -1,0 +1,62 @@
+"""`duly top`: one screen for programs, and at a terminal until q or Ctrl-C."""
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.support.forks import start
+from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
+
+
+@pytest.mark.requirement("S6")
+async def test_it_tells_rates_what_is_due_and_who_works(home: Home) -> None:
+    async with home.app() as app:
+        await app.deliver("log", after=3600)
+        await app.deliver("log", at=datetime.now(UTC) - timedelta(minutes=2))
+        await app.store.workers.register("here:1", 60.0, 7, ["log"])
+    found = home.json("top")
+    assert found["accepted_per_second"] == round(2 / 60, 2)
+    assert (found["completed_per_second"], found["failed_per_second"]) == (0, 0)
+    assert (found["due"], found["retries"], found["at_least"]) == (1, 0, False)
+    assert datetime.fromisoformat(found["oldest_due_at"]) < datetime.now(UTC)
+    assert [(each["name"], each["concurrency"]) for each in found["workers"]] == [("here:1", 7)]
+
+
+@pytest.mark.requirement("S6")
+async def test_what_is_no_terminal_gets_one_screen(home: Home) -> None:
+    async with home.app() as app:
+        await app.store.workers.register("here:1", 60.0, 7, ["log"])
+    shown = home.ok("top")
+    assert "due        nothing" in shown
+    assert "here:1  0/7   log" in shown
+
+
+@pytest.mark.requirement("S6")
+@pytest.mark.parametrize("leave", ["q", "ctrl-c"])
+async def test_at_a_terminal_it_goes_on_until_somebody_leaves(home: Home, leave: str) -> None:
+    await home.know("log")
+    ours, its = pty.openpty()
+    env = environment({"DULY_DATABASE": home.database, "TERM": "xterm"})
+    process = start(
+        "duly", "top", stdin=its, stdout=its, stderr=subprocess.DEVNULL, cwd=home.folder, env=env
+    )
+    try:
+        seen, deadline = b"", time.monotonic() + DEADLINE_SECONDS
+        while b"q leaves" not in seen:
+            assert time.monotonic() < deadline, seen
+            seen += os.read(ours, 65536)
+        if leave == "q":
+            os.write(ours, b"xq")
+        else:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_SECONDS) == 0
+    finally:
+        process.kill()
+        os.close(its)
+        os.close(ours)
+    assert b"accepted" in seen
