@@ -20,7 +20,7 @@ COMMANDS = {
     "dead": "dead:commands",
     "status": "status:status",
     "stats": "stats:stats",
-    "workers": "workers:workers",
+    "workers": "workers:commands",
     "late": "workers:late",
     "stuck": "workers:stuck",
     "audit": "audit:audit",
