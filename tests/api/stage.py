@@ -92,7 +92,7 @@ async def _tables(app: App) -> list[str]:
     listed = (
         "select 'duly.' || tablename from pg_tables where schemaname = 'duly' order by 1"
         if isinstance(app.store.database, Postgres)  # type: ignore[attr-defined]
-        else "select name from sqlite_master where type = 'table' and name like 'duly!_%' escape '!'"
+        else "select name from sqlite_master where type = 'table' and name glob 'duly_*'"
     )
     return [row[0] for row in await _fetched(app, listed)]
 

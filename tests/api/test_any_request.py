@@ -110,7 +110,10 @@ def check(found: Stage, case: Any) -> None:
     sent = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1")).prepare()
     before = found.rows()
     answer = found.ask(
-        sent.method or "", sent.url or "", content=sent.body or b"", headers=list(sent.headers.items())
+        sent.method or "",
+        sent.url or "",
+        content=sent.body or b"",
+        headers=list(sent.headers.items()),
     )
     told = schemathesis.Response(
         status_code=answer.status_code,

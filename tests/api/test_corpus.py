@@ -108,7 +108,15 @@ def test_texts_in_paths_and_queries_are_taken_alike(both: Both) -> None:
         for field in ("state", "target", "stream", "schedule", "tag", "key", "reason", "text"):
             both.ask("GET", "/v1/deliveries", params={field: text})
             both.ask("GET", "/v1/dead-letters", params={field: text})
-        for path in ("deliveries", "dead-letters", "schedules", "endpoints", "streams", "audit", "keys"):
+        for path in (
+            "deliveries",
+            "dead-letters",
+            "schedules",
+            "endpoints",
+            "streams",
+            "audit",
+            "keys",
+        ):
             both.ask("GET", f"/v1/{path}", params={"cursor": text})
 
 
@@ -131,20 +139,25 @@ def test_headers_that_say_nothing_sensible_are_refused(both: Both) -> None:
 def test_numbers_at_the_edges_are_refused_alike(both: Both) -> None:
     for number in NUMBERS:
         for field in ("priority", "after"):
-            both.ask("POST", "/v1/deliveries", content='{"target": "work", "%s": %s}' % (field, number))  # noqa: UP031
+            both.ask("POST", "/v1/deliveries", content=said(number, field, '"target": "work"'))
         for field in ("timeout", "rate", "in_flight"):
-            both.ask("PATCH", "/v1/endpoints/hook", content='{"%s": %s}' % (field, number))  # noqa: UP031
+            both.ask("PATCH", "/v1/endpoints/hook", content=said(number, field))
         for field in ("window", "cap", "max_runs", "jitter", "expires_after", "priority"):
-            both.ask("PATCH", "/v1/schedules/hourly", content='{"%s": %s}' % (field, number))  # noqa: UP031
+            both.ask("PATCH", "/v1/schedules/hourly", content=said(number, field))
         for field in ("base", "cap", "attempts", "jitter"):
-            plan = '{"retry": {"type": "exponential", "%s": %s}}' % (field, number)  # noqa: UP031
-            both.ask("PATCH", "/v1/endpoints/hook", content=plan)
-        both.ask("POST", "/v1/dead-letters/retry", content='{"all": true, "rate": %s}' % number)  # noqa: UP031
-        both.ask("POST", "/v1/endpoints/hook/rotate", content='{"overlap_seconds": %s}' % number)  # noqa: UP031
+            plan = said(number, field, '"type": "exponential"')
+            both.ask("PATCH", "/v1/endpoints/hook", content=said(plan, "retry"))
+        both.ask("POST", "/v1/dead-letters/retry", content=said(number, "rate", '"all": true'))
+        both.ask("POST", "/v1/endpoints/hook/rotate", content=said(number, "overlap_seconds"))
         both.ask("POST", f"/v1/workers/{quote(number[:300], safe='')}/drain")
         for path in ("deliveries", "schedules/hourly/preview", "audit"):
             for field in ("limit", "n", "cursor"):
                 both.ask("GET", f"/v1/{path}", params={field: number})
+
+
+def said(number: str, field: str, *more: str) -> str:
+    """A body with a number as it is spelled."""
+    return "{" + ", ".join((f'"{field}": {number}', *more)) + "}"
 
 
 def test_moments_at_the_edges_are_refused_alike(both: Both) -> None:
@@ -170,7 +183,9 @@ def test_moments_at_the_edges_are_refused_alike(both: Both) -> None:
 
 def test_zones_and_urls_that_cannot_be_are_refused(both: Both) -> None:
     for zone in ZONES:
-        both.refuse("POST", "/v1/schedules/explain", json={"rule": {"cron": "0 9 * * *", "tz": zone}})
+        both.refuse(
+            "POST", "/v1/schedules/explain", json={"rule": {"cron": "0 9 * * *", "tz": zone}}
+        )
     for url in URLS:
         both.refuse("POST", "/v1/deliveries", json={"target": {"url": url}})
         both.refuse("POST", "/v1/endpoints", json={"name": "other", "url": url})

@@ -165,13 +165,24 @@ def checked_start(field: str, value: object) -> str:
     return "" if value == "" else checked_text(field, value)
 
 
-@lru_cache(4096)
 def checked_name(field: str, value: object) -> str:
     """A name: letters, digits and `_ . : / -`, at most 200 of them."""
-    if not isinstance(value, str) or not NAME.match(value):
-        raise InvalidInput(
-            field, f"{value!r} is not a name; take letters, digits and _ . : / -, at most 200"
-        )
+    # Asked apart: what is no text cannot always be remembered.
+    if not isinstance(value, str):
+        raise _no_name(field, value)
+    return _named(field, value)
+
+
+def _no_name(field: str, value: object) -> InvalidInput:
+    return InvalidInput(
+        field, f"{value!r} is not a name; take letters, digits and _ . : / -, at most 200"
+    )
+
+
+@lru_cache(4096)
+def _named(field: str, value: str) -> str:
+    if not NAME.match(value):
+        raise _no_name(field, value)
     if value.startswith(("http:", "https:")):
         raise InvalidInput(field, f"{value!r} is a URL; deliver to duly.webhook({value!r})")
     if value.startswith("endpoint:"):

@@ -77,9 +77,7 @@ class Endpoints(Protocol):
     async def refuse_if_scheduled(self, endpoint: Endpoint) -> None:
         """Conflict when a schedule names it."""
 
-    async def remove(
-        self, name: str, actor: str, check: Callable[[Endpoint], None]
-    ) -> Endpoint:
+    async def remove(self, name: str, actor: str, check: Callable[[Endpoint], None]) -> Endpoint:
         """Remove one that nothing waits for and no schedule names; else Conflict.
 
         `check` is called with it locked, and may refuse.

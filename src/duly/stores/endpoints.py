@@ -120,9 +120,7 @@ class Endpoints:
         await session.fetch("endpoints.lock", namespace=self._namespace, name=name)
         return await self._found(session, name)
 
-    async def remove(
-        self, name: str, actor: str, check: Callable[[Endpoint], None]
-    ) -> Endpoint:
+    async def remove(self, name: str, actor: str, check: Callable[[Endpoint], None]) -> Endpoint:
         """Remove one that nothing waits for and no schedule names; else Conflict.
 
         `check` is called with it locked, and may refuse.

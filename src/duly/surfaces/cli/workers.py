@@ -11,7 +11,6 @@ from duly.surfaces.cli.deliveries import Limit, checked_limit, listed, record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, items, table
 
-
 commands = App(name="workers", help="List workers; drain one, or set it to work again.")
 
 

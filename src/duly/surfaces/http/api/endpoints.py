@@ -79,9 +79,7 @@ async def remove(
     wanted: NamedDependency[SkipValidation[RemoveQuery]],
 ) -> None:
     """Remove an endpoint that nothing waits for, and that no schedule sends to."""
-    await duly_app.endpoints.remove(
-        name, cancel_waiting=wanted.cancel_waiting, version=version
-    )
+    await duly_app.endpoints.remove(name, cancel_waiting=wanted.cancel_waiting, version=version)
 
 
 @post(f"{NAME}/pause", status_code=200)

@@ -83,11 +83,12 @@ def _array(lines: bytes) -> bytes:
 
 def _pieces(body: bytes) -> list[msgspec.Raw]:
     try:
-        return decoder(list[msgspec.Raw]).decode(body)
+        found: list[msgspec.Raw] = decoder(list[msgspec.Raw]).decode(body)
     except msgspec.ValidationError as error:
         raise misfit(error) from None
     except RecursionError:
         raise InvalidInput("body", "it is nested too deep") from None
+    return found
 
 
 def _single(piece: msgspec.Raw) -> NewDelivery | InvalidInput:
