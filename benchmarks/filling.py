@@ -98,6 +98,19 @@ async def fill_streams(app: duly.App, target: str, streams: int, each: int) -> N
     await tidy(database)
 
 
+Filling = tuple[str, tuple[int, ...]]
+"""A statement, and what it is given."""
+
+
+async def run_sql(database: Database, postgres: Filling, sqlite: Filling) -> None:
+    """Run the one that is for this store."""
+    if isinstance(database, Postgres):
+        async with database.shared() as connection:
+            await connection.execute(postgres[0], *postgres[1], timeout=300)
+    else:
+        await _write(database, *sqlite)
+
+
 async def tidy(database: Database) -> None:
     """Have the server do what it would do otherwise while something is measured."""
     if isinstance(database, Postgres):

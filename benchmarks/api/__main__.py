@@ -1,6 +1,7 @@
 """POST /v1/deliveries with many callers, its p99 beside a working engine, and items through bulk.
 
 python -m benchmarks.api [--store postgresql] [--seconds 5] [--rounds 3]
+python -m benchmarks.api --part lists [--store postgresql] [--rows 5000000]
 """
 
 import argparse
@@ -15,6 +16,7 @@ from statistics import median
 import uvloop
 
 from benchmarks.api.callers import flood, posted, trickle
+from benchmarks.api.lists import lists
 from benchmarks.places import ROOT, folder, fresh, server
 from benchmarks.windows import typical_p99
 
@@ -89,7 +91,13 @@ if __name__ == "__main__":
     arguments.add_argument("--store", choices=["postgresql", "sqlite"])
     arguments.add_argument("--seconds", type=float, default=5)
     arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--part", choices=["accepting", "lists"], default="accepting")
+    arguments.add_argument("--rows", type=int, default=5_000_000)
     given = arguments.parse_args()
     stores = ["postgresql", "sqlite"] if given.store is None else [given.store]
     uvloop.install()
-    asyncio.run(main(stores, given.seconds, given.rounds))
+    if given.part == "lists":
+        for store in stores:
+            asyncio.run(lists(store, given.rows))
+    else:
+        asyncio.run(main(stores, given.seconds, given.rounds))

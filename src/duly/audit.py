@@ -19,6 +19,6 @@ class Audit:
 
     async def list(self, *, before: int = LAST, limit: int = 50) -> Sequence[AuditEntry]:
         """Entries, the latest first; `before` is the id of the last of the page before."""
-        if not 0 <= before <= LAST:
+        if isinstance(before, bool) or not isinstance(before, int) or not 0 <= before <= LAST:
             raise InvalidInput("before", "it is the id of an entry")
         return await self._store.audit.page(payloads.checked_limit(limit), before)

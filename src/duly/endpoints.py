@@ -105,11 +105,12 @@ class Endpoints:
 
     async def get(self, name: str) -> Endpoint:
         """One endpoint, or NotFound."""
-        return await self._store.endpoints.get(name)
+        return await self._store.endpoints.get(payloads.checked_text("name", name))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
         """Endpoints by name; `after` is the last name of the page before."""
-        return await self._store.endpoints.page(after, payloads.checked_limit(limit))
+        start = payloads.checked_start("after", after)
+        return await self._store.endpoints.page(start, payloads.checked_limit(limit))
 
     async def waiting(self, name: str) -> Waiting:
         """What is on the books for it."""
@@ -122,8 +123,7 @@ class Endpoints:
         """
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
-            if version is not None and before.version != version:
-                raise Outdated("endpoint", name, before.version, version)
+            _check_version(before, version)
             changed = endpoints.details(details, before.details)
             if "url" in details:
                 self._check(changed.webhook)
@@ -131,11 +131,17 @@ class Endpoints:
 
         return await self._revised(name, decide, "edited", changed=sorted(details))
 
-    async def pause(self, name: str, reason: str | None = None) -> Endpoint:
-        """Let its deliveries wait until it is resumed; what is under way goes on."""
+    async def pause(
+        self, name: str, reason: str | None = None, *, version: int | None = None
+    ) -> Endpoint:
+        """Let its deliveries wait until it is resumed; what is under way goes on.
+
+        Outdated when it is no longer at the `version` that is given.
+        """
         reason = None if reason is None else payloads.checked_text("reason", reason, 1000)
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:
+            _check_version(before, version)
             return msgspec.structs.replace(
                 before, state=EndpointState.PAUSED, state_reason=reason, state_at=now
             )
@@ -204,19 +210,25 @@ class Endpoints:
         body = payloads.payload_bytes(given, LONGEST_TEST)
         return await self._try_out(endpoint, self._chance.delivery_id(), body)
 
-    async def remove(self, name: str, *, cancel_waiting: bool = False) -> Endpoint:
+    async def remove(
+        self, name: str, *, cancel_waiting: bool = False, version: int | None = None
+    ) -> Endpoint:
         """Remove it; Conflict while deliveries wait for it, unless they are to be cancelled too.
 
         What is under way then ends first: while a worker holds any, it is a Conflict still.
+        Outdated when it is no longer at the `version` that is given.
         """
+        endpoint = await self.get(name)
         if cancel_waiting:
-            endpoint = await self.get(name)
             # Asked first: what is cancelled for nothing does not come back.
             await self._store.endpoints.refuse_if_scheduled(endpoint)
-            await self.pause(name, "it is being removed")
+            paused = await self.pause(name, "it is being removed", version=version)
+            version = None if version is None else paused.version
             while await self._store.endpoints.cancel_waiting(endpoint.target, BATCH):
                 pass
-        return await self._store.endpoints.remove(name, self.actor)
+        return await self._store.endpoints.remove(
+            name, self.actor, lambda found: _check_version(found, version)
+        )
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """How many deliveries `recover` would try again."""
@@ -251,3 +263,8 @@ class Endpoints:
 
         await self.get(name)
         return await self._store.endpoints.revise(name, known, self.actor, action, detail or None)
+
+
+def _check_version(endpoint: Endpoint, version: int | None) -> None:
+    if version is not None and endpoint.version != version:
+        raise Outdated("endpoint", endpoint.name, endpoint.version, version)

@@ -49,7 +49,7 @@ class Keys:
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
         """Keys by id, spent ones too; `after` is the last id of the page before."""
-        start = after and payloads.checked_text("after", after)
+        start = payloads.checked_start("after", after)
         return await self._store.keys.page(start, payloads.checked_limit(limit))
 
     async def revoke(self, id: str) -> Key:

@@ -59,12 +59,16 @@ class Requests:
     async def finish(
         self, asked: Asked, status: int, headers: dict[str, str], answer: bytes | None
     ) -> None:
-        """Keep the answer; one that refused is forgotten, and one that failed stays open."""
+        """Keep the answer; one that refused is forgotten, and one that failed stays open.
+
+        So does one that somebody else began and perhaps carried out: forgotten, it would be made
+        anew by whoever is asked next.
+        """
         try:
             if status < 300:
                 told = msgspec.structs.replace(asked, status=status, headers=headers, answer=answer)
                 await self._store.requests.finish(told)
-            elif status < 500:
+            elif status < 500 and asked.is_new:
                 await self._store.requests.abandon(asked)
         finally:
             self.leave(asked)

@@ -180,13 +180,14 @@ class Schedules:
 
     async def get(self, name: str) -> Schedule:
         """One schedule, or NotFound."""
-        return await self._store.schedules.get(name)
+        return await self._store.schedules.get(payloads.checked_text("name", name))
 
     async def list(
         self, *, after: str = "", limit: int = 50
     ) -> Sequence[Schedule | UnreadableSchedule]:
         """Schedules by name; `after` is the last name of the page before."""
-        return await self._store.schedules.page(after, payloads.checked_limit(limit))
+        start = payloads.checked_start("after", after)
+        return await self._store.schedules.page(start, payloads.checked_limit(limit))
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
         """Make nothing until it is resumed; what is under way goes on."""
@@ -285,7 +286,7 @@ class Schedules:
     ) -> tuple[Schedule, Revision | None]:
         transaction = None if connection is None else await transaction_of(connection)
         schedule, revision = await self._store.schedules.revise(
-            name, decide, self.actor, detail or None, transaction
+            payloads.checked_text("name", name), decide, self.actor, detail or None, transaction
         )
         assert schedule is not None
         if transaction is not None:

@@ -39,7 +39,8 @@ class Streams:
         """
         wanted = None if state is None else _listed(state)
         limit = payloads.checked_limit(limit)
-        found = await self._store.streams.page(wanted, after, limit, COUNTED_IN_LISTS)
+        start = payloads.checked_start("after", after)
+        found = await self._store.streams.page(wanted, start, limit, COUNTED_IN_LISTS)
         return [stream_of(each) for each in found]
 
     async def configure(self, name: str, *, on_failure: OnFailure | str | None) -> Stream:

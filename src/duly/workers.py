@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duly.domain import payloads
+from duly.domain.errors import InvalidInput
 from duly.ports import Store, WorkerRow
+
+MOST_WORKERS = 2**31 - 1
 
 
 class Workers:
@@ -24,8 +27,15 @@ class Workers:
 
         NotFound when it is not alive. What it does not take is for the others, if there are any.
         """
-        await self._store.workers.drain(worker, self.actor, draining=True)
+        await self._store.workers.drain(_checked(worker), self.actor, draining=True)
 
     async def resume(self, worker: int) -> None:
         """Let it start work again."""
-        await self._store.workers.drain(worker, self.actor, draining=False)
+        await self._store.workers.drain(_checked(worker), self.actor, draining=False)
+
+
+def _checked(worker: object) -> int:
+    whole = isinstance(worker, int) and not isinstance(worker, bool)
+    if not whole or not 1 <= worker <= MOST_WORKERS:  # type: ignore[operator]
+        raise InvalidInput("worker", f"{worker!r} is no worker's number")
+    return worker  # type: ignore[return-value]

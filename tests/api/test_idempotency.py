@@ -6,9 +6,11 @@ from datetime import timedelta
 import pytest
 
 from duly import App
-from duly.domain.errors import Conflict
+from duly.domain.errors import Busy, Conflict
 from duly.engine.maintenance import Forgetter
 from duly.ports import KEPT_FOR
+from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.pressure import Queue
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
 
@@ -81,6 +83,35 @@ async def test_whoever_takes_over_from_a_dead_one_makes_nothing_twice(
     assert again.status_code in (200, 201), again.text
     assert stored[-1].id in again.text
     assert await app.list() == stored
+
+
+async def test_who_is_refused_in_between_does_not_make_it_forgotten(
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def dies(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as dying:
+        dying.setattr(app.store.requests, "finish", dies)
+        with pytest.raises(asyncio.CancelledError):
+            await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    with monkeypatch.context() as crowded:
+        crowded.setattr(Queue, "place", full)
+        assert (await client.post("/v1/deliveries", json=GIVEN, headers=KEY)).status_code == 429
+    again = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    assert [each.id for each in await app.list()] == [again.json()["id"]]
+
+
+def full(*_: object) -> None:
+    raise Busy("many wait")
+
+
+async def test_a_server_that_stops_notes_nothing(app: App, client: Client, pulse: Pulse) -> None:
+    pulse.stopping = True
+    new = {"name": "hook", "url": "https://example.org/"}
+    assert (await client.post("/v1/endpoints", json=new, headers=KEY)).status_code == 503
+    pulse.stopping = False
+    assert (await client.post("/v1/endpoints", json=new, headers=KEY)).status_code == 201
 
 
 async def test_two_at_the_same_moment_make_one(app: App, client: Client) -> None:

@@ -37,6 +37,7 @@ BY = {
     "occurrences": "deliveries_occurrence",
     "occurrences_floor": "deliveries_occurrence",
     "by_key": "deliveries_key",
+    "under_way": "deliveries_pkey",
 }
 FILL = """
 insert into duly.targets (namespace, name) values ('default', 'mail');

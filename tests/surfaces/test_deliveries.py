@@ -115,8 +115,20 @@ async def test_late_and_stuck_name_what_waits_and_why(home: Home) -> None:
     assert (stuck["id"], stuck["why"]) == (late.id, "no worker alive has the handler 'log'")
 
 
-def test_workers_are_listed_with_what_they_hold(sqlite_home: Home) -> None:
+def test_workers_are_listed_with_what_they_hold_and_can_be_drained(sqlite_home: Home) -> None:
     with sqlite_home.serving() as server:
         (worker,) = sqlite_home.json("workers")["items"]
+        number = str(worker["id"])
+        assert sqlite_home.json("workers", "drain", number) == {
+            "id": worker["id"],
+            "draining": True,
+        }
+        (drained,) = sqlite_home.json("workers")["items"]
+        assert sqlite_home.ok("workers", "resume", number).strip() == f"worker {number} goes on"
+        (resumed,) = sqlite_home.json("workers")["items"]
+        assert sqlite_home.duly("workers", "drain", "4711").returncode == 3
+        assert sqlite_home.duly("workers", "drain", str(2**70)).returncode == 2
     assert (worker["alive"], worker["holding"], worker["handlers"]) == (True, 0, ["log"])
     assert worker["name"].endswith(f":{server.process.pid}")
+    assert drained["draining_at"] is not None
+    assert (worker["draining_at"], resumed["draining_at"]) == (None, None)

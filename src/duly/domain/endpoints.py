@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -28,6 +29,8 @@ PREFIX = "endpoint:"
 LEAST_RATE, MOST_RATE = 0.001, 100_000.0
 MOST_IN_FLIGHT = 10_000
 LONGEST_DESCRIPTION = 1000
+UNKEPT = re.compile("[\\0\ud800-\udfff]")
+"""What is no text to a store: NUL, and halves of surrogate pairs."""
 OVERLAP = timedelta(hours=24)
 LONGEST_OVERLAP = timedelta(days=30)
 
@@ -145,9 +148,10 @@ def details(given: Mapping[str, Any], before: Details | None = None) -> Details:
 
 
 def _description(value: object) -> str:
-    if not isinstance(value, str) or len(value) > LONGEST_DESCRIPTION or "\0" in value:
+    is_text = isinstance(value, str) and not UNKEPT.search(value)
+    if not is_text or len(value) > LONGEST_DESCRIPTION:  # type: ignore[arg-type]
         raise InvalidInput("description", f"give text of at most {LONGEST_DESCRIPTION} characters")
-    return value
+    return value  # type: ignore[return-value]
 
 
 def _rate(value: object) -> float | None:

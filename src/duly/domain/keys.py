@@ -119,8 +119,8 @@ def checked_scope(value: object) -> Scope:
 
 def checked_id(value: str) -> str:
     """An id as it may be; NotFound when there can be no such key."""
-    if not ID.match(value):
-        raise no_key(value)
+    if not isinstance(value, str) or not ID.match(value):
+        raise no_key(str(value))
     return value
 
 

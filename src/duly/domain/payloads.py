@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable
@@ -30,8 +31,10 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 def payload_bytes(value: Any, limit: int = BODY_LIMIT) -> bytes:
     """The payload as the JSON bytes that are stored, signed and sent, never made again.
 
-    `bytes` are taken as JSON that was already encoded; anything else is encoded here.
+    `bytes` are taken as JSON that was already encoded; anything else is encoded here. A `Raw` is
+    a piece of a document whose members were checked with it.
     """
+    given = value
     if isinstance(value, msgspec.Raw):
         value = bytes(value)
     data = value if isinstance(value, bytes) else _encode(value)
@@ -43,6 +46,8 @@ def payload_bytes(value: Any, limit: int = BODY_LIMIT) -> bytes:
         )
     if isinstance(value, bytes):
         _check_json(data)
+        if not isinstance(given, msgspec.Raw):
+            check_members(data)
     _check_depth(data)
     if value is not data and b"null" in data:
         _check_numbers(value)
@@ -73,6 +78,34 @@ def _check_json(data: bytes) -> None:
         raise InvalidInput("payload", f"it is nested deeper than {DEPTH_LIMIT}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput("payload", f"it is not valid JSON: {error}") from error
+
+
+def check_members(data: bytes, field: str = "payload") -> None:
+    """Refuse JSON in which an object has a member twice.
+
+    Readers differ in which of them counts, so whoever checks it may not see what another obeys.
+    """
+    try:
+        _members.decode(data.decode())
+    except RecursionError:
+        raise InvalidInput(field, f"it is nested deeper than {DEPTH_LIMIT}") from None
+    except _Twice as error:
+        name = str(error)[:KEY_LIMIT]
+        raise InvalidInput(field, f"it has {name!r} twice in one object; give it once") from None
+
+
+class _Twice(Exception):
+    """The name of a member that an object has twice."""
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names):
+        raise _Twice(next(name for name in names if names.count(name) > 1))
+
+
+# What the numbers are is no matter here, and a long one would take long to read.
+_members = json.JSONDecoder(object_pairs_hook=_each_once, parse_int=len, parse_float=len)
 
 
 def _check_depth(data: bytes) -> None:
@@ -127,13 +160,29 @@ def checked_text(field: str, value: object, limit: int = KEY_LIMIT) -> str:
     return value
 
 
-@lru_cache(4096)
+def checked_start(field: str, value: object) -> str:
+    """Where a page begins: after that name, or with the first."""
+    return "" if value == "" else checked_text(field, value)
+
+
 def checked_name(field: str, value: object) -> str:
     """A name: letters, digits and `_ . : / -`, at most 200 of them."""
-    if not isinstance(value, str) or not NAME.match(value):
-        raise InvalidInput(
-            field, f"{value!r} is not a name; take letters, digits and _ . : / -, at most 200"
-        )
+    # Asked apart: what is no text cannot always be remembered.
+    if not isinstance(value, str):
+        raise _no_name(field, value)
+    return _named(field, value)
+
+
+def _no_name(field: str, value: object) -> InvalidInput:
+    return InvalidInput(
+        field, f"{value!r} is not a name; take letters, digits and _ . : / -, at most 200"
+    )
+
+
+@lru_cache(4096)
+def _named(field: str, value: str) -> str:
+    if not NAME.match(value):
+        raise _no_name(field, value)
     if value.startswith(("http:", "https:")):
         raise InvalidInput(field, f"{value!r} is a URL; deliver to duly.webhook({value!r})")
     if value.startswith("endpoint:"):

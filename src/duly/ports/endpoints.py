@@ -77,8 +77,11 @@ class Endpoints(Protocol):
     async def refuse_if_scheduled(self, endpoint: Endpoint) -> None:
         """Conflict when a schedule names it."""
 
-    async def remove(self, name: str, actor: str) -> Endpoint:
-        """Remove one that nothing waits for and no schedule names; else Conflict."""
+    async def remove(self, name: str, actor: str, check: Callable[[Endpoint], None]) -> Endpoint:
+        """Remove one that nothing waits for and no schedule names; else Conflict.
+
+        `check` is called with it locked, and may refuse.
+        """
 
     async def waiting(self, target: int) -> Waiting:
         """How much is on the books for it; counted up to a million."""

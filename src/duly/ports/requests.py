@@ -21,6 +21,8 @@ class Asked(msgspec.Struct, frozen=True):
     status: int | None = None
     headers: dict[str, str] = {}
     answer: bytes | None = None
+    is_new: bool = True
+    """Whether nobody began it before, so that it can have made nothing yet."""
 
 
 class Requests(Protocol):

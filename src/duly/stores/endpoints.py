@@ -120,12 +120,16 @@ class Endpoints:
         await session.fetch("endpoints.lock", namespace=self._namespace, name=name)
         return await self._found(session, name)
 
-    async def remove(self, name: str, actor: str) -> Endpoint:
-        """Remove one that nothing waits for and no schedule names; else Conflict."""
+    async def remove(self, name: str, actor: str, check: Callable[[Endpoint], None]) -> Endpoint:
+        """Remove one that nothing waits for and no schedule names; else Conflict.
+
+        `check` is called with it locked, and may refuse.
+        """
         async with self._database.together() as session:
             found = await self._locked(session, name)
             if found is None:
                 raise no_endpoint(name)
+            check(found)
             await self._refuse_if_used(session, found)
             await session.fetch("endpoints.remove", namespace=self._namespace, name=name)
             await note(session, self._namespace, actor, "endpoint.removed", name)

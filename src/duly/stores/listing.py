@@ -1,4 +1,5 @@
-"""Lists of deliveries: by their ids, a stream's by their places, a schedule's by its occurrences.
+"""Lists of deliveries: by their ids, a stream's by their places, a schedule's by its occurrences,
+and those under way by the lanes that are held.
 
 What no index knows is looked for among so many at a time, so that a page costs the same however
 large the ledger is.
@@ -13,6 +14,7 @@ import msgspec
 
 from duly.domain.delivery import Delivery
 from duly.domain.identity import delivery_id
+from duly.domain.states import State
 from duly.ports import Filter
 from duly.stores.database import Database
 from duly.stores.records import delivery_of
@@ -22,9 +24,9 @@ MOST = 10_000
 """How many a page looks at."""
 SKEW = timedelta(days=1)
 """How far the clock of whoever made an id may be from the store's."""
-Shelf = Literal["page", "line", "occurrences"]
+Shelf = Literal["page", "line", "occurrences", "under_way"]
 FIRST: dict[Shelf, Any] = {"page": BEGINNING, "line": 0, "occurrences": ""}
-SOUGHT = ("state", "target", "tag", "stream", "schedule", "reason", "text", "since", "until")
+"""The lowest place on each shelf; on one that is never long nothing is passed over."""
 
 
 async def page(
@@ -46,8 +48,8 @@ async def _floor(
     database: Database, shelf: Shelf, filter: Filter, wanted: dict[str, Any]
 ) -> tuple[str | None, Any]:
     """How far down to look: the last one's id, None when there are no more, and its place."""
-    if all(getattr(filter, name) is None for name in SOUGHT):
-        return None, FIRST[shelf]
+    if shelf not in FIRST:
+        return None, None
     name = "listing.floor" if shelf == "page" else f"listing.{shelf}_floor"
     rows = await database.fetch(name, **wanted, most=MOST - 1)
     stop, place = (rows[0][0], rows[0][-1]) if rows else (None, FIRST[shelf])
@@ -60,7 +62,9 @@ async def _floor(
 def _shelf(filter: Filter) -> Shelf:
     if filter.stream is not None:
         return "line"
-    return "page" if filter.schedule is None else "occurrences"
+    if filter.schedule is not None:
+        return "occurrences"
+    return "under_way" if filter.state is State.PROCESSING else "page"
 
 
 def _start(filter: Filter) -> str:

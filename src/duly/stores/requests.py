@@ -25,7 +25,7 @@ class Requests:
             if rows := await self._run("find", asked.key):
                 fingerprint, seed, status, headers, answer = rows[0]
                 known = msgspec.json.decode(headers) if headers else {}
-                return Asked(asked.key, fingerprint, seed, status, known, answer)
+                return Asked(asked.key, fingerprint, seed, status, known, answer, is_new=False)
         return None
 
     async def take_over(self, key: str) -> bool:

@@ -21,7 +21,7 @@ COMMANDS = {
     "status": "status:status",
     "stats": "stats:stats",
     "alerts": "alerts:alerts",
-    "workers": "workers:workers",
+    "workers": "workers:commands",
     "top": "top:top",
     "late": "workers:late",
     "stuck": "workers:stuck",

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from cyclopts import App
+
 from duly.domain.durations import duration
 from duly.surfaces.cli.deliveries import Limit, checked_limit, listed, record
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, items, table
 
+commands = App(name="workers", help="List workers; drain one, or set it to work again.")
 
-async def workers(*, limit: Limit = 100, common: Common = COMMON) -> None:
+
+@commands.default
+async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
     """List workers, those alive first."""
+    checked_limit(limit)
     async with client(common) as app:
-        found = await app.store.workers.roster(checked_limit(limit))
+        found = await app.workers.list(limit=limit)
     answer(
         common.json,
         items(found),
@@ -35,6 +41,34 @@ async def workers(*, limit: Limit = 100, common: Common = COMMON) -> None:
             ),
         ),
     )
+
+
+@commands.command
+async def drain(worker: int, /, *, common: Common = COMMON) -> None:
+    """Let a worker start nothing more, within a heartbeat; what runs there ends, and it stays.
+
+    Parameters
+    ----------
+    worker
+        Its number, as `duly workers` shows it.
+    """
+    async with client(common) as app:
+        await app.workers.drain(worker)
+    answer(common.json, {"id": worker, "draining": True}, lambda: f"worker {worker} is draining")
+
+
+@commands.command
+async def resume(worker: int, /, *, common: Common = COMMON) -> None:
+    """Let a drained worker start work again.
+
+    Parameters
+    ----------
+    worker
+        Its number, as `duly workers` shows it.
+    """
+    async with client(common) as app:
+        await app.workers.resume(worker)
+    answer(common.json, {"id": worker, "draining": False}, lambda: f"worker {worker} goes on")
 
 
 async def late(*, grace: str | None = None, limit: Limit = 50, common: Common = COMMON) -> None:

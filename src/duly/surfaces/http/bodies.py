@@ -15,6 +15,7 @@ from litestar.params import QueryParameter
 from litestar.types.empty import Empty
 
 from duly.domain.errors import InvalidInput
+from duly.domain.payloads import check_members
 
 JSON_TYPES = ("application/json", "")
 
@@ -25,7 +26,7 @@ class StrictRequest(Request[Any, Any, Any]):
     @property
     def path_params(self) -> dict[str, Any]:
         """The names in the path, decoded only now: they may have a slash."""
-        return {name: unquote(value) for name, value in self.scope["path_params"].items()}
+        return {name: _unescaped(name, it) for name, it in self.scope["path_params"].items()}
 
     async def json(self) -> Any:
         """The body as the route's struct; payloads within stay the bytes that they are."""
@@ -40,13 +41,15 @@ class StrictRequest(Request[Any, Any, Any]):
 def decoded(body: bytes, kind: Any) -> Any:
     """A JSON document as a value of that kind; whoever sent it hears what is wrong with it."""
     try:
-        return decoder(kind).decode(body)
+        found = decoder(kind).decode(body)
     except msgspec.ValidationError as error:
         raise misfit(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ClientException(f"the body is not JSON: {error}") from None
     except RecursionError:
         raise InvalidInput("body", "it is nested too deep") from None
+    check_members(body, "body")
+    return found
 
 
 @cache
@@ -68,11 +71,26 @@ class Asked:
         self.kind = kind
 
     def __call__(self, request: Request[Any, Any, Any]) -> Any:
-        said = {name: values[-1] for name, values in request.query_params.dict().items()}
+        said = {
+            name: _said_once(name, values) for name, values in request.query_params.dict().items()
+        }
         try:
             return msgspec.convert(said, self.kind, strict=False)
         except msgspec.ValidationError as error:
             raise misfit(error) from None
+
+
+def _unescaped(name: str, given: str) -> str:
+    try:
+        return unquote(given, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidInput(name, "what is escaped in the path is no UTF-8") from None
+
+
+def _said_once(name: str, values: list[str]) -> str:
+    if len(values) > 1:
+        raise InvalidInput(name, f"it is given {len(values)} times; give it once")
+    return values[0]
 
 
 def asked(kind: type[msgspec.Struct]) -> Provide:

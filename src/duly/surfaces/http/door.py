@@ -8,12 +8,14 @@ rather than of the caller's namespace says `opt={"here": True}`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
 from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.exceptions import (
+    ClientException,
     HTTPException,
     NotAuthorizedException,
     PermissionDeniedException,
@@ -33,6 +35,8 @@ OPEN: Literal["open"] = "open"
 LOOPBACK = "loopback"
 """Who the audit trail says it was when somebody on this machine came without a key."""
 READING = ("GET", "HEAD", "OPTIONS")
+SINGLE = (b"host", b"authorization", b"origin", b"sec-fetch-site", b"idempotency-key", b"if-match")
+"""Headers of which others, as a proxy, might hear the first and we the last."""
 MOST_APPS = 1000
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -62,7 +66,7 @@ class Door:
         needed = _needed(connection, handler)
         if needed == OPEN or "caller" in connection.scope["state"]:
             return
-        headers = dict(connection.scope["headers"])
+        headers = _once(connection.scope["headers"])
         self._check_origin(connection, headers)
         caller = await self._caller(connection, headers)
         _check_scope(caller, needed)
@@ -152,6 +156,14 @@ def _needed(connection: Connection, handler: BaseRouteHandler) -> Scope | Litera
     if scope == OPEN and handler.opt.get("unless") in connection.query_params:
         return Scope.READ
     return scope
+
+
+def _once(given: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """The headers by name; 400 when one that can only be meant once is there twice."""
+    names = [name for name, _ in given]
+    if twice := [name for name in SINGLE if names.count(name) > 1]:
+        raise ClientException(f"the header {twice[0].decode()} is given twice; give it once")
+    return dict(given)
 
 
 def _only_reads(connection: Connection) -> bool:

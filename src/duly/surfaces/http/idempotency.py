@@ -6,7 +6,7 @@ nothing twice, and with `opt={"secret": True}` that its answer must not be kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
 
@@ -21,14 +21,16 @@ from duly.surfaces.http.bodies import StrictRequest
 
 KEPT_HEADERS = ("content-type", "location", "etag")
 AppOf = Callable[[Request[Any, Any, Any]], App]
+Check = Callable[[Request[Any, Any, Any]], Awaitable[None]]
 REPLAYED = (b"idempotent-replayed", b"true")
 
 
 class Idempotency(ASGIMiddleware):
     """Carries out a POST with a key once."""
 
-    def __init__(self, app_of: AppOf) -> None:
+    def __init__(self, app_of: AppOf, check: Check) -> None:
         self._app_of = app_of
+        self._check = check
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Answer from what is kept, or carry it out and keep the answer."""
@@ -39,6 +41,8 @@ class Idempotency(ASGIMiddleware):
         request, handler = StrictRequest(scope, receive, send), scope["route_handler"]
         # The door first: whoever may not enter must not hear an answer that is kept for others.
         await handler.authorize_connection(connection=request)
+        # What is refused out of hand is not noted: another server may be asked at once.
+        await self._check(request)
         app = self._app_of(request)
         asked = await app.requests.begin(
             key, await _fingerprint(request), repeatable=handler.opt.get("repeatable", False)

@@ -82,7 +82,7 @@ def _api(pulse: Pulse, app_of: AppOf) -> Router:
         "/v1",
         route_handlers=API,
         before_request=check,
-        middleware=[Idempotency(app_of)],
+        middleware=[Idempotency(app_of, check)],
     )
 
 

@@ -51,8 +51,10 @@ where d.lane = {lane} and d.position < {place} order by d.position desc offset :
 (select lane from duly.streams where namespace = :namespace and name = :stream::text)
 
 -- name: place
-coalesce((select x.position from duly.deliveries x where x.id = :before::uuid),
-         9223372036854775807)
+-- Before the last of the page before, if that is there and ours; else there is no more.
+case when :before::uuid = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then 9223372036854775807 else (
+    select x.position from duly.deliveries x
+    where x.id = :before::uuid and x.namespace = :namespace) end
 
 -- name: occurrences
 -- Of a schedule, the latest occurrence first.
@@ -73,7 +75,21 @@ order by d.occurrence desc offset :most limit 1;
 (select id from duly.schedules where namespace = :namespace and name = :schedule::text)
 
 -- name: occurrence
-coalesce((select x.occurrence from duly.deliveries x where x.id = :before::uuid), 'zzzz')
+case when :before::uuid = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then 'zzzz' else (
+    select x.occurrence from duly.deliveries x
+    where x.id = :before::uuid and x.namespace = :namespace) end
+
+-- name: under_way
+-- Those that workers hold: never more than there is room for, wherever in the ledger they are.
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and d.id < :before::uuid and d.id in (
+        select a.delivery from duly.claims c
+        cross join unnest(c.lanes) as held (lane)
+        join duly.agenda a on a.lane = held.lane and a.token = c.token)
+    order by d.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by b.id desc;
 
 -- name: by_key
 select b.* from duly.deliveries d join duly.booked b on b.id = d.id

@@ -51,8 +51,10 @@ where d.lane = {lane} and d.position < {place} order by d.position desc limit 1 
 (select lane from duly.streams where namespace = :namespace and name = :stream)
 
 -- name: place
-coalesce((select x.position from duly.deliveries x where x.id = :before),
-         9223372036854775807)
+-- Before the last of the page before, if that is there and ours; else there is no more.
+case when :before = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then 9223372036854775807 else (
+    select x.position from duly.deliveries x
+    where x.id = :before and x.namespace = :namespace) end
 
 -- name: occurrences
 -- Of a schedule, the latest occurrence first.
@@ -73,7 +75,20 @@ order by d.occurrence desc limit 1 offset :most;
 (select id from duly.schedules where namespace = :namespace and name = :schedule)
 
 -- name: occurrence
-coalesce((select x.occurrence from duly.deliveries x where x.id = :before), 'zzzz')
+case when :before = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then 'zzzz' else (
+    select x.occurrence from duly.deliveries x
+    where x.id = :before and x.namespace = :namespace) end
+
+-- name: under_way
+-- Those that workers hold: never more than there is room for, wherever in the ledger they are.
+select b.* from (
+    select d.id from duly.deliveries d
+    where {matching} and d.id < :before and d.id in (
+        select x.id from duly.agenda a join duly.deliveries x on x.number = a.delivery
+        where a.token is not null)
+    order by d.id desc limit :limit
+) m join duly.booked b on b.id = m.id
+order by b.id desc;
 
 -- name: by_key
 select b.* from duly.deliveries d join duly.booked b on b.id = d.id

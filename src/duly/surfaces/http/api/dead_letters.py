@@ -14,6 +14,7 @@ from duly.surfaces.http.served import Served
 from duly.surfaces.http.shapes.dead_letters import (
     DeadQuery,
     Discard,
+    GroupQuery,
     Moved,
     Retry,
     carried_out,
@@ -35,8 +36,10 @@ async def list_(duly_app: Served, wanted: Wanted) -> Page[DeliveryRecord]:
     return Page(items, place(found[-1]) if len(found) == wanted.limit else None)
 
 
-@get("/dead-letters/groups", dependencies=QUERY)
-async def groups(duly_app: Served, wanted: Wanted) -> Page[DeadGroup]:
+@get("/dead-letters/groups", dependencies={"wanted": asked(GroupQuery)})
+async def groups(
+    duly_app: Served, wanted: NamedDependency[SkipValidation[GroupQuery]]
+) -> Page[DeadGroup]:
     """Dead letters by what their errors have in common, the most frequent first."""
     found = await duly_app.dead_letters.groups(wanted.filter(), limit=wanted.limit)
     return Page(list(found), None)
@@ -52,7 +55,7 @@ async def retry(duly_app: Served, data: JSONBody[Retry]) -> Moved:
     moves = duly_app.dead_letters.retry_all(
         wanted, rate=data.rate, reset_attempts=data.reset_attempts
     )
-    return await carried_out(matching, moves, duly_app.clock)
+    return await carried_out(matching, moves, duly_app.clock, data.rate)
 
 
 @post("/dead-letters/discard", status_code=200, opt={"repeatable": True})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from litestar import Response, delete, get, patch, post
@@ -51,7 +52,7 @@ async def add(duly_app: Served, data: JSONBody[NewEndpoint]) -> Response[Endpoin
     """Add an endpoint; its secret is in the answer, and never again."""
     added = await duly_app.endpoints.add(data.name, **data.details())
     answer = await _told_once(duly_app, added)
-    answer.headers["location"] = f"/v1/endpoints/{data.name}"
+    answer.headers["location"] = f"/v1/endpoints/{quote(data.name, safe='')}"
     return answer
 
 
@@ -70,14 +71,15 @@ async def change(
     return await _shown(duly_app, edited)
 
 
-@delete(NAME, dependencies={"wanted": asked(RemoveQuery)})
+@delete(NAME, dependencies={"wanted": asked(RemoveQuery), **IF_MATCH})
 async def remove(
     duly_app: Served,
     name: FromPath[str],
+    version: Version,
     wanted: NamedDependency[SkipValidation[RemoveQuery]],
 ) -> None:
     """Remove an endpoint that nothing waits for, and that no schedule sends to."""
-    await duly_app.endpoints.remove(name, cancel_waiting=wanted.cancel_waiting)
+    await duly_app.endpoints.remove(name, cancel_waiting=wanted.cancel_waiting, version=version)
 
 
 @post(f"{NAME}/pause", status_code=200)
@@ -124,7 +126,7 @@ async def recover(duly_app: Served, name: FromPath[str], data: JSONBody[Recover]
     if data.dry_run:
         return counted(matching)
     moves = duly_app.endpoints.recover(name, data.since, rate=data.rate, until=data.until)
-    return await carried_out(matching, moves, duly_app.clock)
+    return await carried_out(matching, moves, duly_app.clock, data.rate)
 
 
 async def _record(app: App, endpoint: Endpoint, kind: type[Kind], **more: Any) -> Kind:

@@ -61,41 +61,41 @@ def _item(result: Accepted | DulyError) -> BulkItem:
 
 def items_of(body: bytes, media: str) -> list[NewDelivery | InvalidInput]:
     """The deliveries of a body; what is wrong with one is in its place."""
+    if media in NDJSON:
+        body = _array(body)
     try:
-        found = _whole(body, media)
-    except msgspec.ValidationError:
-        found = [_single(each) for each in _pieces(body, media)]
+        found: list[Any] = decoded(body, list[NewDelivery])
+    except InvalidInput:
+        found = [_single(each) for each in _pieces(body)]
     if not 1 <= len(found) <= MOST:
         raise InvalidInput("body", f"it has {len(found)} deliveries; give 1 to {MOST}")
     return found
 
 
-def _whole(body: bytes, media: str) -> list[Any]:
+def _array(lines: bytes) -> bytes:
     try:
-        if media in NDJSON:
-            return decoder(NewDelivery).decode_lines(body)
-        found: list[Any] = decoder(list[NewDelivery]).decode(body)
-        return found
-    except msgspec.ValidationError:
-        raise
+        return b"[%s]" % b",".join(decoder(msgspec.Raw).decode_lines(lines))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ClientException(f"the body is not JSON: {error}") from None
     except RecursionError:
         raise InvalidInput("body", "it is nested too deep") from None
 
 
-def _pieces(body: bytes, media: str) -> list[msgspec.Raw]:
-    if media in NDJSON:
-        return decoder(msgspec.Raw).decode_lines(body)
-    found: list[msgspec.Raw] = decoded(body, list[msgspec.Raw])
+def _pieces(body: bytes) -> list[msgspec.Raw]:
+    try:
+        found: list[msgspec.Raw] = decoder(list[msgspec.Raw]).decode(body)
+    except msgspec.ValidationError as error:
+        raise misfit(error) from None
+    except RecursionError:
+        raise InvalidInput("body", "it is nested too deep") from None
     return found
 
 
 def _single(piece: msgspec.Raw) -> NewDelivery | InvalidInput:
     try:
-        found: NewDelivery = decoder(NewDelivery).decode(piece)
-    except msgspec.ValidationError as error:
-        return misfit(error)
+        found: NewDelivery = decoded(bytes(piece), NewDelivery)
+    except InvalidInput as error:
+        return error
     return found
 
 

@@ -20,7 +20,7 @@ MOST_IDS = 10_000
 GroupRecord = DeadGroup
 
 
-class DeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class GroupQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which dead letters: those to which all of it applies."""
 
     reason: str | None = None
@@ -32,13 +32,18 @@ class DeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     text: Annotated[str, Meta(description="in its error, key or payload")] | None = None
     since: Annotated[datetime, Meta(tz=True, description="died then or later")] | None = None
     until: Annotated[datetime, Meta(tz=True, description="died then or before")] | None = None
-    cursor: Cursor | None = None
     limit: Limit = 50
 
     def filter(self) -> DeadFilter:
         """As `app.dead_letters` takes it."""
         given = msgspec.structs.asdict(self)
         return DeadFilter(**{name: given[name] for name in NAMES})
+
+
+class DeadQuery(GroupQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which page of them."""
+
+    cursor: Cursor | None = None
 
 
 class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -98,13 +103,16 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool
 
 
-async def carried_out(matching: int, moves: AsyncIterator[Progress], clock: Clock) -> Moved:
-    """Move them for as long as one call may take."""
+async def carried_out(
+    matching: int, moves: AsyncIterator[Progress], clock: Clock, rate: float | None = None
+) -> Moved:
+    """Move them for as long as one call may take; the wait for the next one counts."""
     begun, done, until, finished = clock.monotonic(), 0, None, True
     async for progress in moves:
         done, until = progress.done, progress.until
-        if clock.monotonic() - begun > BUDGET_SECONDS:
-            finished = False
+        goes_on_at = max(clock.monotonic() - begun, done / rate if rate else 0.0)
+        if goes_on_at > BUDGET_SECONDS:
+            finished = done >= progress.total
             break
     return Moved(matching=matching, moved=done, until=until, finished=finished)
 
