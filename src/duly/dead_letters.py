@@ -35,6 +35,16 @@ LONGEST_NOTE = 1000
 SUSPECTS = 10_000
 """Of how many that failed the poison candidates are chosen."""
 ALL = DeadFilter()
+MOST = 5000
+"""How many a page looks at."""
+LEAST = "00000000-0000-0000-0000-000000000000"
+
+
+class DeadPage(msgspec.Struct, frozen=True):
+    """Some dead letters, and the place to go on from, None at the end."""
+
+    items: Sequence[Delivery]
+    next: str | None
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -68,6 +78,26 @@ class DeadLetters:
         start = None if before is None else _placed(before)
         limit = payloads.checked_limit(limit)
         return await self._store.dead_letters.page(checked(filter), start, limit)
+
+    async def page(
+        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+    ) -> DeadPage:
+        """As `list`, in time that does not grow with their number; go on from its `next`.
+
+        There may be fewer than asked for and still more to come.
+        """
+        start, wanted = None if before is None else _placed(before), checked(filter)
+        lowest = await self._store.dead_letters.floor(start, MOST)
+        if lowest is not None and (wanted.since is None or wanted.since < lowest):
+            wanted = msgspec.structs.replace(wanted, since=lowest)
+        else:
+            lowest = None
+        limit = payloads.checked_limit(limit)
+        found = await self._store.dead_letters.page(wanted, start, limit)
+        if len(found) == limit:
+            return DeadPage(found, place(found[-1]))
+        # All that died at that moment were looked at.
+        return DeadPage(found, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
 
     async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
         """Dead letters by what their errors have in common, the most frequent first."""

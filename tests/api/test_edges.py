@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from duly import App, endpoint
+from duly import App, dead_letters, endpoint
 from duly.stores import listing
 from duly.testing import VirtualClock, run_until_idle
 from tests.api.conftest import Client
@@ -137,3 +137,23 @@ async def test_an_endpoint_is_removed_at_the_version_that_was_read(
     right = {"if-match": found.headers["etag"]}
     assert (await client.delete(f"{path}?cancel_waiting=true", headers=right)).status_code == 204
     assert (await client.get(path)).status_code == 404
+
+
+async def test_dead_letters_are_looked_at_so_many_at_a_time(
+    app: App, client: Client, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "MOST", 2)
+    for n in range(7):
+        await app.deliver("work", stream=f"s{n}", after=60, tags=["red"] if n == 1 else [])
+        await app.streams.dead_letter_head(f"s{n}")
+        # Two at a time die at the same moment.
+        clock.advance(n % 2)
+    for query, wanted in (({}, 7), ({"tag": "red"}, 1), ({"tag": "none"}, 0)):
+        ids, cursor, pages = [], None, 0
+        while cursor is not None or not pages:
+            asked = query if cursor is None else query | {"cursor": cursor}
+            page = (await client.get("/v1/dead-letters", params=asked)).json()
+            ids += [each["id"] for each in page["items"]]
+            cursor, pages = page["next"], pages + 1
+        assert (len(ids), len(set(ids))) == (wanted, wanted)
+        assert pages > 1

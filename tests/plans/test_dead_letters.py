@@ -13,6 +13,7 @@ from duly.stores.statements import statements
 
 pytestmark = pytest.mark.requirement("F4", "D5")
 FILTER = {
+    "most": "1000",
     "namespace": "'default'",
     "since": "'1970-01-01Z'",
     "until": "now()",
@@ -34,6 +35,7 @@ FILTER = {
 }
 BY = {
     "page": "deliveries_dead",
+    "floor": "deliveries_dead",
     "count": "deliveries_dead",
     "groups": "deliveries_dead",
     "apart": "deliveries_dead",

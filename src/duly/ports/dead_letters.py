@@ -84,6 +84,9 @@ class DeadLetters(Protocol):
     ) -> list[Delivery]:
         """Dead letters, the latest first; `before` is the death and id to go on from."""
 
+    async def floor(self, before: tuple[datetime, str] | None, most: int) -> datetime | None:
+        """When the one died that has so many above it; None when there is none."""
+
     async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
         """Dead letters by what their errors have in common, the most frequent first."""
 

@@ -48,6 +48,15 @@ class DeadLetters:
         )
         return [delivery_of(row) for row in rows]
 
+    async def floor(self, before: tuple[datetime, str] | None, most: int) -> datetime | None:
+        """When the one died that has so many above it; None when there is none."""
+        at, id = before or (LATEST, END)
+        rows = await self._database.fetch(
+            "dead_letters.floor", namespace=self._namespace, before_at=at, before=id, most=most
+        )
+        found: datetime | None = rows[0][0] if rows else None
+        return found
+
     async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
         """Dead letters by what their errors have in common, the most frequent first."""
         rows = await self._database.fetch_named(

@@ -26,6 +26,13 @@ select b.* from (
 ) m join duly.booked b on b.id = m.id
 order by b.dead_at desc, b.id desc;
 
+-- name: floor
+-- The death of the last that a page looks at.
+select d.dead_at from duly.deliveries d
+where d.namespace = :namespace and d.dead_at is not null
+  and (d.dead_at, d.id) < (:before_at::timestamptz, :before::uuid)
+order by d.dead_at desc, d.id desc offset :most limit 1;
+
 -- name: count
 select count(*) as many from duly.deliveries d where {matching};
 

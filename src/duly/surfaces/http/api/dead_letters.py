@@ -6,7 +6,6 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, SkipValidation
 
-from duly.dead_letters import place
 from duly.ports import DeadGroup
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page
@@ -29,11 +28,10 @@ QUERY = {"wanted": asked(DeadQuery)}
 @get("/dead-letters", dependencies=QUERY)
 async def list_(duly_app: Served, wanted: Wanted) -> Page[DeliveryRecord]:
     """List dead letters, the latest first."""
-    found = await duly_app.dead_letters.list(
+    found = await duly_app.dead_letters.page(
         wanted.filter(), before=wanted.cursor, limit=wanted.limit
     )
-    items = [record(each, DeliveryRecord) for each in found]
-    return Page(items, place(found[-1]) if len(found) == wanted.limit else None)
+    return Page([record(each, DeliveryRecord) for each in found.items], found.next)
 
 
 @get("/dead-letters/groups", dependencies={"wanted": asked(GroupQuery)})
