@@ -22,9 +22,11 @@ from tests.api.stage import DEAD_END, Stage, stage
 
 EXAMPLES = int(os.environ.get("DULY_TEST_EXAMPLES", "8"))
 RESOURCES = (
-    *("audit", "dead-letters", "deliveries", "endpoints", "keys", "schedules", "streams"),
-    "workers",
+    *("alerts", "audit", "dead-letters", "deliveries", "endpoints", "keys", "schedules"),
+    *("stats", "streams", "workers"),
 )
+ENDLESS = {"events"}
+"""What goes on for as long as somebody listens."""
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
@@ -47,7 +49,10 @@ def test_no_request_breaks_it_and_none_that_is_refused_leaves_anything(
 
 def test_every_resource_is_asked(sqlite_url: str) -> None:
     with stage(sqlite_url) as found:
-        assert {path.split("/")[2] for path in describe(found.site)["paths"]} == set(RESOURCES)
+        assert {path.split("/")[2] for path in describe(found.site)["paths"]} == {
+            *RESOURCES,
+            *ENDLESS,
+        }
     assert len(API) > 40
 
 

@@ -13,8 +13,9 @@ WAYS = pytest.mark.parametrize("begin", [start, start_anew])
 ASKED = """
 import atexit, os, sys, threading
 atexit.register(print, "last")
-threading.Thread(target=print, args=("beside",)).start()
-print(os.getcwd(), dict(os.environ), sys.argv[1:], sys.path[0], sys.stdin.read(), os.getppid())
+threading.Thread(target=sys.stdout.write, args=("beside\\n",)).start()
+told = os.getcwd(), dict(os.environ), sys.argv[1:], sys.path[0], sys.stdin.read(), os.getppid()
+sys.stdout.write(f"{told}\\n")
 print(__name__, os.isatty(0), file=sys.stderr)
 """
 

@@ -51,7 +51,8 @@ async def _floor(
     if shelf not in FIRST:
         return None, None
     name = "listing.floor" if shelf == "page" else f"listing.{shelf}_floor"
-    rows = await database.fetch(name, **wanted, most=MOST - 1)
+    # Among the readers, as the rest of a list: on SQLite it works while somebody holds the writer.
+    rows = [list(row.values()) for row in await database.fetch_named(name, **wanted, most=MOST - 1)]
     stop, place = (rows[0][0], rows[0][-1]) if rows else (None, FIRST[shelf])
     if shelf == "page" and filter.since is not None:
         first = _id_at(filter.since - SKEW)
