@@ -91,4 +91,5 @@ def check(there: Receiver, ids: set[str]) -> None:
     by_key = {each.id: json.loads(each.body) for each in there.taken}
     assert Counter(each["userId"] for each in by_key.values()) == Counter(ids)
     assert all(each.keys == {each.id} for each in there.taken)
-    assert len(there.taken) - len(by_key) <= 2 * CONCURRENCY
+    # Each of two kills cuts off what is under way, and what is answered but not yet on the books.
+    assert len(there.taken) - len(by_key) <= 2 * (CONCURRENCY + CONCURRENCY)
