@@ -298,7 +298,7 @@ def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None
     assert gates._here[y] == 35, "half of what the one that hangs leaves"
     for _ in range(35):
         gates.end(y)
-    assert gates.room(y) == 10, "at rest it begins anew"
+    assert gates.room(y) == 35, "a rest takes nothing away"
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ class Gates:
 
         One outside may take half of the slots that the others leave: so there is always room for
         one more, however many of them hang. It begins with few, and has one more for each that
-        ended since: so one that hangs never gets that far.
+        ended since the last failure: so one that hangs never gets that far.
         """
         if target not in self._outside:
             return self._concurrency
@@ -128,7 +128,7 @@ class Gates:
             self._crowded.discard(target)
             self._paced.pop(target, None)
         if not self._here[target]:
-            del self._here[target], self._ended[target]
+            del self._here[target]
 
     def claimed(self, begun: Collection[int] = ()) -> None:
         """The claim that was let through is over: what it brought has begun."""
@@ -200,6 +200,8 @@ class Gates:
 
     def note(self, target: int, settlement: Settlement) -> None:
         """Remember how an attempt fared, if anyone needs to know."""
+        if settlement.verdict is not Verdict.COMPLETED:
+            self._ended[target] = 0
         failed = settlement.verdict in (Verdict.RETRY, Verdict.DEAD)
         if failed and settlement.reason in COUNTED[target in self._outside]:
             self._fared.setdefault(target, Fared()).failures += 1
