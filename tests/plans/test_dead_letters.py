@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import apsw
-import asyncpg
 import pytest
 
-import duly
-from duly.stores.statements import statements
+from tests.plans.steps import filled_with, postgres_plan, sqlite_steps
 
 pytestmark = pytest.mark.requirement("F4", "D5")
 FILTER = {
@@ -57,12 +54,8 @@ analyze duly.deliveries
 @pytest.fixture
 async def filled(postgres_url: str) -> Any:
     """A ledger in which every twentieth is dead."""
-    async with duly.App(postgres_url):
-        pass
-    opened = await asyncpg.connect(postgres_url)
-    await opened.execute(FILL)
-    yield opened
-    await opened.close()
+    async with filled_with(postgres_url, FILL) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
@@ -70,10 +63,7 @@ async def filled(postgres_url: str) -> Any:
 async def test_a_filter_goes_by_the_index_of_dead_letters(
     filled: Any, name: str, mode: str
 ) -> None:
-    statement = statements("postgres")[f"dead_letters.{name}"]
-    given = ", ".join(FILTER[each] for each in statement.parameters)
-    await filled.execute(f"set plan_cache_mode = {mode}; prepare it as {statement.text}")
-    plan = "\n".join(row[0] for row in await filled.fetch(f"explain execute it({given})"))
+    plan = await postgres_plan(filled, f"dead_letters.{name}", FILTER, mode)
     assert BY[name] in plan
     assert "Seq Scan on deliveries" not in plan
     assert "Seq Scan on attempts" not in plan
@@ -81,14 +71,7 @@ async def test_a_filter_goes_by_the_index_of_dead_letters(
 
 @pytest.mark.parametrize("name", BY)
 async def test_on_sqlite_too(sqlite_url: str, name: str) -> None:
-    async with duly.App(sqlite_url):
-        pass
-    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
-    statement = statements("sqlite")[f"dead_letters.{name}"]
-    bound = dict.fromkeys(statement.parameters, 1) | {"ids": "[]"}
-    rows = connection.execute(f"explain query plan {statement.text}", bound).fetchall()
-    connection.close()
-    steps = [row[3] for row in rows]
+    steps = sqlite_steps(sqlite_url, f"dead_letters.{name}", ids="[]")
     (ledger,) = [each for each in steps if each.split()[1] == "d" and "deliveries_dead" in each]
     assert ledger.startswith(f"SEARCH d USING INDEX duly_{BY[name]} ") or "COVERING" in ledger
     assert not any(each.startswith("SCAN") and each.split()[1] in ("d", "t") for each in steps)

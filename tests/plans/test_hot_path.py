@@ -12,6 +12,7 @@ import pytest
 import duly
 from duly.stores.postgres import PLANNER
 from duly.stores.statements import statements
+from tests.plans.steps import sqlite_steps
 
 NOBODY = "'{00000000-0000-0000-0000-000000000000}'"
 ARGUMENTS = {
@@ -297,22 +298,10 @@ async def how_it_reads(connection: Any, name: str) -> set[tuple[str, str]]:
     ],
 )
 async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name: str) -> None:
-    async with duly.App(sqlite_url):
-        pass
-    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
-    statement = statements("sqlite")[name]
-    bound = dict.fromkeys(statement.parameters, 1) | {"batch": "[]"}
-    for part in filter(str.strip, statement.text.split(";")):
-        for *_, step in connection.execute(f"explain query plan {part}", bound):
-            first, *rest = step.split()
-            whole_table = first == "SCAN" and rest[0] in (
-                "duly_agenda",
-                "duly_deliveries",
-                "a",
-                "d",
-            )
-            assert not whole_table or "USING INDEX duly_agenda_open" in step, step
-    connection.close()
+    tables = {"duly_agenda", "duly_deliveries", "a", "d"}
+    for step in sqlite_steps(sqlite_url, name, batch="[]"):
+        whole_table = step.startswith("SCAN") and step.split()[1] in tables
+        assert not whole_table or "USING INDEX duly_agenda_open" in step, step
 
 
 @pytest.mark.requirement("D5")
@@ -320,13 +309,7 @@ async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name
     "name", ["lay_missing", "drop_hollow", "lay_lines", "recall", "prune", "count_prunable"]
 )
 async def test_on_sqlite_a_slice_of_upkeep_reads_a_slice(sqlite_url: str, name: str) -> None:
-    async with duly.App(sqlite_url):
-        pass
-    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
-    statement = statements("sqlite")[f"upkeep.{name}"]
-    bound = dict.fromkeys(statement.parameters, 1)
-    steps = [row[-1] for row in connection.execute(f"explain query plan {statement.text}", bound)]
-    connection.close()
+    steps = sqlite_steps(sqlite_url, f"upkeep.{name}")
     assert [each for each in steps if each.startswith("SCAN duly_")] == []
     open_ended = [each for each in steps if "id>?" in each and "id<?" not in each]
     assert open_ended == [], "it would walk from here to the end"
@@ -335,14 +318,8 @@ async def test_on_sqlite_a_slice_of_upkeep_reads_a_slice(sqlite_url: str, name: 
 @pytest.mark.requirement("D5", "F11")
 @pytest.mark.parametrize("name", [each for each in sorted(EXPECTED) if each.startswith("figures.")])
 async def test_on_sqlite_figures_are_counted_by_indexes(sqlite_url: str, name: str) -> None:
-    async with duly.App(sqlite_url):
-        pass
-    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
-    statement = statements("sqlite")[name]
-    bound = dict.fromkeys(statement.parameters, 1)
     tables = {"duly_agenda", "duly_deliveries", "duly_attempts", "a", "d"}
-    steps = [row[-1] for row in connection.execute(f"explain query plan {statement.text}", bound)]
-    connection.close()
+    steps = sqlite_steps(sqlite_url, name)
     scanned = [each for each in steps if each.startswith("SCAN") and each.split()[1] in tables]
     assert [each for each in scanned if "USING INDEX" not in each] == []
     assert any("duly_" in each and "INDEX" in each for each in steps)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import apsw
-import asyncpg
 import pytest
 
-import duly
-from duly.stores.statements import statements
+from tests.plans.steps import filled_with, postgres_plan, sqlite_steps
 
 pytestmark = pytest.mark.requirement("S2")
 FILTER = {
@@ -57,12 +54,8 @@ analyze duly.deliveries
 
 @pytest.fixture
 async def filled(postgres_url: str) -> Any:
-    async with duly.App(postgres_url, environment={}):
-        pass
-    opened = await asyncpg.connect(postgres_url)
-    await opened.execute(FILL)
-    yield opened
-    await opened.close()
+    async with filled_with(postgres_url, FILL) as opened:
+        yield opened
 
 
 async def test_every_list_goes_by_its_index(filled: Any) -> None:
@@ -70,33 +63,14 @@ async def test_every_list_goes_by_its_index(filled: Any) -> None:
     FLOORS["page"] = f"'{await filled.fetchval(floor)}'"
     for mode in ("force_custom_plan", "force_generic_plan"):
         for name, index in BY.items():
-            plan = await planned(filled, name, mode)
+            known = FILTER | {"floor": FLOORS.get(name, "null")}
+            plan = await postgres_plan(filled, f"listing.{name}", known, mode)
             assert index in plan, (name, mode, plan)
             assert "Seq Scan on deliveries" not in plan, (name, mode, plan)
 
 
-async def planned(connection: Any, name: str, mode: str) -> str:
-    statement = statements("postgres")[f"listing.{name}"]
-    known = FILTER | {"floor": FLOORS.get(name, "null")}
-    given = ", ".join(known[each] for each in statement.parameters)
-    await connection.execute(f"set plan_cache_mode = {mode}; prepare it as {statement.text}")
-    rows = await connection.fetch(f"explain execute it({given})")
-    await connection.execute("deallocate it")
-    return "\n".join(row[0] for row in rows)
-
-
-async def test_on_sqlite_too(sqlite_url: str) -> None:
-    async with duly.App(sqlite_url, environment={}):
-        pass
-    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
-    for name in BY:
-        statement = statements("sqlite")[f"listing.{name}"]
-        bound = dict.fromkeys(statement.parameters, 1)
-        steps = [
-            row[3] for row in connection.execute(f"explain query plan {statement.text}", bound)
-        ]
-        assert not any(
-            each.startswith("SCAN") and each.split()[1] in ("d", "duly_deliveries")
-            for each in steps
-        ), (name, steps)
-    connection.close()
+@pytest.mark.parametrize("name", BY)
+def test_on_sqlite_too(sqlite_url: str, name: str) -> None:
+    steps = sqlite_steps(sqlite_url, f"listing.{name}")
+    tables = ("d", "duly_deliveries")
+    assert not any(each.startswith("SCAN") and each.split()[1] in tables for each in steps), steps

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import apsw
-import asyncpg
 import pytest
 
-import duly
-from duly.stores.statements import statements
+from tests.plans.steps import filled_with, postgres_plan, sqlite_steps
 
 pytestmark = pytest.mark.requirement("S3", "D5")
 GIVEN = {
@@ -21,7 +18,7 @@ GIVEN = {
     "until_at": "now()",
     "step": "60",
 }
-NAMES = ("situations.backlog", "situations.circuits", "rollups.series", "alerts.raised")
+NAMES = ("agenda.backlog", "situations.circuits", "rollups.series", "alerts.raised")
 GROWING = ("agenda", "deliveries", "rollups", "alerts")
 FILL = """
 insert into duly.targets (namespace, name)
@@ -46,22 +43,14 @@ analyze
 @pytest.fixture
 async def filled(postgres_url: str) -> Any:
     """A store with much in it, hardly any of it of interest."""
-    async with duly.App(postgres_url):
-        pass
-    opened = await asyncpg.connect(postgres_url)
-    await opened.execute(FILL)
-    yield opened
-    await opened.close()
+    async with filled_with(postgres_url, FILL) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 async def test_on_postgres_nothing_that_grows_is_read_whole(filled: Any, mode: str) -> None:
     for name in NAMES:
-        statement = statements("postgres")[name]
-        given = ", ".join(GIVEN[each] for each in statement.parameters)
-        await filled.execute(f"set plan_cache_mode = {mode}; prepare it as {statement.text}")
-        plan = "\n".join(row[0] for row in await filled.fetch(f"explain execute it({given})"))
-        await filled.execute("deallocate it")
+        plan = await postgres_plan(filled, name, GIVEN, mode)
         # The gates of all targets are looked at with the targets, but not to find open circuits.
         for table in (*GROWING, *(["gates"] if name == "situations.circuits" else [])):
             assert f"Seq Scan on {table}" not in plan, (name, plan)
@@ -69,13 +58,7 @@ async def test_on_postgres_nothing_that_grows_is_read_whole(filled: Any, mode: s
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_on_sqlite_nothing_that_grows_is_read_whole(sqlite_url: str, name: str) -> None:
-    async with duly.App(sqlite_url):
-        pass
-    connection = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
-    statement = statements("sqlite")[name]
-    bound = dict.fromkeys(statement.parameters, 1)
-    steps = [row[-1] for row in connection.execute(f"explain query plan {statement.text}", bound)]
-    connection.close()
+    steps = sqlite_steps(sqlite_url, name)
     tables = {*(f"duly_{each}" for each in GROWING), "a", "d"}
     scanned = [each for each in steps if each.startswith("SCAN") and each.split()[1] in tables]
     assert [each for each in scanned if " INDEX " not in each] == []

@@ -23,6 +23,7 @@ class Callers:
         self.turned_away = Counter[int]()
         self.half_way = asyncio.Event()
         self.go_on = asyncio.Event()
+        self.served = asyncio.Event()
 
     async def run(self) -> None:
         """Send them all."""
@@ -48,7 +49,7 @@ class Callers:
                     "/v1/deliveries", json=given, headers={"idempotency-key": key}
                 )
             except httpx.TransportError:
-                await asyncio.sleep(0.01)
+                await self.served.wait()
                 continue
             if answer.status_code == 201:
                 return str(answer.json()["id"])
@@ -62,15 +63,22 @@ async def test_a_server_that_is_killed_and_stopped_loses_and_repeats_nothing(hom
     killed = {"DULY_FAILPOINTS": "deliver.after=kill@10"}
     with home.running("serve", "--port", port, environ=killed) as first:
         await asyncio.to_thread(first.wait_for, "Serving")
+        callers.served.set()
         load = asyncio.create_task(callers.run())
         assert await asyncio.to_thread(first.end) == -signal.SIGKILL
+    callers.served.clear()
     assert callers.accepted
     with home.running("serve", "--port", port) as second:
+        await asyncio.to_thread(second.wait_for, "Serving")
+        callers.served.set()
         await asyncio.wait_for(callers.half_way.wait(), DEADLINE_SECONDS)
         second.signal(signal.SIGTERM)
+        callers.served.clear()
         callers.go_on.set()
         assert await asyncio.to_thread(second.end) == 0
-    with home.running("serve", "--port", port):
+    with home.running("serve", "--port", port) as third:
+        await asyncio.to_thread(third.wait_for, "Serving")
+        callers.served.set()
         await load
     assert set(callers.turned_away) <= {503}
     await _assert_once(home, callers.accepted)

@@ -49,7 +49,12 @@ class Situations:
         )
 
     async def _backlog(self, grace: timedelta) -> Sequence[NamedRow]:
-        return await self._rows("backlog", grace=grace.total_seconds(), most=COUNTED_UP_TO)
+        return await self._database.fetch_named(
+            "agenda.backlog",
+            namespace=self._namespace,
+            grace=grace.total_seconds(),
+            most=COUNTED_UP_TO,
+        )
 
     async def _standing(self) -> dict[str, Any]:
         circuits = await self._rows("circuits", most=NAMED_UP_TO)
