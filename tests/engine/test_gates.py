@@ -15,7 +15,7 @@ from duly.domain import gates as rules
 from duly.domain.errors import StoreUnavailable
 from duly.domain.failures import Reason
 from duly.domain.gates import Circuit, Gate, Limits
-from duly.domain.outcomes import Completed, Deferred, Failed, Outcome
+from duly.domain.outcomes import Completed, Deferred, Failed, Outcome, Settlement, Verdict
 from duly.domain.retry import RetryPlan
 from duly.engine.gates import Gates
 from duly.ports import Ask, GateChange, SeenGate
@@ -299,6 +299,9 @@ def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None
     for _ in range(35):
         gates.end(y)
     assert gates.room(y) == 35, "a rest takes nothing away"
+    failed = Settlement(1, 1, "d", Verdict.RETRY, 1, NOW, NOW, 5, reason=Reason.TIMEOUT_EXCEEDED)
+    gates.note(y, failed)
+    assert gates.room(y) == 10, "who fails begins anew"
 
 
 @pytest.fixture

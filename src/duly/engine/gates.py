@@ -200,11 +200,10 @@ class Gates:
 
     def note(self, target: int, settlement: Settlement) -> None:
         """Remember how an attempt fared, if anyone needs to know."""
-        if settlement.verdict is not Verdict.COMPLETED:
-            self._ended[target] = 0
         failed = settlement.verdict in (Verdict.RETRY, Verdict.DEAD)
         if failed and settlement.reason in COUNTED[target in self._outside]:
             self._fared.setdefault(target, Fared()).failures += 1
+            self._ended[target] = 0
         elif settlement.gone:
             self._fared[target] = Fared(succeeded=True, gone=True)
         elif self.cares(target) and (
