@@ -12,7 +12,7 @@ import uvloop
 
 from benchmarks.webhooks.load import PAYLOAD, SECRET
 from duly.domain.signatures import secret_key, signatures
-from duly.system import SystemChance
+from duly.system import SystemChance, collect_rarely
 
 TIMEOUT_SECONDS = 30
 
@@ -59,6 +59,7 @@ async def main(url: str, count: int, in_flight: int) -> None:
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         auto_decompress=False,
     )
+    collect_rarely()
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     async with session, asyncio.TaskGroup() as tasks:

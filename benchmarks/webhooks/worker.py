@@ -1,4 +1,4 @@
-"""A duly process with its settings as they come; it starts to work when it is told to.
+"""A duly process as `duly work` runs it, its settings as they come; it starts when told to.
 
 With --produce it asks for deliveries as well: on SQLite nobody else could without being polled for.
 """
@@ -13,12 +13,15 @@ import uvloop
 
 import duly
 from benchmarks.webhooks.load import SETTINGS, produce
+from duly.system import collect_rarely
 
 
 async def main(database: str, concurrency: int, produced: str | None) -> dict[str, int]:
     """Work until SIGTERM; returns what was counted."""
     app = duly.App(database, concurrency=concurrency, drain=0.5, **SETTINGS)
     async with app:
+        app.webhooks.prepare()
+        collect_rarely()
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         producing = asyncio.create_task(_produce(app, produced))

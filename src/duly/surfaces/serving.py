@@ -13,7 +13,7 @@ from duly.domain.roles import Role
 from duly.engine.supervisor import Engine
 from duly.ports import Clock
 from duly.surfaces.notices import Notices
-from duly.system import listen_for_signals, stop_when_orphaned
+from duly.system import collect_rarely, listen_for_signals, stop_when_orphaned
 
 PATIENCE_SECONDS = 15.0
 """How much longer than its running deliveries a stop may take."""
@@ -71,6 +71,7 @@ async def serve(app: App, place: Place, announce: Announce) -> None:
                 place.notices.ready(f"listens on {port.url}" if port.url else "works")
                 if Role.WORKER in app.settings.roles:
                     app.webhooks.prepare()
+                collect_rarely()
                 await stop.wait()
 
 
