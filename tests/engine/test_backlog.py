@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly import App
+from duly import App, webhook
 from duly.domain.events import Event, RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.domain.rules import cron
 from duly.engine.backlog import LOOK_SECONDS, WHILE_RECOVERING, Backlog, Recovering
@@ -181,4 +181,23 @@ async def test_an_engine_watches_what_it_serves_by_its_own_grace(house: House) -
     await engine.backlog.tick()
     assert engine.backlog.recovering == Recovering(7, START)
     assert engine.backlog in engine._loops
+    await engine.stop()
+
+
+async def test_late_webhooks_that_are_met_after_the_start_are_told_of_at_once(house: House) -> None:
+    app = house.app(concurrency=1)
+    await app.open()
+    await app.deliver_many(
+        {"target": webhook("https://example.org/in"), "payload": n, "at": START} for n in range(3)
+    )
+    house.clock.advance(DAY)
+    engine = app.engine()
+    await engine.prepare(beating=False)
+    await engine.backlog.tick()
+    assert engine.backlog.recovering is None, "nobody told of that origin yet"
+    engine.backlog.wake.clear()
+    await engine.dispatcher.next_due()
+    assert engine.backlog.wake.is_set()
+    await engine.backlog.tick()
+    assert engine.backlog.recovering == Recovering(3, START)
     await engine.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,11 +22,12 @@ from duly.engine.carriers import Carriers
 from duly.engine.claims import Claims
 from duly.engine.execution import Execution, Executor
 from duly.engine.gates import Gates
+from duly.engine.known import Known
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Breath, Emit, Pause
 from duly.engine.openings import Openings
 from duly.engine.settler import Settler
-from duly.ports import Ask, Opening
+from duly.ports import Ask
 
 UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
@@ -64,9 +65,8 @@ class Dispatcher:
         self._grace = grace
         self._gates = gates
         self._openings = Openings(gates)
-        self._names: dict[int, str] = {}
-        settler.names = self._names
-        self._elsewhere: set[int] = set()
+        self.known = Known(executor.store.targets, executor.transport, gates.know)
+        settler.names = self.known.names
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
         self._carriers = Carriers(self._run)
@@ -94,20 +94,6 @@ class Dispatcher:
         """Whether anything is being attempted, or was a moment ago."""
         now = self._by.clock.monotonic()
         return bool(self._running) or now - self._claims.last_at < BUSY_SECONDS
-
-    def served(self) -> Collection[int]:
-        """The targets that this worker serves, by their numbers."""
-        return self._names.keys()
-
-    async def learn_targets(self) -> None:
-        """Make the handlers of this process known, and learn their numbers."""
-        numbers = await self._by.store.targets.numbers(self._by.transport.serves(), create=True)
-        for name, number in numbers.items():
-            self._know(number, name)
-
-    def _know(self, number: int, name: str) -> None:
-        self._names[number] = name
-        self._gates.know(number, name)
 
     def hinted(self) -> None:
         """Something may be due: look at once."""
@@ -186,21 +172,9 @@ class Dispatcher:
         self._heeded = hints
         if surveyed and surveyed[0].seen_at is not None:
             self._by.skew = surveyed[0].seen_at - self._by.clock.now()
-        await self._learn_of(surveyed)
+        await self.known.learn({each.target for each in surveyed})
         self._gates.learn(surveyed)
-        self._openings.learn(surveyed, self._names.keys())
-
-    async def _learn_of(self, surveyed: Sequence[Opening]) -> None:
-        """Learn the names of targets that were not there at the start, and which are in reach."""
-        unknown = {each.target for each in surveyed} - self._names.keys() - self._elsewhere
-        if not unknown:
-            return
-        names = await self._by.store.targets.refresh()
-        for number in unknown & names.keys():
-            if self._by.transport.reaches(names[number]):
-                self._know(number, names[number])
-            else:
-                self._elsewhere.add(number)
+        self._openings.learn(surveyed, self.known.names.keys())
 
     def _until_due(self) -> Pause:
         next_due = self._openings.next_due()
@@ -304,7 +278,7 @@ class Dispatcher:
         self, claimed: Claimed, task: asyncio.Task[Any], following: Claimed | None, held: Lease
     ) -> bool:
         """Make the attempt; whether whoever follows in its run is attempted next."""
-        execution = Execution(self._by, claimed, self._names[claimed.target], task)
+        execution = Execution(self._by, claimed, self.known.names[claimed.target], task)
         if (late := execution.lateness(self._grace)) is not None:
             self._emit(late)
         elif not claimed.attempt:
@@ -342,7 +316,7 @@ class Dispatcher:
         return True
 
     def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
-        target = self._names[claimed.target]
+        target = self.known.names[claimed.target]
         self._settler.put(self._by.decide(claimed, target, outcome, None))
 
     def _tell(self, execution: Execution, settlement: Settlement) -> None:

@@ -75,8 +75,10 @@ class Engine:
             store, clock, chance, emit, poll=settings.poll, is_busy=lambda: self.dispatcher.is_busy
         )
         self.dispatcher.on_return = self.planner.catch_up
-        grace = timedelta(seconds=settings.grace)
-        self.backlog = Backlog(store.agenda, clock, emit, self.dispatcher.served, grace)
+        grace, known = timedelta(seconds=settings.grace), self.dispatcher.known
+        self.backlog = Backlog(store.agenda, clock, emit, known.names.keys, grace)
+        # Late work of a target that was not known is told of at once, not at the next look.
+        known.on_more = self.backlog.wake.set
         self.life = Life(self)
         self._loops: list[Loop] = self._workers_loops() if self._works else []
         if self._plans:
@@ -167,7 +169,7 @@ class Engine:
             self._executor.written = self._write_now
         await self._store.own()
         if self._works:
-            await self.dispatcher.learn_targets()
+            await self.dispatcher.known.at_start()
             await self.register()
             await self.recovery.at_start(self.dispatcher.lease.worker)
         if self._plans:
