@@ -28,7 +28,7 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 PACE: dict[Dialect, Pace] = {
-    "postgres": Pace(200, rests=False),
+    "postgres": Pace(100, rests=False),
     # A file has one writer, and whoever waits for it looks only now and then.
     "sqlite": Pace(50, rests=True),
 }
