@@ -34,7 +34,8 @@ BY = {
     "page": "deliveries_dead",
     "floor": "deliveries_dead",
     "count": "deliveries_dead",
-    "groups": "deliveries_dead",
+    "groups": "deliveries_dead_groups",
+    "groups_among": "deliveries_dead",
     "apart": "deliveries_dead",
     "in_line": "deliveries_dead_line",
 }

@@ -26,6 +26,9 @@ from duly.stores.members import Members
 from duly.stores.records import delivery_of
 from duly.stores.upkeep import BEGINNING, END
 
+KNOWN_TO_GROUPS = {"fingerprint", "reason", "target", "since"}
+"""What the index of groups can tell apart without a look at the letters."""
+
 
 class DeadLetters:
     """The dead letters of one namespace."""
@@ -59,8 +62,10 @@ class DeadLetters:
 
     async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
         """Dead letters by what their errors have in common, the most frequent first."""
+        asked = {name for name, value in msgspec.structs.asdict(filter).items() if value}
+        statement = "groups" if asked <= KNOWN_TO_GROUPS else "groups_among"
         rows = await self._database.fetch_named(
-            "dead_letters.groups", **self._wanted(filter), limit=limit
+            f"dead_letters.{statement}", **self._wanted(filter), limit=limit
         )
         return [_group(dict(row)) for row in rows]
 

@@ -35,7 +35,20 @@ order by d.dead_at desc, d.id desc limit 1 offset :most;
 -- name: count
 select count(*) as many from duly.deliveries d where {matching};
 
--- name: groups
+-- name: known
+-- What the index of groups knows by itself: a part of other statements, like the next two.
+d.namespace = :namespace and d.dead_at >= :since
+  and (:fingerprint is null or coalesce(d.fingerprint, 'unknown') = :fingerprint)
+  and (:reason is null or d.reason = :reason)
+  and (:target is null or d.target = (
+      select id from duly.targets where namespace = :namespace and name = :target))
+
+-- name: alike
+select d.fingerprint, d.reason, d.target, count(*) as many,
+       min(d.dead_at) as first_at, max(d.dead_at) as last_at
+from duly.deliveries d
+
+-- name: grouped
 -- The example is the latest.
 select g.fingerprint, g.reason, g.many, g.first_at, g.last_at, g.targets, (
     select x.error from duly.deliveries x
@@ -44,13 +57,19 @@ select g.fingerprint, g.reason, g.many, g.first_at, g.last_at, g.targets, (
     limit 1
 ) as error
 from (
-    select coalesce(d.fingerprint, 'unknown') as fingerprint, d.reason, count(*) as many,
-           min(d.dead_at) as first_at, max(d.dead_at) as last_at,
+    select coalesce(s.fingerprint, 'unknown') as fingerprint, s.reason, sum(s.many) as many,
+           min(s.first_at) as first_at, max(s.last_at) as last_at,
            json_group_array(distinct t.name) as targets
-    from duly.deliveries d join duly.targets t on t.id = d.target
-    where {matching} group by 1, 2
+    from s join duly.targets t on t.id = s.target group by 1, 2
 ) g
-order by g.many desc, g.last_at desc limit :limit;
+order by g.many desc, g.last_at desc limit :limit
+
+-- name: groups
+with s as ({alike} where {known} group by 1, 2, 3) {grouped};
+
+-- name: groups_among
+-- The same for filters of which the index knows nothing.
+with s as ({alike} where {matching} group by 1, 2, 3) {grouped};
 
 -- name: apart
 -- Those without a place in a stream, the oldest first.
