@@ -49,6 +49,16 @@ class Added(msgspec.Struct, frozen=True):
         return f"Added({self.endpoint.name!r})"
 
 
+class Standing(msgspec.Struct, frozen=True):
+    """An endpoint at one moment, with what is on the books for it."""
+
+    endpoint: Endpoint
+    now: datetime
+    waiting: Waiting
+    problem: str | None = None
+    """Why its secrets cannot be read with the keys that are configured here."""
+
+
 class Endpoints:
     """The endpoints of one app; `actor` is who the audit trail says it was."""
 
@@ -115,6 +125,11 @@ class Endpoints:
     async def waiting(self, name: str) -> Waiting:
         """What is on the books for it."""
         return await self._store.endpoints.waiting((await self.get(name)).target)
+
+    async def standing(self, endpoint: Endpoint) -> Standing:
+        """How it stands now."""
+        waiting = await self._store.endpoints.waiting(endpoint.target)
+        return Standing(endpoint, self._clock.now(), waiting, self.problem(endpoint))
 
     async def edit(self, name: str, *, version: int | None = None, **details: Any) -> Endpoint:
         """Change what is given; deliveries that wait go by it from their next attempt on.

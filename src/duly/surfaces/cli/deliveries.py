@@ -15,7 +15,6 @@ from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
-from duly.surfaces.outlook import outlook
 
 MOST = 1000
 Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
@@ -65,7 +64,7 @@ async def document(app: duly.App, id: str) -> dict[str, Any]:
     """All that is known of one delivery."""
     delivery = await app.get(id)
     history = {"attempts": await app.attempts(id), "steps": await app.steps(id)}
-    return record(delivery) | await outlook(app, delivery) | history
+    return record(delivery) | fields(await app.outlook(delivery)) | history
 
 
 @commands.command
@@ -111,7 +110,7 @@ def listed(found: Sequence[Delivery]) -> str:
 def _shown(document: dict[str, Any]) -> str:
     found = dict(document)
     attempts, steps, endpoint = found.pop("attempts"), found.pop("steps"), found["endpoint"]
-    where = None if endpoint is None else f"{endpoint['name']}, {endpoint['url'] or 'removed'}"
+    where = None if endpoint is None else f"{endpoint.name}, {endpoint.url or 'removed'}"
     parts = [facts(found | {"endpoint": where})]
     if steps:
         parts.append(_steps(steps))

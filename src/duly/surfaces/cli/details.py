@@ -15,7 +15,7 @@ from duly.surfaces.cli.headers import Headers, each_once, pairs
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer
 from duly.surfaces.cli.rotation import NewSecret, secret_of, tell_once
-from duly.surfaces.standing import record, standing
+from duly.surfaces.standing import record
 
 Text = str | None
 
@@ -119,7 +119,7 @@ async def edit(
         if more or taken.no_header:
             details["headers"] = await _headers(app, name, more, taken.no_header)
         endpoint = await app.endpoints.edit(name, **details)
-        document = record(await standing(app, endpoint))
+        document = record(await app.endpoints.standing(endpoint))
     answer(common.json, document, lambda: f"{name} edited, version {endpoint.version}")
 
 

@@ -18,7 +18,7 @@ from duly.surfaces.cli.render import answer, answer_page, talk
 from duly.surfaces.cli.rotation import reseal, rotate
 from duly.surfaces.cli.standing import listed, shown, state_in_words
 from duly.surfaces.cli.trial import try_out
-from duly.surfaces.standing import record, standing
+from duly.surfaces.standing import record
 
 LOOK_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 90.0
@@ -40,7 +40,7 @@ async def list_(
     checked_limit(limit)
     async with client(common) as app:
         found = await app.endpoints.list(after=after, limit=limit + 1)
-        page = [await standing(app, each) for each in found[:limit]]
+        page = [await app.endpoints.standing(each) for each in found[:limit]]
     next_name = page[-1].endpoint.name if len(found) > limit else None
     records = [record(each) for each in page]
     answer_page(common.json, records, next_name, lambda: listed(page))
@@ -50,7 +50,7 @@ async def list_(
 async def show(name: str, /, *, common: Common = COMMON) -> None:
     """Show one endpoint: its state, circuit, limits and plan, and which keys seal its secrets."""
     async with client(common) as app:
-        found = await standing(app, await app.endpoints.get(name))
+        found = await app.endpoints.standing(await app.endpoints.get(name))
     answer(common.json, record(found), lambda: shown(found))
 
 
@@ -79,7 +79,7 @@ async def resume(name: str, /, *, common: Common = COMMON) -> None:
 
 
 async def _tell(app: Duly, endpoint: Endpoint, common: Common) -> None:
-    document = record(await standing(app, endpoint))
+    document = record(await app.endpoints.standing(endpoint))
     answer(common.json, document, lambda: f"{endpoint.name} {state_in_words(endpoint)}")
 
 

@@ -16,7 +16,7 @@ from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.terms import STDIN, bytes_of
-from duly.surfaces.standing import record, standing
+from duly.surfaces.standing import record
 from duly.vault import CannotOpen
 
 PAGE = 1000
@@ -59,7 +59,7 @@ async def rotate(
 
 async def tell_once(app: App, added: Added, done: str, is_new: bool, common: Common) -> None:
     """Print the endpoint's secret if it was made here; nobody can ask for it again."""
-    document = record(await standing(app, added.endpoint))
+    document = record(await app.endpoints.standing(added.endpoint))
     if not is_new:
         answer(common.json, document, lambda: done)
         return

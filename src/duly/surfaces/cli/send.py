@@ -12,7 +12,7 @@ from duly.domain.delivery import Delivery
 from duly.domain.durations import duration
 from duly.domain.endpoints import EndpointTarget, endpoint
 from duly.domain.errors import InvalidInput
-from duly.domain.retry import attempts_allowed
+from duly.domain.retry import WEBHOOK, RetryPlan, attempts_allowed
 from duly.domain.states import FINISHED, State
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
 from duly.surfaces.cli.deliver import hand_over
@@ -24,7 +24,6 @@ from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 from duly.surfaces.cli.times import spelled
 from duly.surfaces.cli.watch import follow
-from duly.surfaces.outlook import outlook
 from duly.surfaces.standing import plan_of
 
 Watch = Annotated[
@@ -99,15 +98,15 @@ async def _say_what_follows(app: App, delivery: Delivery, target: Webhook | Endp
         return
     wait = (delivery.due_at - app.clock.now()).total_seconds()
     when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
-    plan = app.transports.plan(delivery.target)
+    plan: RetryPlan = WEBHOOK
     if isinstance(target, EndpointTarget):
         known = await app.endpoints.get(target.name)
         plan, target = plan_of(known), known.details.webhook
     most = attempts_allowed(plan)
     talk(f"{target.method} {target.url} goes out {when}; at most {most} attempts")
-    if (waits := (await outlook(app, delivery))["waits"]) is not None:
+    if (waits := (await app.outlook(delivery)).waits) is not None:
         talk(f"it waits: {waits}")
-    if not any(each.alive for each in await app.store.workers.roster(1)):
+    if not any(each.alive for each in await app.workers.list(limit=1)):
         talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
 
 

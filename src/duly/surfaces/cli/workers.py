@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from cyclopts import App
 
 from duly.domain.durations import duration
@@ -81,9 +79,8 @@ async def late(*, grace: str | None = None, limit: Limit = 50, common: Common = 
     """
     checked_limit(limit)
     async with client(common) as app:
-        seconds = timedelta(seconds=app.settings.grace)
-        allowed = seconds if grace is None else duration("grace", grace)
-        found = await app.store.deliveries.late(allowed, limit)
+        allowed = None if grace is None else duration("grace", grace)
+        found = await app.watch.late(allowed, limit=limit)
     answer(common.json, items([record(each) for each in found]), lambda: listed(found))
 
 
@@ -97,7 +94,7 @@ async def stuck(*, held_for: str = "5m", limit: Limit = 50, common: Common = COM
     """
     checked_limit(limit)
     async with client(common) as app:
-        found = await app.store.deliveries.stuck(duration("held_for", held_for), limit)
+        found = await app.watch.stuck(duration("held_for", held_for), limit=limit)
     answer(
         common.json,
         items([record(each) | {"why": why} for each, why in found]),

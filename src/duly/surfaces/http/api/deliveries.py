@@ -20,14 +20,12 @@ from duly.surfaces.http.shapes.deliveries import (
     DeliveryDetail,
     DeliveryQuery,
     DeliveryRecord,
-    EndpointPlace,
     NewDelivery,
     StepRecord,
     history,
     record,
     target_of,
 )
-from duly.surfaces.outlook import outlook
 
 KNOWN = ResponseSpec(AcceptedDelivery, description="Its key is known: this is that delivery.")
 
@@ -93,14 +91,13 @@ async def release(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
 
 async def _detail(app: App, id: str) -> DeliveryDetail:
     delivery = await app.get(id)
-    around = await outlook(app, delivery)
+    around = await app.outlook(delivery)
     attempts, transitions = history(delivery, await app.attempts(id))
-    endpoint = around["endpoint"]
     return record(
         delivery,
         DeliveryDetail,
-        endpoint=None if endpoint is None else EndpointPlace(**endpoint),
-        waits=around["waits"],
+        endpoint=around.endpoint,
+        waits=around.waits,
         attempts=attempts,
         steps=[shown(each, StepRecord) for each in await app.steps(id)],
         transitions=transitions,

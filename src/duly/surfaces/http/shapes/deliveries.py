@@ -16,6 +16,7 @@ from duly.domain.states import State
 from duly.domain.streams import OnFailure
 from duly.domain.webhooks import Webhook, webhook
 from duly.intake import Options
+from duly.outlook import EndpointPlace
 from duly.surfaces.http.cursors import Cursor, Limit
 from duly.surfaces.http.shapes import Moment, shown
 
@@ -187,13 +188,6 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     done_at: datetime
     result: msgspec.Raw = msgspec.field(default_factory=null)
-
-
-class EndpointPlace(msgspec.Struct, frozen=True):
-    """The endpoint that a delivery goes to; no URL once it was removed."""
-
-    name: str
-    url: str | None
 
 
 class DeliveryDetail(DeliveryRecord, frozen=True, kw_only=True):
