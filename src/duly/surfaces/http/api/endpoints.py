@@ -126,7 +126,7 @@ async def recover(duly_app: Served, name: FromPath[str], data: JSONBody[Recover]
     if data.dry_run:
         return counted(matching)
     moves = duly_app.endpoints.recover(name, data.since, rate=data.rate, until=data.until)
-    return await carried_out(matching, moves, duly_app.clock, data.rate)
+    return await carried_out(matching, moves, duly_app.clock, data.seconds, data.rate)
 
 
 async def _record(app: App, endpoint: Endpoint, kind: type[Kind], **more: Any) -> Kind:
