@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.app import App
 from duly.domain.durations import duration
 from duly.domain.endpoints import Endpoint
 from duly.domain.errors import InvalidInput
 from duly.surfaces.cli.headers import Headers, each_once, pairs
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer
 from duly.surfaces.cli.rotation import NewSecret, secret_of, tell_once
 from duly.surfaces.standing import record
@@ -95,7 +94,7 @@ async def add(
     """
     details = given.details() | {"headers": each_once(pairs(given.headers))}
     own = secret_of(secret)
-    async with client(common, create=True) as app:
+    async with books(common, create=True) as app:
         added = await app.endpoints.add(name, url, secret=own, **details)
         await tell_once(app, added, f"{name} added", own is None, common)
 
@@ -117,14 +116,14 @@ async def edit(
     if not (details or more or taken.no_header):
         raise InvalidInput("options", "there is nothing to change; --help shows what can be")
     changes = dict.fromkeys(taken.no_header) | more
-    async with client(common) as app:
+    async with books(common) as app:
         endpoint = await _edited(app, name, changes, details)
         document = record(await app.endpoints.standing(endpoint))
     answer(common.json, document, lambda: f"{name} edited, version {endpoint.version}")
 
 
 async def _edited(
-    app: App, name: str, changes: Mapping[str, str | None], details: Mapping[str, Any]
+    app: Books, name: str, changes: Mapping[str, str | None], details: Mapping[str, Any]
 ) -> Endpoint:
     try:
         return await app.endpoints.edit(name, header_changes=changes, **details)

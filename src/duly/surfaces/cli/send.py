@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.app import App
 from duly.domain.delivery import Delivery
 from duly.domain.durations import duration
 from duly.domain.endpoints import EndpointTarget, endpoint
@@ -19,7 +18,7 @@ from duly.surfaces.cli.deliver import hand_over
 from duly.surfaces.cli.deliveries import document, record
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.headers import Headers, each_once, pairs
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 from duly.surfaces.cli.times import spelled
@@ -84,7 +83,7 @@ async def send(
         JSON, sent as it is; @file reads it from there, - from stdin. Without it: null.
     """
     target, content, arguments = manner.target(to), content_of(data), terms.arguments()
-    async with client(common, create=True) as app:
+    async with books(common, create=True) as app:
         delivery = await hand_over(app, target, content, arguments)
         await _say_what_follows(app, delivery, target)
         if watch:
@@ -93,7 +92,9 @@ async def send(
     return 0
 
 
-async def _say_what_follows(app: App, delivery: Delivery, target: Webhook | EndpointTarget) -> None:
+async def _say_what_follows(
+    app: Books, delivery: Delivery, target: Webhook | EndpointTarget
+) -> None:
     if delivery.state in FINISHED:
         return
     wait = (delivery.due_at - app.clock.now()).total_seconds()
@@ -110,7 +111,7 @@ async def _say_what_follows(app: App, delivery: Delivery, target: Webhook | Endp
         talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
 
 
-async def _watched(app: App, delivery: Delivery, as_json: bool) -> int:
+async def _watched(app: Books, delivery: Delivery, as_json: bool) -> int:
     """Follow it to its end; where one document is wanted, the attempts are talk until then."""
     if as_json:
         ended = await follow(app, delivery.id, talk)

@@ -6,14 +6,14 @@ from typing import Any
 
 from duly.domain.situation import Recovering
 from duly.status import Status
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, cell, facts, fields
 from duly.surfaces.cli.times import spelled
 
 
 async def status(*, common: Common = COMMON) -> None:
     """Show workers, late work and how long it takes to drain, and what is planned next."""
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.watch.status()
     answer(common.json, found, lambda: facts(_told(found)))
 

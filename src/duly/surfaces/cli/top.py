@@ -10,9 +10,8 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from duly.app import App
 from duly.status import Top
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, facts, table
 from duly.surfaces.cli.times import spelled
 from duly.system import listen_for_signals
@@ -23,7 +22,7 @@ QUIT = set(b"qQ")
 
 async def top(*, common: Common = COMMON) -> None:
     """Watch rates, what is due and who works; q leaves. Elsewhere than at a terminal: once."""
-    async with client(common) as app:
+    async with books(common) as app:
         if common.json or not (sys.stdout.isatty() and sys.stdin.isatty()):
             found = await app.watch.top()
             answer(common.json, found, lambda: screen(found))
@@ -57,7 +56,7 @@ def _due(found: Top) -> str:
     return f"{found.due}, the oldest since {since} ({spelled(max(0.0, round(waits, 1)))})"
 
 
-async def _watch(app: App) -> None:
+async def _watch(app: Books) -> None:
     from rich.live import Live
     from rich.text import Text
 
