@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     server: Annotated[
         str,
         Meta(
-            pattern=r"^$|^https?://[^/?#@\s]+(/[^?#\s]*)?\Z",
+            pattern=r"^$|^https?://[^/?#@\s]+(/[A-Za-z0-9._~%/-]*)?\Z",
             title="http://host:8787, or nothing",
             description="the server that commands go through, instead of to the database",
         ),

@@ -1,15 +1,25 @@
-"""Where a delivery goes, as the API is told it."""
+"""What is to be delivered, and where, as the API is told it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from duly.domain.endpoints import EndpointTarget
 from duly.domain.errors import InvalidInput
-from duly.domain.payloads import checked_name
+from duly.domain.payloads import checked_name, payload_bytes
 from duly.domain.webhooks import Webhook
 from duly.intake import Target
 from duly.surfaces.remote.answers import Missing
+
+LARGEST_PAYLOAD = 1_048_576
+"""What a server may be set to take at most; it says itself what it is set to."""
+
+
+def contents(payload: Any) -> msgspec.Raw:
+    """A payload as the JSON that it is, or will be."""
+    return msgspec.Raw(payload_bytes(payload, LARGEST_PAYLOAD))
 
 
 def destination(target: Target) -> str | dict[str, Any]:

@@ -8,18 +8,17 @@ from typing import Any
 import msgspec
 
 from duly.dead_letters import ALL, Candidate, checked, checked_note
-from duly.domain import payloads
 from duly.domain.delivery import Delivery
 from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_id
 from duly.domain.retry import RetryPlan
 from duly.ports import DeadFilter, DeadGroup, Progress
+from duly.surfaces.remote.addressed import contents
 from duly.surfaces.remote.moving import Moved, Moving
 from duly.surfaces.remote.watching import Explained
 from duly.surfaces.remote.wire import Wire, page_of
 
 PLACE = "dead-letters"
-LARGEST_PAYLOAD = 1_048_576
 
 
 class DeadLetters:
@@ -54,7 +53,7 @@ class DeadLetters:
 
     async def edit(self, id: str, payload: Any) -> Delivery:
         """Give one another payload and try it again, with all its attempts."""
-        body = {"payload": msgspec.Raw(payloads.payload_bytes(payload, LARGEST_PAYLOAD))}
+        body = {"payload": contents(payload)}
         return await self._wire.post(Delivery, PLACE, checked_id(id), "edit", body=body)
 
     async def discard(self, id: str, note: str) -> Delivery:

@@ -20,7 +20,7 @@ from duly.intake import Target
 from duly.listing import Wanted, checked
 from duly.outlook import Outlook
 from duly.ports import Chance, Clock
-from duly.surfaces.remote.addressed import destination, refusal
+from duly.surfaces.remote.addressed import contents, destination, refusal
 from duly.surfaces.remote.dead_letters import DeadLetters
 from duly.surfaces.remote.endpoints import Endpoints
 from duly.surfaces.remote.keeping import Alerts, Audit, Keys, Workers
@@ -29,9 +29,6 @@ from duly.surfaces.remote.schedules import Schedules
 from duly.surfaces.remote.streams import Streams
 from duly.surfaces.remote.watching import Watch
 from duly.surfaces.remote.wire import Wire
-
-LARGEST_PAYLOAD = 1_048_576
-"""What a server may be set to take at most; it says itself what it is set to."""
 
 
 class Remote:
@@ -70,7 +67,7 @@ class Remote:
             raise InvalidInput("at", "give either at or after, not both")
         body = {
             "target": destination(target),
-            "payload": msgspec.Raw(payloads.payload_bytes(payload, LARGEST_PAYLOAD)),
+            "payload": contents(payload),
             "at": at,
             "after": None if after is None else payloads.checked_wait("after", after),
             "key": key,

@@ -16,13 +16,12 @@ from duly.domain.schedule import CatchUp, Contents, Overlap, Progress, Schedule,
 from duly.domain.webhooks import Webhook, encode_webhook
 from duly.schedules import BACKFILL_SLICE, Declared, Target
 from duly.surfaces.moments import Moment
-from duly.surfaces.remote.addressed import destination, refusal
+from duly.surfaces.remote.addressed import LARGEST_PAYLOAD, destination, refusal
 from duly.surfaces.remote.wire import Wire
 from duly.surfaces.rule_words import rule_of, spelled
 from duly.surfaces.schedule_lines import Line
 
 INSTANT = timedelta(microseconds=1)
-LARGEST_PAYLOAD = 1_048_576
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,6 +128,8 @@ class Wire:
                 if not safe:
                     told = f"{error}; look whether it was done before you try again"
                     raise Unanswered(told) from error
+                if isinstance(error.__cause__, TimeoutError):
+                    raise  # It had all the time there is.
                 await self._clock.sleep(UNANSWERED_SECONDS)
                 continue
             wait = _wait(reply, safe=safe)
