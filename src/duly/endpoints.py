@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -47,6 +47,16 @@ class Added(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         # Whoever prints it, as in a log, does not mean to tell the secret.
         return f"Added({self.endpoint.name!r})"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """An endpoint at one moment, with what is on the books for it."""
+
+    endpoint: Endpoint
+    now: datetime
+    waiting: Waiting
+    problem: str | None = None
+    """Why its secrets cannot be read with the keys that are configured here."""
 
 
 class Endpoints:
@@ -116,20 +126,38 @@ class Endpoints:
         """What is on the books for it."""
         return await self._store.endpoints.waiting((await self.get(name)).target)
 
-    async def edit(self, name: str, *, version: int | None = None, **details: Any) -> Endpoint:
+    async def standing(self, endpoint: Endpoint) -> Standing:
+        """How it stands now."""
+        waiting = await self._store.endpoints.waiting(endpoint.target)
+        return Standing(endpoint, self._clock.now(), waiting, self.problem(endpoint))
+
+    async def edit(
+        self,
+        name: str,
+        *,
+        version: int | None = None,
+        header_changes: Mapping[str, str | None] | None = None,
+        **details: Any,
+    ) -> Endpoint:
         """Change what is given; deliveries that wait go by it from their next attempt on.
 
-        Outdated when it is no longer at the `version` that is given.
+        Of its headers `header_changes` adds or changes some, or with None leaves them out, whatever
+        their case. Outdated when it is no longer at the `version` that is given.
         """
+        if header_changes and "headers" in details:
+            raise InvalidInput("header_changes", "give them or headers, not both")
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
             _check_version(before, version)
-            changed = endpoints.details(details, before.details)
+            headers = endpoints.changed_headers(before.details.headers, header_changes or {})
+            given = details | ({"headers": headers} if header_changes else {})
+            changed = endpoints.details(given, before.details)
             if "url" in details:
                 self._check(changed.webhook)
             return msgspec.structs.replace(before, details=changed)
 
-        return await self._revised(name, decide, "edited", changed=sorted(details))
+        names = sorted({*details, *(["headers"] if header_changes else [])})
+        return await self._revised(name, decide, "edited", changed=names)
 
     async def pause(
         self, name: str, reason: str | None = None, *, version: int | None = None

@@ -9,6 +9,7 @@ from typing import Self
 from duly.audit import Audit
 from duly.dead_letters import DeadLetters
 from duly.domain import retry
+from duly.domain.delivery import Delivery
 from duly.domain.endpoints import is_outside
 from duly.domain.retry import RetryPlan
 from duly.endpoints import Endpoints
@@ -16,6 +17,7 @@ from duly.engine.acceptor import Acceptor
 from duly.intake import Intake
 from duly.keys import Keys
 from duly.outbox import Outbox
+from duly.outlook import Outlook, outlook
 from duly.ports import Chance, Clock, Store
 from duly.requests import Requests
 from duly.schedules import Schedules
@@ -80,6 +82,10 @@ class Faces:
         self.keys = Keys(self.store, self.clock, self.chance)
         self.audit = Audit(self.store)
         self.requests = Requests(self.store, self.chance.delivery_id)
+
+    async def outlook(self, delivery: Delivery) -> Outlook:
+        """Which endpoint it goes to, if to one, and what it waits for besides its moment."""
+        return await outlook(self.store, self.endpoints.problem, delivery)
 
     def within(self, namespace: str) -> Self:
         """This app in another namespace of its store: it takes in, shows and moves, runs nothing.

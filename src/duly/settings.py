@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +17,8 @@ from duly.domain.webhooks import HIDDEN
 
 DAY = 86400.0
 CENTURY = 36500 * DAY
-SECRETS = frozenset({"webhook_secret", "secret_key", "alert_url"})
-ADDRESSES = frozenset({"database", "analytics"})
+SECRETS = frozenset({"key", "webhook_secret", "secret_key", "alert_url"})
+ADDRESSES = frozenset({"database", "server", "analytics"})
 """What may carry a password."""
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
 """Variables of ours that are none: see failpoints."""
@@ -41,6 +42,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="whose deliveries: each sees its own only",
         ),
     ] = "default"
+    server: Annotated[
+        str,
+        Meta(
+            pattern=r"^$|^https?://[^/?#@\s]+(/[A-Za-z0-9._~%/-]*)?\Z",
+            title="http://host:8787, or nothing",
+            description="the server that commands go through, instead of to the database",
+        ),
+    ] = ""
+    key: Annotated[
+        str,
+        Meta(
+            pattern=r"^$|^duly_[a-z2-7]{16}_[a-z2-7]{52}\Z",
+            title="duly_..., as `duly keys create` prints it, or nothing",
+            description="the key that commands show to that server",
+        ),
+    ] = ""
     host: Annotated[
         str,
         Meta(
@@ -259,8 +276,10 @@ def _given(
             yield field, field.default, "default"
 
 
-def _fields() -> list[msgspec.structs.FieldInfo]:
-    return [each for each in msgspec.structs.fields(Settings) if each.name != "origins"]
+@cache
+def _fields() -> tuple[msgspec.structs.FieldInfo, ...]:
+    # Kept: to find out what they are takes milliseconds, and every command asks several times.
+    return tuple(each for each in msgspec.structs.fields(Settings) if each.name != "origins")
 
 
 def _refuse_unknown(flags: Mapping[str, Any]) -> None:

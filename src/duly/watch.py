@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from duly.domain import payloads
 from duly.domain.alerts import Alert, Limits
+from duly.domain.delivery import Delivery
 from duly.domain.endpoints import endpoint
 from duly.domain.errors import InvalidInput
 from duly.domain.rollups import HOUR, MINUTE, Series, checked_span, filled
@@ -19,6 +20,7 @@ from duly.engine.watchman import Watchman
 from duly.live import Live
 from duly.ports import Clock, Store
 from duly.settings import Settings
+from duly.status import Status, Top, status, top
 from duly.telemetry import Telemetry
 
 FRESH_SECONDS = 1.0
@@ -66,10 +68,35 @@ class Watch:
         """How it stands, looked at once a second at most however many ask."""
         async with self._turn:
             if self._seen is None or self._clock.monotonic() - self._seen_at >= FRESH_SECONDS:
-                grace = timedelta(seconds=self._settings.grace)
-                self._seen = await self._store.situations.look(grace)
+                self._seen = await self._store.situations.look(self._grace)
                 self._seen_at = self._clock.monotonic()
             return self._seen
+
+    async def status(self) -> Status:
+        """Who works, what is late and how fast that goes down, what is planned next.
+
+        While something is late this takes a second, in which it is seen to go down or not.
+        """
+        return await status(self._store, self._clock, self._grace)
+
+    async def top(self) -> Top:
+        """How it goes right now."""
+        return await top(self._store)
+
+    async def late(self, grace: timedelta | None = None, *, limit: int = 50) -> Sequence[Delivery]:
+        """What is due and not under way, longest waiting first; `grace` is the setting if None."""
+        allowed = self._grace if grace is None else grace
+        return await self._store.deliveries.late(allowed, payloads.checked_limit(limit))
+
+    async def stuck(
+        self, held_for: timedelta, *, limit: int = 50
+    ) -> Sequence[tuple[Delivery, str]]:
+        """What will not move by itself, or is under way for longer than that; and why."""
+        return await self._store.deliveries.stuck(held_for, payloads.checked_limit(limit))
+
+    @property
+    def _grace(self) -> timedelta:
+        return timedelta(seconds=self._settings.grace)
 
     async def series(
         self,

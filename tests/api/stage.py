@@ -80,6 +80,7 @@ async def furnished(app: App, hook: str) -> Names:
     worker = await app.store.workers.register("somebody", 12.0, 7, ["work"])
     return {
         "deliveries": {"id": (await app.list())[0].id},
+        "dead-letters": {"id": (await app.dead_letters.list())[0].id},
         "streams": {"name": "line"},
         "endpoints": {"name": "hook"},
         "schedules": {"name": "hourly"},

@@ -23,7 +23,7 @@ from tests.api.stage import DEAD_END, Stage, stage
 EXAMPLES = int(os.environ.get("DULY_TEST_EXAMPLES", "8"))
 RESOURCES = (
     *("alerts", "audit", "dead-letters", "deliveries", "endpoints", "keys", "schedules"),
-    *("stats", "streams", "workers"),
+    *("stats", "status", "streams", "workers"),
 )
 ENDLESS = {"events"}
 """What goes on for as long as somebody listens."""

@@ -38,6 +38,9 @@ CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/streams/{name:str}/resume"): ("line", None, "stream.resumed"),
     ("POST", "/v1/streams/{name:str}/retry"): ("line", None, "stream.retried"),
     ("POST", "/v1/streams/{name:str}/dead-letter"): ("line", None, "stream.dead_lettered"),
+    ("POST", "/v1/dead-letters/{id:str}/retry"): ("{first}", None, "dead_letter.retried"),
+    ("POST", "/v1/dead-letters/{id:str}/edit"): ("{second}", {"payload": 1}, "dead_letter.edited"),
+    ("POST", "/v1/dead-letters/{id:str}/discard"): ("{third}", NOTE, "dead_letter.discarded"),
     ("POST", "/v1/dead-letters/retry"): ("", SINCE, "dead_letters.retried"),
     ("POST", "/v1/dead-letters/discard"): ("", SINCE | NOTE, "dead_letters.discarded"),
     ("POST", "/v1/workers/{id:str}/drain"): ("{worker}", None, "worker.drained"),
@@ -73,6 +76,9 @@ async def test_every_change_tells_who_made_it(public: Port, clock: VirtualClock)
         "worker": await public.app.store.workers.register("host:1", 12.0, 7, ["work"]),
         "key": (await public.app.keys.create("spent")).key.id,
     }
+    for name in ("first", "second", "third"):
+        ids[name] = (await public.app.deliver("work", stream=name, after=60)).id
+        await public.app.streams.dead_letter_head(name)
     await public.app.schedule("daily", every("1h"), "work")
     await public.app.deliver("work", stream="line", after=60)
     for (method, path), (name, body, action) in CHANGES.items():

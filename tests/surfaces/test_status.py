@@ -10,7 +10,6 @@ import duly
 from duly import App
 from duly.domain.alerts import AlertKind, Trouble
 from duly.domain.zones import zone_data_version
-from duly.surfaces.cli.status import recovering
 from duly.testing import NEW_YEAR, VirtualClock
 from tests.surfaces.processes import Home
 
@@ -75,9 +74,9 @@ async def test_the_rate_is_what_went_down_between_two_looks(home: Home) -> None:
     async with app:
         stored = [(await app.deliver("log", at=LONG_AGO)).id for _ in range(4)]
         clock.leaving = stored[:3]
-        found = await recovering(app)
+        found = (await app.watch.status()).recovering
         clock.leaving = stored[3:]
-        assert await recovering(app) is None
+        assert (await app.watch.status()).recovering is None
     assert found is not None
     assert (found.count, found.rate, found.seconds_left) == (1, 3.0, 0.3)
 

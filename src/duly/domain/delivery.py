@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.failures import Reason
 from duly.domain.states import State
 
 LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
@@ -104,7 +103,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_for: datetime | None = None
     merged: int = 0
     tags: list[str] = []
-    reason: Reason | str | None = None
+    reason: str | None = None
     error: str | None = None
     fingerprint: str | None = None
     crashes: int = 0

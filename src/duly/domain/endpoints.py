@@ -147,6 +147,16 @@ def details(given: Mapping[str, Any], before: Details | None = None) -> Details:
     return Details(**checked) if before is None else msgspec.structs.replace(before, **checked)
 
 
+def changed_headers(before: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Headers with some added or changed, or with None left out, whatever their case."""
+    known, less = {each.lower() for each in before}, {each.lower() for each in changes}
+    for name, value in changes.items():
+        if value is None and name.lower() not in known:
+            raise InvalidInput("header_changes", f"it has no header {name!r}")
+    more = {name: value for name, value in changes.items() if value is not None}
+    return {name: value for name, value in before.items() if name.lower() not in less} | more
+
+
 def _description(value: object) -> str:
     is_text = isinstance(value, str) and not UNKEPT.search(value)
     if not is_text or len(value) > LONGEST_DESCRIPTION:  # type: ignore[arg-type]

@@ -12,6 +12,15 @@ COUNTED_UP_TO = 50_000
 NAMED_UP_TO = 100
 
 
+class Recovering(msgspec.Struct, frozen=True):
+    """Late work that is being drained; the rate is per second, both unknown at first."""
+
+    count: int
+    oldest: datetime
+    rate: float | None = None
+    seconds_left: float | None = None
+
+
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace as the store sees it; no count goes beyond `counted_up_to`.
 

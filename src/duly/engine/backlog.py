@@ -6,24 +6,14 @@ import asyncio
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
-import msgspec
-
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
+from duly.domain.situation import Recovering
 from duly.engine.loops import Emit, Pause
 from duly.ports import Agenda, Clock
 
 LOOK_SECONDS = 5.0
 WHILE_RECOVERING = Pause(1.0)
 TELL_SECONDS = 30.0
-
-
-class Recovering(msgspec.Struct, frozen=True):
-    """Late work that is being drained; the rate is per second, both unknown at first."""
-
-    count: int
-    oldest: datetime
-    rate: float | None = None
-    seconds_left: float | None = None
 
 
 class Backlog:

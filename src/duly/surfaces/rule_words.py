@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, assert_never
 
 from duly.domain import rules
@@ -61,7 +62,7 @@ def spelled(rule: Rule) -> dict[str, str]:
             return {"cron": rule.expression, "tz": rule.tz, "dst_gap": rule.dst_gap}
         case Every():
             anchor = {} if rule.anchor == EPOCH else {"anchor": rule.anchor.isoformat()}
-            return {"every": f"{rule.interval.total_seconds():g}s", **anchor}
+            return {"every": _exactly(rule.interval), **anchor}
         case At():
             return {"at": rule.moment.isoformat(), **({} if rule.tz is None else {"tz": rule.tz})}
         case Yearly():
@@ -69,6 +70,12 @@ def spelled(rule: Rule) -> dict[str, str]:
             return {**day, "tz": rule.tz, "feb29": rule.feb29}
         case _:
             assert_never(rule)
+
+
+def _exactly(interval: timedelta) -> str:
+    seconds, rest = divmod(interval, timedelta(seconds=1))
+    fraction = f".{rest // timedelta(milliseconds=1):03}".rstrip("0") if rest else ""
+    return f"{seconds}{fraction}s"
 
 
 def explained(rule: Rule) -> dict[str, str]:

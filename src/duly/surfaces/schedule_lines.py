@@ -28,8 +28,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def line(schedule: Schedule | UnreadableSchedule) -> Line:
-    """The schedule in one line."""
+def line(schedule: Schedule | UnreadableSchedule | Line) -> Line:
+    """The schedule in one line; one that is already stays as it is."""
+    if isinstance(schedule, Line):
+        return schedule
     if isinstance(schedule, UnreadableSchedule):
         return Line(name=schedule.name, state=UNREADABLE, problem=schedule.problem)
     progress = schedule.progress

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from duly.app import App
 from duly.domain import retry
 from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
 from duly.domain.gates import Circuit, Gate
 from duly.domain.outcomes import Completed, Failed, Outcome
 from duly.domain.webhooks import shown_headers
+from duly.endpoints import Standing
 from duly.ports import Waiting
 
 NOTHING_LEFT = "nothing left this machine: it has no route, no sockets, or no resolver"
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """An endpoint at one moment, with what is on the books for it."""
-
-    endpoint: Endpoint
-    now: datetime
-    waiting: Waiting
-    problem: str | None = None
-    """Why its secrets cannot be read with the keys that are configured here."""
-
-
-async def standing(app: App, endpoint: Endpoint) -> Standing:
-    """How it stands now."""
-    waiting = await app.store.endpoints.waiting(endpoint.target)
-    return Standing(endpoint, app.clock.now(), waiting, app.endpoints.problem(endpoint))
 
 
 def record(found: Standing) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.surfaces.cli.deliveries import Limit, checked_limit
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, items, table
 
 All = Annotated[bool, Parameter(name="--all", negative="", help="Also those that are over.")]
@@ -15,7 +15,7 @@ All = Annotated[bool, Parameter(name="--all", negative="", help="Also those that
 
 async def alerts(*, every: All = False, limit: Limit = 50, common: Common = COMMON) -> None:
     """List alerts that are raised, oldest first; with --all also those that are over."""
-    async with client(common) as app:
+    async with books(common) as app:
         most = checked_limit(limit)
         found = await app.alerts.list(limit=most) if every else await app.alerts.raised()
     answer(

@@ -8,7 +8,7 @@ import msgspec
 from cyclopts import Parameter
 
 from duly.surfaces.cli.deliveries import Limit, checked_limit
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer_page, table
 
 Before = Annotated[int | None, Parameter(help="The last id of the page before.")]
@@ -17,7 +17,7 @@ Before = Annotated[int | None, Parameter(help="The last id of the page before.")
 async def audit(*, before: Before = None, limit: Limit = 50, common: Common = COMMON) -> None:
     """List who changed what, the latest first."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         start = {} if before is None else {"before": before}
         found = await app.audit.list(limit=limit + 1, **start)
     page = found[:limit]

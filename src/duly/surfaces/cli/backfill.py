@@ -9,12 +9,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.app import App
 from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment
 from duly.schedules import BACKFILL_SLICE
 from duly.surfaces.cli.asking import Yes, agreed
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, progress, talk
 from duly.surfaces.cli.times import moment
 
@@ -48,7 +47,7 @@ async def backfill(
     What was made already, by the plan or an earlier backfill, is passed over.
     """
     begin, end = span.moments()
-    async with client(common) as app:
+    async with books(common) as app:
         many, made = await _count(app, name, begin, end), 0
         if many and not dry_run and (yes or _agreed(name, many)):
             made = await _make(app, name, begin, end, many)
@@ -57,7 +56,7 @@ async def backfill(
     answer(common.json, document, lambda: told)
 
 
-async def _count(app: App, name: str, begin: datetime, end: datetime) -> int:
+async def _count(app: Books, name: str, begin: datetime, end: datetime) -> int:
     try:
         return await app.schedules.count_backfill(name, begin, end)
     except InvalidInput as error:
@@ -73,7 +72,7 @@ def _agreed(name: str, many: int) -> bool:
     )
 
 
-async def _make(app: App, name: str, begin: datetime, end: datetime, many: int) -> int:
+async def _make(app: Books, name: str, begin: datetime, end: datetime, many: int) -> int:
     made = 0
     try:
         with progress("making", many) as advance:

@@ -56,8 +56,9 @@ def flag(name: str, value: str) -> list[str]:
 
 def whereabouts(common: Common) -> list[str]:
     """The flags that name the same books again, as far as they were given."""
-    database = [] if common.database is None else flag("database", without_secrets(common.database))
-    return database + ([] if common.namespace is None else flag("namespace", common.namespace))
+    database = None if common.database is None else without_secrets(common.database)
+    given = {"database": database, "namespace": common.namespace, "server": common.server}
+    return [part for name, each in given.items() if each is not None for part in flag(name, each)]
 
 
 async def carry_out(

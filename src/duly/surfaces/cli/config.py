@@ -48,7 +48,11 @@ def _shown(settings: Settings, name: str) -> object:
 @commands.command
 def validate(*, common: Common = COMMON) -> int:
     """Check every setting, whatever it comes from; those that will not do are named."""
-    flags = {"database": common.database, "namespace": common.namespace}
+    flags = {
+        "database": common.database,
+        "namespace": common.namespace,
+        "server": common.server,
+    }
     found: list[InvalidInput] = list(problems(flags, os.environ))
     if not found:
         try:
@@ -68,6 +72,8 @@ def validate(*, common: Common = COMMON) -> int:
 
 def without_secrets(url: str) -> str:
     """An address that may be shown: its password is left out."""
+    if not url:
+        return url
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     if ":" in user:

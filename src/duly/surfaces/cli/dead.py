@@ -13,7 +13,7 @@ from duly.ports import DeadGroup
 from duly.surfaces.cli.apps import Path, imported_app
 from duly.surfaces.cli.dead_moves import discard, edit, retry
 from duly.surfaces.cli.deliveries import Limit, checked_limit, record, show
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, answer_page, items, table
 from duly.surfaces.cli.sought import SOUGHT, Sought
 
@@ -30,7 +30,7 @@ async def list_(
 ) -> None:
     """List dead letters, the latest first."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         wanted = sought.filter(app.clock.now())
         found = await app.dead_letters.list(wanted, before=before, limit=limit + 1)
     page = found[:limit]
@@ -43,7 +43,7 @@ async def list_(
 async def groups(*, sought: Sought = SOUGHT, limit: Limit = 50, common: Common = COMMON) -> None:
     """Group dead letters by what their errors have in common, the most frequent first."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.dead_letters.groups(sought.filter(app.clock.now()), limit=limit)
     answer(common.json, items(found), lambda: _grouped(found))
 
@@ -67,7 +67,7 @@ async def poison(
     """
     checked_limit(limit)
     plan = None if handlers is None else imported_app(handlers, {}).transports.plan
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.dead_letters.poison_candidates(limit=limit, plan=plan)
     records = [record(each.delivery) | {"why": each.why} for each in found]
     answer(common.json, items(records), lambda: _suspected(found))

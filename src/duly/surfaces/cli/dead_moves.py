@@ -8,7 +8,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.app import App
 from duly.dead_letters import checked_note
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS
@@ -16,7 +15,7 @@ from duly.domain.errors import InvalidInput
 from duly.ports import DeadFilter, Progress
 from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts
 from duly.surfaces.cli.deliveries import record
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, talk
 from duly.surfaces.cli.sought import SOUGHT, Sought
 from duly.surfaces.cli.terms import Payload, content_of
@@ -75,7 +74,7 @@ async def retry(
     """
     CHECKS["rate"](how.rate)
     reset = not how.keep_attempts
-    async with client(common) as app:
+    async with books(common) as app:
         dead = app.dead_letters
         if _is_one(ids, sought, which):
             return _tell(await dead.retry(ids[0], reset_attempts=reset), common)
@@ -111,7 +110,7 @@ async def discard(
         Dead letters by their ids; otherwise those that match.
     """
     checked_note(note)
-    async with client(common) as app:
+    async with books(common) as app:
         dead = app.dead_letters
         if _is_one(ids, sought, which):
             return _tell(await dead.discard(ids[0], note), common)
@@ -145,7 +144,7 @@ async def edit(id: str, payload: Payload, /, *, common: Common = COMMON) -> None
     content = content_of(payload)
     if content is None:
         raise InvalidInput("payload", "give the new one")
-    async with client(common) as app:
+    async with books(common) as app:
         _tell(await app.dead_letters.edit(id, content), common)
 
 
@@ -153,7 +152,7 @@ def _is_one(ids: tuple[str, ...], sought: Sought, which: Which) -> bool:
     return len(ids) == 1 and sought == SOUGHT and not which.dry_run
 
 
-async def _run(app: App, errand: Errand, which: Which, common: Common) -> None:
+async def _run(app: Books, errand: Errand, which: Which, common: Common) -> None:
     now, ids = app.clock.now(), errand.ids
     wanted = errand.sought.required(now, ids, which.everything)
     matching, done = await app.dead_letters.count(wanted), 0

@@ -11,7 +11,7 @@ from duly.domain.rules import At, Rule
 from duly.domain.schedule import CatchUp, Overlap
 from duly.schedules import Declared
 from duly.surfaces.cli.moments import local
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, facts, talk
 from duly.surfaces.cli.terms import Payload, StreamName, Tags, content_of, target_of
 from duly.surfaces.cli.times import moment
@@ -107,7 +107,7 @@ async def add(
     """
     rule, options = when.rule(), choices.options()
     content = content_of(payload)
-    async with client(common, create=True) as app:
+    async with books(common, create=True) as app:
         declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
     found = moments(rule, [declared.next_at] if declared.next_at else [])
     document = {

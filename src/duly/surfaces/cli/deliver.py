@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from duly.app import App
 from duly.domain.delivery import Delivery
 from duly.intake import Target
 from duly.surfaces.cli.deliveries import record
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, talk
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of, target_of
 
@@ -32,13 +31,13 @@ async def deliver(
         JSON, passed on as it is; @file reads it from there, - from stdin.
     """
     arguments, content = terms.arguments(), content_of(payload)
-    async with client(common, create=True) as app:
+    async with books(common, create=True) as app:
         delivery = await hand_over(app, target_of(target), content, arguments)
     answer(common.json, record(delivery), lambda: delivery.id)
 
 
 async def hand_over(
-    app: App, target: Target, content: bytes | None, arguments: Mapping[str, Any]
+    app: Books, target: Target, content: bytes | None, arguments: Mapping[str, Any]
 ) -> Delivery:
     """Have it accepted, say so if its key was known, and return it as it is on the books."""
     accepted = await app.deliver(target, content, **arguments)

@@ -8,14 +8,12 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-import duly
 from duly.domain.delivery import Attempt, Delivery
 from duly.domain.errors import InvalidInput
 from duly.domain.states import State
 from duly.domain.steps import Step
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
-from duly.surfaces.outlook import outlook
 
 MOST = 1000
 Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
@@ -45,7 +43,7 @@ WANTED = Wanted()
 async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = COMMON) -> None:
     """List deliveries, newest first."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.list(**asdict(wanted), limit=limit + 1)
     page = found[:limit]
     next_id = page[-1].id if len(found) > limit else None
@@ -56,22 +54,22 @@ async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = 
 @commands.command
 async def show(id: str, /, *, common: Common = COMMON) -> None:
     """Show one delivery with all its attempts and steps."""
-    async with client(common) as app:
+    async with books(common) as app:
         found = await document(app, id)
     answer(common.json, found, lambda: _shown(found))
 
 
-async def document(app: duly.App, id: str) -> dict[str, Any]:
+async def document(app: Books, id: str) -> dict[str, Any]:
     """All that is known of one delivery."""
     delivery = await app.get(id)
     history = {"attempts": await app.attempts(id), "steps": await app.steps(id)}
-    return record(delivery) | await outlook(app, delivery) | history
+    return record(delivery) | fields(await app.outlook(delivery)) | history
 
 
 @commands.command
 async def cancel(id: str, /, *, common: Common = COMMON) -> None:
     """Cancel a delivery that is pending."""
-    async with client(common) as app:
+    async with books(common) as app:
         delivery = await app.cancel(id)
     answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
 
@@ -79,7 +77,7 @@ async def cancel(id: str, /, *, common: Common = COMMON) -> None:
 @commands.command
 async def retry(id: str, /, *, common: Common = COMMON) -> None:
     """Try a dead letter again, or a waiting delivery now."""
-    async with client(common) as app:
+    async with books(common) as app:
         delivery = await app.retry(id)
     answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
 
@@ -111,7 +109,7 @@ def listed(found: Sequence[Delivery]) -> str:
 def _shown(document: dict[str, Any]) -> str:
     found = dict(document)
     attempts, steps, endpoint = found.pop("attempts"), found.pop("steps"), found["endpoint"]
-    where = None if endpoint is None else f"{endpoint['name']}, {endpoint['url'] or 'removed'}"
+    where = None if endpoint is None else f"{endpoint.name}, {endpoint.url or 'removed'}"
     parts = [facts(found | {"endpoint": where})]
     if steps:
         parts.append(_steps(steps))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.app import App
 from duly.domain.durations import duration
+from duly.domain.endpoints import Endpoint
 from duly.domain.errors import InvalidInput
 from duly.surfaces.cli.headers import Headers, each_once, pairs
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer
 from duly.surfaces.cli.rotation import NewSecret, secret_of, tell_once
-from duly.surfaces.standing import record, standing
+from duly.surfaces.standing import record
 
 Text = str | None
 
@@ -94,7 +94,7 @@ async def add(
     """
     details = given.details() | {"headers": each_once(pairs(given.headers))}
     own = secret_of(secret)
-    async with client(common, create=True) as app:
+    async with books(common, create=True) as app:
         added = await app.endpoints.add(name, url, secret=own, **details)
         await tell_once(app, added, f"{name} added", own is None, common)
 
@@ -115,21 +115,19 @@ async def edit(
     more = each_once(pairs(given.headers))
     if not (details or more or taken.no_header):
         raise InvalidInput("options", "there is nothing to change; --help shows what can be")
-    async with client(common) as app:
-        if more or taken.no_header:
-            details["headers"] = await _headers(app, name, more, taken.no_header)
-        endpoint = await app.endpoints.edit(name, **details)
-        document = record(await standing(app, endpoint))
+    changes = dict.fromkeys(taken.no_header) | more
+    async with books(common) as app:
+        endpoint = await _edited(app, name, changes, details)
+        document = record(await app.endpoints.standing(endpoint))
     answer(common.json, document, lambda: f"{name} edited, version {endpoint.version}")
 
 
-async def _headers(
-    app: App, name: str, more: Mapping[str, str], less: Iterable[str]
-) -> dict[str, str]:
-    """Its headers with some changed or left out, whatever their case."""
-    before = (await app.endpoints.get(name)).details.headers
-    known, less = {each.lower() for each in before}, {each.lower() for each in less}
-    if unknown := sorted(less - known):
-        raise InvalidInput("no_header", f"it has no header {unknown[0]!r}")
-    gone = less | {each.lower() for each in more}
-    return {each: value for each, value in before.items() if each.lower() not in gone} | dict(more)
+async def _edited(
+    app: Books, name: str, changes: Mapping[str, str | None], details: Mapping[str, Any]
+) -> Endpoint:
+    try:
+        return await app.endpoints.edit(name, header_changes=changes, **details)
+    except InvalidInput as error:
+        # Headers are left out by a flag of another name here.
+        said = {"header_changes": "no_header"}.get(error.field, error.field)
+        raise InvalidInput(said, error.problem) from error

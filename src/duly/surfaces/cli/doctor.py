@@ -23,7 +23,7 @@ from duly.surfaces.cli.checks import (
     worker_checks,
 )
 from duly.surfaces.cli.exits import FAILED
-from duly.surfaces.cli.options import COMMON, Common, app_for, database_of, require_database
+from duly.surfaces.cli.options import COMMON, Common, database_of, require_database, store_app
 from duly.surfaces.cli.render import answer, table
 from duly.surfaces.cli.rotation import every_endpoint
 from duly.version import __version__
@@ -33,7 +33,7 @@ PACKAGES = ("apsw", "asyncpg")
 
 async def doctor(*, common: Common = COMMON) -> int:
     """Look at versions, schema, clocks, durability, workers and secrets; exit 1 if any is ill."""
-    app, checks = app_for(common), version_checks()
+    app, checks = store_app(common), version_checks()
     try:
         checks += await _store_checks(app)
     except StoreUnavailable as error:

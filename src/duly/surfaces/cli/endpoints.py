@@ -6,19 +6,18 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.app import App as Duly
 from duly.domain.endpoints import Endpoint
 from duly.domain.errors import Conflict
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.details import add, edit
-from duly.surfaces.cli.options import COMMON, After, Common, Why, client
+from duly.surfaces.cli.options import COMMON, After, Books, Common, Why, books
 from duly.surfaces.cli.recover import recover
 from duly.surfaces.cli.render import answer, answer_page, talk
 from duly.surfaces.cli.rotation import reseal, rotate
 from duly.surfaces.cli.standing import listed, shown, state_in_words
 from duly.surfaces.cli.trial import try_out
-from duly.surfaces.standing import record, standing
+from duly.surfaces.standing import record
 
 LOOK_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 90.0
@@ -38,9 +37,9 @@ async def list_(
 ) -> None:
     """List endpoints by name, with what waits for each."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.endpoints.list(after=after, limit=limit + 1)
-        page = [await standing(app, each) for each in found[:limit]]
+        page = [await app.endpoints.standing(each) for each in found[:limit]]
     next_name = page[-1].endpoint.name if len(found) > limit else None
     records = [record(each) for each in page]
     answer_page(common.json, records, next_name, lambda: listed(page))
@@ -49,8 +48,8 @@ async def list_(
 @commands.command
 async def show(name: str, /, *, common: Common = COMMON) -> None:
     """Show one endpoint: its state, circuit, limits and plan, and which keys seal its secrets."""
-    async with client(common) as app:
-        found = await standing(app, await app.endpoints.get(name))
+    async with books(common) as app:
+        found = await app.endpoints.standing(await app.endpoints.get(name))
     answer(common.json, record(found), lambda: shown(found))
 
 
@@ -67,19 +66,19 @@ async def pause(
     common: Common = COMMON,
 ) -> None:
     """Let its deliveries wait until it is resumed; what is under way goes on."""
-    async with client(common) as app:
+    async with books(common) as app:
         await _tell(app, await app.endpoints.pause(name, reason), common)
 
 
 @commands.command
 async def resume(name: str, /, *, common: Common = COMMON) -> None:
     """Let its deliveries go, whether it was paused, disabled or its circuit was open."""
-    async with client(common) as app:
+    async with books(common) as app:
         await _tell(app, await app.endpoints.resume(name), common)
 
 
-async def _tell(app: Duly, endpoint: Endpoint, common: Common) -> None:
-    document = record(await standing(app, endpoint))
+async def _tell(app: Books, endpoint: Endpoint, common: Common) -> None:
+    document = record(await app.endpoints.standing(endpoint))
     answer(common.json, document, lambda: f"{endpoint.name} {state_in_words(endpoint)}")
 
 
@@ -101,7 +100,7 @@ async def remove(
     common: Common = COMMON,
 ) -> None:
     """Remove an endpoint that nothing waits for, and that no schedule sends to."""
-    async with client(common) as app:
+    async with books(common) as app:
         removed = yes or await _agreed(app, name, cancel_waiting)
         if removed and cancel_waiting:
             await _remove_with_all(app, name)
@@ -111,7 +110,7 @@ async def remove(
     answer(common.json, document, lambda: f"{name} {'removed' if removed else 'kept'}")
 
 
-async def _agreed(app: Duly, name: str, cancel_waiting: bool) -> bool:
+async def _agreed(app: Books, name: str, cancel_waiting: bool) -> bool:
     endpoint, found = await app.endpoints.get(name), await app.endpoints.waiting(name)
     fate = "; they are cancelled" if cancel_waiting and found.waiting else ""
     return agreed(
@@ -120,7 +119,7 @@ async def _agreed(app: Duly, name: str, cancel_waiting: bool) -> bool:
     )
 
 
-async def _remove_with_all(app: Duly, name: str) -> None:
+async def _remove_with_all(app: Books, name: str) -> None:
     """Remove it with what waits, once what is under way has ended."""
     until = app.clock.monotonic() + LONGEST_WAIT_SECONDS
     while True:

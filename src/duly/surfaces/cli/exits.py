@@ -1,7 +1,7 @@
 """What an exit code means: the one place that maps errors to codes.
 
 0 ok, 1 failed at run time, 2 bad usage or configuration, 3 not found, 4 a client command reached
-no store, 5 conflict.
+no store, or no server, 5 conflict.
 """
 
 from __future__ import annotations

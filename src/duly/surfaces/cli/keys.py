@@ -8,12 +8,11 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.app import App as Duly
 from duly.domain.durations import duration
 from duly.domain.errors import InvalidInput
 from duly.domain.keys import Key
 from duly.surfaces.cli.deliveries import Limit, checked_limit
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, answer_page, fields, table, talk
 from duly.surfaces.cli.times import moment
 
@@ -38,7 +37,7 @@ async def create(
     name
         Whose it is, for people.
     """
-    async with client(common, create=True) as app:
+    async with books(common, create=True) as app:
         ends_at = None if expires is None else _ends_at(app, expires)
         made = await app.keys.create(name, scope=scope, expires_at=ends_at)
     answer(common.json, {**fields(made.key), "token": made.token}, lambda: made.token)
@@ -48,7 +47,7 @@ async def create(
     )
 
 
-def _ends_at(app: Duly, text: str) -> datetime:
+def _ends_at(app: Books, text: str) -> datetime:
     if "-" in text or ":" in text:
         return moment("expires", text)
     try:
@@ -66,7 +65,7 @@ async def list_(
 ) -> None:
     """List the keys of a namespace, those that open nothing any more too."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.keys.list(after=after, limit=limit + 1)
         now = app.clock.now()
     page = found[:limit]
@@ -84,7 +83,7 @@ async def revoke(id: str, /, *, common: Common = COMMON) -> None:
     id
         As `duly keys list` shows it.
     """
-    async with client(common) as app:
+    async with books(common) as app:
         key = await app.keys.revoke(id)
         document = _record(key, app.clock.now())
     answer(common.json, document, lambda: f"{key.id} {document['state']}")

@@ -14,7 +14,7 @@ from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite
 from duly.stores.statements import Dialect, Migration
 from duly.stores.statements import migrations as all_steps
-from duly.surfaces.cli.options import COMMON, Common, app_for, database_of, require_database
+from duly.surfaces.cli.options import COMMON, Common, database_of, require_database, store_app
 from duly.surfaces.cli.render import answer, items, talk
 
 commands = App(name="migrate", help="The store's schema: up, status, sql.")
@@ -63,7 +63,7 @@ async def sql(
 @asynccontextmanager
 async def schema_of(common: Common, *, create: bool = False) -> AsyncIterator[Postgres | Sqlite]:
     """The database as it is: nothing is migrated, and no state of it is refused."""
-    app = app_for(common)
+    app = store_app(common)
     database = database_of(app)
     if not isinstance(database, Postgres | Sqlite):
         raise InvalidInput("database", "its schema is not duly's to change")
@@ -87,7 +87,7 @@ async def _steps(common: Common, *, every: bool) -> list[Migration]:
 
 
 def _dialect(common: Common) -> Dialect:
-    return "sqlite" if app_for(common).store.single_owner else "postgres"
+    return "sqlite" if store_app(common).store.single_owner else "postgres"
 
 
 def _told(found: migrations.Status) -> str:

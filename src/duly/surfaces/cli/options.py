@@ -1,7 +1,8 @@
-"""The flags that every command has, and how a client command opens the store they name."""
+"""The flags that every command has, and how a client command opens the books that they name."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,15 +11,24 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.errors import StoreUnavailable
+from duly.domain.errors import InvalidInput, StoreUnavailable
+from duly.settings import Settings, load
 from duly.stores.sqlite import Sqlite
 from duly.stores.store import SqlStore
+from duly.surfaces.remote.remote import Remote
+from duly.system import SystemChance, SystemClock
 
 ACTOR = "cli"
 """Who the audit trail says it was."""
 Database = Annotated[
     str | None,
     Parameter(help="Where deliveries are kept: sqlite:///file.db or postgresql://user@host/name."),
+]
+Server = Annotated[
+    str | None,
+    Parameter(
+        help="The server to go through instead, as in http://host:8787; its key is in DULY_KEY."
+    ),
 ]
 After = Annotated[str, Parameter(help="The last name of the page before.")]
 Why = Annotated[str | None, Parameter(help="Why, for whoever wonders.")]
@@ -32,10 +42,26 @@ class Common:
 
     database: Database = None
     namespace: Annotated[str | None, Parameter(help="Whose deliveries.")] = None
+    server: Server = None
     json: Json = False
 
 
 COMMON = Common()
+
+
+Books = App | Remote
+"""What the commands work on: the store itself, or a server in front of it."""
+
+
+@asynccontextmanager
+async def books(common: Common, *, create: bool = False) -> AsyncIterator[Books]:
+    """The server that is named, or the store."""
+    settings = server_settings(common)
+    if settings is not None:
+        yield Remote(settings.server, settings.key, SystemClock(), SystemChance())
+        return
+    async with _opened(app_for(common), create=create) as app:
+        yield app
 
 
 @asynccontextmanager
@@ -44,7 +70,12 @@ async def client(common: Common, *, create: bool = False) -> AsyncIterator[App]:
 
     With `create`, a store that is missing or behind is made and brought up to date.
     """
-    app = app_for(common)
+    async with _opened(store_app(common), create=create) as app:
+        yield app
+
+
+@asynccontextmanager
+async def _opened(app: App, *, create: bool) -> AsyncIterator[App]:
     if not create:
         require_database(app)
     try:
@@ -54,9 +85,41 @@ async def client(common: Common, *, create: bool = False) -> AsyncIterator[App]:
         await app.close()
 
 
+def server_settings(common: Common) -> Settings | None:
+    """The settings that name a server; None when it is the store that is meant.
+
+    Nothing is guessed: a server counts that is named, unless a flag names the database.
+    """
+    if common.server and common.database is not None:
+        raise InvalidInput("server", "give it or --database, not both")
+    if common.database is not None:
+        return None
+    settings = load({"server": common.server}, os.environ)
+    if not settings.server:
+        return None
+    if common.namespace is not None:
+        raise InvalidInput(
+            "namespace", "through a server it is the one that its key is for; leave it out"
+        )
+    return settings
+
+
+def store_app(common: Common) -> App:
+    """The app for what only the store itself can do; a server that is named is refused."""
+    settings = server_settings(common)
+    if settings is not None:
+        raise InvalidInput(
+            "server",
+            f"this needs the store, and cannot be done through {settings.server}; "
+            "name the store with --database",
+        )
+    return app_for(common)
+
+
 def app_for(common: Common) -> App:
     """The app that the flags describe, not opened yet."""
-    return App(common.database, namespace=common.namespace).acting_as(ACTOR)
+    given = App(common.database, namespace=common.namespace, server=common.server)
+    return given.acting_as(ACTOR)
 
 
 def require_database(app: App) -> None:

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.app import App
 from duly.domain.endpoints import CHECKS, why_shut
 from duly.surfaces.cli.bulk import BULK, Bulk, Rate, carry_out, whereabouts
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.times import moment_or_ago
 
@@ -33,7 +32,7 @@ async def recover(
 ) -> None:
     """Try an endpoint's dead letters again, with all their attempts; safe to stop and repeat."""
     CHECKS["rate"](rate)
-    async with client(common) as app:
+    async with books(common) as app:
         now = app.clock.now()
         begin = moment_or_ago("since", since, now)
         end = None if until is None else moment_or_ago("until", until, now)
@@ -58,7 +57,7 @@ async def recover(
     answer(common.json, document, lambda: told)
 
 
-async def _say_if_they_wait(app: App, name: str) -> None:
+async def _say_if_they_wait(app: Books, name: str) -> None:
     why = why_shut(name, await app.endpoints.get(name))
     if why is not None:
         talk(f"they wait: {why}")

@@ -13,10 +13,10 @@ from duly.domain.endpoints import Endpoint
 from duly.domain.errors import BadSetting, InvalidInput
 from duly.endpoints import Added
 from duly.surfaces.cli.exits import FAILED
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books, client
 from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.terms import STDIN, bytes_of
-from duly.surfaces.standing import record, standing
+from duly.surfaces.standing import record
 from duly.vault import CannotOpen
 
 PAGE = 1000
@@ -49,7 +49,7 @@ async def rotate(
 ) -> None:
     """Give an endpoint a new secret and print it, once; for a while the old one signs as well."""
     given, span = secret_of(secret), duration("overlap", overlap)
-    async with client(common) as app:
+    async with books(common) as app:
         added = await app.endpoints.rotate(name, secret=given, overlap=span)
         await tell_once(app, added, f"{name} rotated", given is None, common)
     old = [each.until for each in added.endpoint.secrets if each.until is not None]
@@ -57,9 +57,9 @@ async def rotate(
         talk(f"the old secret is signed with too, until {cell(max(old))}")
 
 
-async def tell_once(app: App, added: Added, done: str, is_new: bool, common: Common) -> None:
+async def tell_once(app: Books, added: Added, done: str, is_new: bool, common: Common) -> None:
     """Print the endpoint's secret if it was made here; nobody can ask for it again."""
-    document = record(await standing(app, added.endpoint))
+    document = record(await app.endpoints.standing(added.endpoint))
     if not is_new:
         answer(common.json, document, lambda: done)
         return

@@ -16,7 +16,7 @@ from duly.surfaces.cli.declaration import add
 from duly.surfaces.cli.deliveries import Limit, checked_limit, record
 from duly.surfaces.cli.explain import explain
 from duly.surfaces.cli.moments import Count, listed
-from duly.surfaces.cli.options import COMMON, After, Common, Why, client
+from duly.surfaces.cli.options import COMMON, After, Common, Why, books
 from duly.surfaces.cli.render import answer, answer_page, cell, facts, fields, items, table, talk
 from duly.surfaces.cli.times import spelled
 from duly.surfaces.moments import Moment, moments
@@ -36,7 +36,7 @@ async def list_(
 ) -> None:
     """List schedules by name."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.schedules.list(after=after, limit=limit + 1)
     page = [line(each) for each in found[:limit]]
     next_name = page[-1].name if len(found) > limit else None
@@ -46,7 +46,7 @@ async def list_(
 @commands.command
 async def show(name: str, /, *, common: Common = COMMON) -> None:
     """Show one schedule with all its options, how far it has come, and what is next."""
-    async with client(common) as app:
+    async with books(common) as app:
         schedule = await app.schedules.get(name)
         found = await app.schedules.preview(name, SHOWN_MOMENTS)
     upcoming = moments(schedule.timing.rule, found)
@@ -65,7 +65,7 @@ async def pause(
     common: Common = COMMON,
 ) -> None:
     """Make nothing until it is resumed; what is under way goes on."""
-    async with client(common) as app:
+    async with books(common) as app:
         schedule = await app.schedules.pause(name, reason)
     answer(common.json, line(schedule), lambda: f"{name} {schedule.state}")
 
@@ -81,7 +81,7 @@ async def resume(
     common: Common = COMMON,
 ) -> None:
     """Go on from now; what the pause left out stays out."""
-    async with client(common) as app:
+    async with books(common) as app:
         schedule = await app.schedules.resume(name, from_pause=from_pause)
     upcoming = cell(schedule.progress.made_at) or "none"
     answer(common.json, line(schedule), lambda: f"{name} {schedule.state}, next {upcoming}")
@@ -90,7 +90,7 @@ async def resume(
 @commands.command
 async def remove(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> None:
     """End a schedule; what is pending is cancelled, what is under way goes on."""
-    async with client(common) as app:
+    async with books(common) as app:
         schedule = await app.schedules.get(name)
         rule, target = schedule.timing.rule.describe(), schedule.contents.target
         removed = yes or agreed(f"{name} delivers to {target} {rule}.\nRemove it for good?")
@@ -106,7 +106,7 @@ async def remove(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> 
 @commands.command
 async def trigger(name: str, /, *, common: Common = COMMON) -> None:
     """Make one delivery now, beside the plan, and print its id."""
-    async with client(common) as app:
+    async with books(common) as app:
         id = await app.schedules.trigger(name)
         document = record(await app.get(id)) if common.json else None
     answer(common.json, document, lambda: id)
@@ -118,7 +118,7 @@ commands.command(backfill)
 @commands.command
 async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) -> None:
     """Show the next moments of a schedule."""
-    async with client(common) as app:
+    async with books(common) as app:
         schedule = await app.schedules.get(name)
         found = moments(schedule.timing.rule, await app.schedules.preview(name, count))
     if schedule.paused_at is not None:

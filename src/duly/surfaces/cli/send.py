@@ -7,24 +7,22 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.app import App
 from duly.domain.delivery import Delivery
 from duly.domain.durations import duration
 from duly.domain.endpoints import EndpointTarget, endpoint
 from duly.domain.errors import InvalidInput
-from duly.domain.retry import attempts_allowed
+from duly.domain.retry import WEBHOOK, RetryPlan, attempts_allowed
 from duly.domain.states import FINISHED, State
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
 from duly.surfaces.cli.deliver import hand_over
 from duly.surfaces.cli.deliveries import document, record
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.headers import Headers, each_once, pairs
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 from duly.surfaces.cli.times import spelled
 from duly.surfaces.cli.watch import follow
-from duly.surfaces.outlook import outlook
 from duly.surfaces.standing import plan_of
 
 Watch = Annotated[
@@ -85,7 +83,7 @@ async def send(
         JSON, sent as it is; @file reads it from there, - from stdin. Without it: null.
     """
     target, content, arguments = manner.target(to), content_of(data), terms.arguments()
-    async with client(common, create=True) as app:
+    async with books(common, create=True) as app:
         delivery = await hand_over(app, target, content, arguments)
         await _say_what_follows(app, delivery, target)
         if watch:
@@ -94,24 +92,26 @@ async def send(
     return 0
 
 
-async def _say_what_follows(app: App, delivery: Delivery, target: Webhook | EndpointTarget) -> None:
+async def _say_what_follows(
+    app: Books, delivery: Delivery, target: Webhook | EndpointTarget
+) -> None:
     if delivery.state in FINISHED:
         return
     wait = (delivery.due_at - app.clock.now()).total_seconds()
     when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
-    plan = app.transports.plan(delivery.target)
+    plan: RetryPlan = WEBHOOK
     if isinstance(target, EndpointTarget):
         known = await app.endpoints.get(target.name)
         plan, target = plan_of(known), known.details.webhook
     most = attempts_allowed(plan)
     talk(f"{target.method} {target.url} goes out {when}; at most {most} attempts")
-    if (waits := (await outlook(app, delivery))["waits"]) is not None:
+    if (waits := (await app.outlook(delivery)).waits) is not None:
         talk(f"it waits: {waits}")
-    if not any(each.alive for each in await app.store.workers.roster(1)):
+    if not any(each.alive for each in await app.workers.list(limit=1)):
         talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
 
 
-async def _watched(app: App, delivery: Delivery, as_json: bool) -> int:
+async def _watched(app: Books, delivery: Delivery, as_json: bool) -> int:
     """Follow it to its end; where one document is wanted, the attempts are talk until then."""
     if as_json:
         ended = await follow(app, delivery.id, talk)

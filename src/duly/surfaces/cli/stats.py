@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from duly.domain.durations import duration
 from duly.domain.figures import Poison, Retries, Stats, Waiting
 from duly.domain.rollups import Series
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, cell, facts, fields, table
 from duly.surfaces.cli.times import moment
 
@@ -30,7 +30,7 @@ Over = Annotated[
 async def stats(*, since: Since = "24h", series: Over = False, common: Common = COMMON) -> None:
     """Show figures of failure: attempts, reasons, retries to come, poison, what stands still."""
     wanted = _since(since)
-    async with client(common) as app:
+    async with books(common) as app:
         if series:
             steps = await app.series(wanted, step=_step(wanted, app.clock.now()))
             answer(common.json, steps, lambda: _steps(steps))

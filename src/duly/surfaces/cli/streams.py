@@ -11,7 +11,7 @@ from duly.domain.errors import InvalidInput
 from duly.domain.lines import Stream, StreamState
 from duly.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries import Limit, checked_limit
-from duly.surfaces.cli.options import COMMON, After, Common, Why, client
+from duly.surfaces.cli.options import COMMON, After, Common, Why, books
 from duly.surfaces.cli.render import answer, answer_page, cell, facts, table
 from duly.surfaces.cli.terms import OnFailure
 
@@ -30,7 +30,7 @@ async def list_(
 ) -> None:
     """List streams by name, with their heads and what waits behind."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.streams.list(state, after=after, limit=limit + 1)
     page = found[:limit]
     next_name = page[-1].name if len(found) > limit else None
@@ -40,7 +40,7 @@ async def list_(
 @commands.command
 async def show(name: str, /, *, common: Common = COMMON) -> None:
     """Show one stream: what holds it up, since when, what waits, and what to do."""
-    async with client(common) as app:
+    async with books(common) as app:
         stream = await app.streams.get(name)
     answer(common.json, stream, lambda: _shown(stream))
 
@@ -54,28 +54,28 @@ async def pause(
     common: Common = COMMON,
 ) -> None:
     """Start nothing more of it until it is resumed; what is claimed is finished."""
-    async with client(common) as app:
+    async with books(common) as app:
         _tell(await app.streams.pause(name, reason), common)
 
 
 @commands.command
 async def resume(name: str, /, *, common: Common = COMMON) -> None:
     """Let it go on where it stopped; one that is blocked stays so."""
-    async with client(common) as app:
+    async with books(common) as app:
         _tell(await app.streams.resume(name), common)
 
 
 @commands.command
 async def retry_now(name: str, /, *, common: Common = COMMON) -> None:
     """Try its head now, be it that it waits or that it is dead."""
-    async with client(common) as app:
+    async with books(common) as app:
         _tell(await app.streams.retry_now(name), common)
 
 
 @commands.command
 async def release(name: str, /, *, common: Common = COMMON) -> None:
     """Let those behind a failed head go on; it is retried beside them, or stays dead."""
-    async with client(common) as app:
+    async with books(common) as app:
         _tell(await app.streams.release(name), common)
 
 
@@ -88,7 +88,7 @@ async def dead_letter_head(
     common: Common = COMMON,
 ) -> None:
     """Make a dead letter of its head; those behind it go on, whatever the policy."""
-    async with client(common) as app:
+    async with books(common) as app:
         _tell(await app.streams.dead_letter_head(name, note), common)
 
 
@@ -97,7 +97,7 @@ async def configure(name: str, /, *, on_failure: OnFailure = None, common: Commo
     """Say what a failed head does to those behind it, from the next failure on."""
     if on_failure is None:
         raise InvalidInput("on_failure", "there is nothing to change; give block or release")
-    async with client(common, create=True) as app:
+    async with books(common, create=True) as app:
         stream = await app.streams.configure(name, on_failure=on_failure)
     answer(common.json, stream, lambda: f"{name} on failure {stream.on_failure}")
 

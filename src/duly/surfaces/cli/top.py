@@ -9,73 +9,25 @@ import termios
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
 
-import msgspec
-
-from duly.app import App
-from duly.domain.figures import Stats
-from duly.ports import WorkerRow
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.status import Top
+from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, facts, table
 from duly.surfaces.cli.times import spelled
 from duly.system import listen_for_signals
 
 LOOK_SECONDS = 2.0
-SPAN_SECONDS = 60.0
 QUIT = set(b"qQ")
-
-
-class Top(msgspec.Struct, frozen=True, kw_only=True):
-    """How it goes: what is due and held by nobody, and the last minute by the second.
-
-    At most 50 000 of a minute's deliveries are looked at; with more, the rates are `at_least`.
-    """
-
-    at: datetime
-    accepted_per_second: float
-    completed_per_second: float
-    failed_per_second: float
-    at_least: bool
-    due: int
-    oldest_due_at: datetime | None
-    retries: int
-    workers: list[WorkerRow]
 
 
 async def top(*, common: Common = COMMON) -> None:
     """Watch rates, what is due and who works; q leaves. Elsewhere than at a terminal: once."""
-    async with client(common) as app:
+    async with books(common) as app:
         if common.json or not (sys.stdout.isatty() and sys.stdin.isatty()):
-            found = await look(app)
+            found = await app.watch.top()
             answer(common.json, found, lambda: screen(found))
         else:
             await _watch(app)
-
-
-async def look(app: App) -> Top:
-    """How it goes now."""
-    stats = await app.stats(SPAN_SECONDS)
-    due = await app.store.agenda.late_work(timedelta())
-    return Top(
-        at=stats.at,
-        accepted_per_second=_rate(sum(stats.states.values())),
-        completed_per_second=_rate(stats.states.get("completed", 0)),
-        failed_per_second=_rate(sum(stats.reasons.values())),
-        at_least=_is_capped(stats),
-        due=0 if due is None else due.count,
-        oldest_due_at=None if due is None else due.oldest,
-        retries=stats.retries.count,
-        workers=[each for each in await app.store.workers.roster() if each.alive],
-    )
-
-
-def _rate(many: int) -> float:
-    return round(many / SPAN_SECONDS, 2)
-
-
-def _is_capped(stats: Stats) -> bool:
-    return bool({"states", "reasons"} & set(stats.capped))
 
 
 def screen(found: Top) -> str:
@@ -104,7 +56,7 @@ def _due(found: Top) -> str:
     return f"{found.due}, the oldest since {since} ({spelled(max(0.0, round(waits, 1)))})"
 
 
-async def _watch(app: App) -> None:
+async def _watch(app: Books) -> None:
     from rich.live import Live
     from rich.text import Text
 
@@ -115,7 +67,7 @@ async def _watch(app: App) -> None:
         Live(Text(""), screen=True, auto_refresh=False) as live,
     ):
         while not leave.is_set():
-            shown = f"{screen(await look(app))}\n\nq leaves"
+            shown = f"{screen(await app.watch.top())}\n\nq leaves"
             live.update(Text(shown), refresh=True)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):

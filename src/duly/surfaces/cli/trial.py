@@ -6,7 +6,7 @@ from typing import Any
 
 from duly.domain.endpoints import Endpoint
 from duly.surfaces.cli.exits import FAILED
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, facts, talk
 from duly.surfaces.cli.terms import Payload, content_of
 from duly.surfaces.standing import next_commands, tried
@@ -23,7 +23,7 @@ async def try_out(name: str, /, *, data: Payload = None, common: Common = COMMON
         JSON, sent as it is; @file reads it from there, - from stdin. Without it: a test message.
     """
     content = content_of(data)
-    async with client(common) as app:
+    async with books(common) as app:
         endpoint = await app.endpoints.get(name)
         outcome = await app.endpoints.test(name, content)
     document = tried(endpoint, outcome)

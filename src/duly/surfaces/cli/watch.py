@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duly.app import App
 from duly.domain.delivery import Attempt, Delivery
 from duly.domain.states import FINISHED
+from duly.surfaces.cli.options import Books
 from duly.surfaces.cli.render import cell, talk
 
 LOOK_SECONDS = 0.2
 
 
-async def follow(app: App, id: str, tell: Callable[[str], None]) -> Delivery:
+async def follow(app: Books, id: str, tell: Callable[[str], None]) -> Delivery:
     """Tell each attempt once it is written; returns the delivery as it ended."""
     told: Sequence[Attempt] = ()
     try:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from cyclopts import App
 
 from duly.domain.durations import duration
 from duly.surfaces.cli.deliveries import Limit, checked_limit, listed, record
-from duly.surfaces.cli.options import COMMON, Common, client
+from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, items, table
 
 commands = App(name="workers", help="List workers; drain one, or set it to work again.")
@@ -18,7 +16,7 @@ commands = App(name="workers", help="List workers; drain one, or set it to work 
 async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
     """List workers, those alive first."""
     checked_limit(limit)
-    async with client(common) as app:
+    async with books(common) as app:
         found = await app.workers.list(limit=limit)
     answer(
         common.json,
@@ -52,7 +50,7 @@ async def drain(worker: int, /, *, common: Common = COMMON) -> None:
     worker
         Its number, as `duly workers` shows it.
     """
-    async with client(common) as app:
+    async with books(common) as app:
         await app.workers.drain(worker)
     answer(common.json, {"id": worker, "draining": True}, lambda: f"worker {worker} is draining")
 
@@ -66,7 +64,7 @@ async def resume(worker: int, /, *, common: Common = COMMON) -> None:
     worker
         Its number, as `duly workers` shows it.
     """
-    async with client(common) as app:
+    async with books(common) as app:
         await app.workers.resume(worker)
     answer(common.json, {"id": worker, "draining": False}, lambda: f"worker {worker} goes on")
 
@@ -80,10 +78,9 @@ async def late(*, grace: str | None = None, limit: Limit = 50, common: Common = 
         Lateness that does not count, as in 60s; the setting `grace` by default.
     """
     checked_limit(limit)
-    async with client(common) as app:
-        seconds = timedelta(seconds=app.settings.grace)
-        allowed = seconds if grace is None else duration("grace", grace)
-        found = await app.store.deliveries.late(allowed, limit)
+    async with books(common) as app:
+        allowed = None if grace is None else duration("grace", grace)
+        found = await app.watch.late(allowed, limit=limit)
     answer(common.json, items([record(each) for each in found]), lambda: listed(found))
 
 
@@ -96,8 +93,8 @@ async def stuck(*, held_for: str = "5m", limit: Limit = 50, common: Common = COM
         How long a delivery may be under way before it counts.
     """
     checked_limit(limit)
-    async with client(common) as app:
-        found = await app.store.deliveries.stuck(duration("held_for", held_for), limit)
+    async with books(common) as app:
+        found = await app.watch.stuck(duration("held_for", held_for), limit=limit)
     answer(
         common.json,
         items([record(each) | {"why": why} for each, why in found]),

@@ -12,6 +12,8 @@ from msgspec import Meta
 Item = TypeVar("Item")
 MOST = 200
 Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many at most")]
+Most = Annotated[int, Meta(ge=1, le=1000, description="how many at most; there are no pages")]
+Payloads = Annotated[bool, Meta(description="with the payload of each")]
 Cursor = Annotated[str, Meta(description="`next` of the page before")]
 
 

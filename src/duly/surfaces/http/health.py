@@ -12,9 +12,8 @@ from msgspec import UNSET, UnsetType
 
 from duly.app import App
 from duly.domain.errors import StoreUnavailable
-from duly.domain.situation import Situation
+from duly.domain.situation import Recovering, Situation
 from duly.domain.zones import zone_data_version
-from duly.engine.backlog import Recovering
 from duly.engine.supervisor import Engine
 from duly.stores.statements import migrations
 from duly.surfaces.http.door import OPEN

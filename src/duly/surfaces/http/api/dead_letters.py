@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from litestar import get, post
 from litestar.di import NamedDependency
-from litestar.params import JSONBody, SkipValidation
+from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.ports import DeadGroup
 from duly.surfaces.http.bodies import asked
@@ -13,13 +13,18 @@ from duly.surfaces.http.served import Served
 from duly.surfaces.http.shapes.dead_letters import (
     DeadQuery,
     Discard,
+    DiscardOne,
+    Edit,
     GroupQuery,
     Moved,
+    PoisonQuery,
     Retry,
+    RetryOne,
+    SuspectRecord,
     carried_out,
     counted,
 )
-from duly.surfaces.http.shapes.deliveries import DeliveryRecord, record
+from duly.surfaces.http.shapes.deliveries import DeliveryRecord, record, records
 
 Wanted = NamedDependency[SkipValidation[DeadQuery]]
 QUERY = {"wanted": asked(DeadQuery)}
@@ -31,7 +36,7 @@ async def list_(duly_app: Served, wanted: Wanted) -> Page[DeliveryRecord]:
     found = await duly_app.dead_letters.page(
         wanted.filter(), before=wanted.cursor, limit=wanted.limit
     )
-    return Page([record(each, DeliveryRecord) for each in found.items], found.next)
+    return Page(records(found.items, payloads=wanted.payloads), found.next)
 
 
 @get("/dead-letters/groups", dependencies={"wanted": asked(GroupQuery)})
@@ -53,7 +58,7 @@ async def retry(duly_app: Served, data: JSONBody[Retry]) -> Moved:
     moves = duly_app.dead_letters.retry_all(
         wanted, rate=data.rate, reset_attempts=data.reset_attempts
     )
-    return await carried_out(matching, moves, duly_app.clock, data.rate)
+    return await carried_out(matching, moves, duly_app.clock, data.seconds, data.rate)
 
 
 @post("/dead-letters/discard", status_code=200, opt={"repeatable": True})
@@ -64,7 +69,43 @@ async def discard(duly_app: Served, data: JSONBody[Discard]) -> Moved:
     if data.dry_run:
         return counted(matching)
     moves = duly_app.dead_letters.discard_all(wanted, data.note)
-    return await carried_out(matching, moves, duly_app.clock)
+    return await carried_out(matching, moves, duly_app.clock, data.seconds)
 
 
-ROUTES = [list_, groups, retry, discard]
+@get("/dead-letters/poison", dependencies={"wanted": asked(PoisonQuery)})
+async def poison(
+    duly_app: Served, wanted: NamedDependency[SkipValidation[PoisonQuery]]
+) -> Page[SuspectRecord]:
+    """List deliveries that killed workers, or whose next attempt is their last."""
+    found = await duly_app.dead_letters.poison_candidates(limit=wanted.limit)
+    payload = wanted.payloads
+    return Page(
+        [record(each.delivery, SuspectRecord, payload=payload, why=each.why) for each in found],
+        None,
+    )
+
+
+@post("/dead-letters/{id:str}/retry", status_code=200)
+async def retry_one(
+    duly_app: Served, id: FromPath[str], data: JSONBody[RetryOne | None] = None
+) -> DeliveryRecord:
+    """Try one again, in its place if it has a stream; 409 if it is not dead."""
+    reset = data is None or data.reset_attempts
+    return record(await duly_app.dead_letters.retry(id, reset_attempts=reset), DeliveryRecord)
+
+
+@post("/dead-letters/{id:str}/edit", status_code=200)
+async def edit_one(duly_app: Served, id: FromPath[str], data: JSONBody[Edit]) -> DeliveryRecord:
+    """Give one another payload and try it again, with all its attempts; 409 if it is not dead."""
+    return record(await duly_app.dead_letters.edit(id, data.payload), DeliveryRecord)
+
+
+@post("/dead-letters/{id:str}/discard", status_code=200)
+async def discard_one(
+    duly_app: Served, id: FromPath[str], data: JSONBody[DiscardOne]
+) -> DeliveryRecord:
+    """Give one up for good, with a note why; a stream that it blocked goes on."""
+    return record(await duly_app.dead_letters.discard(id, data.note), DeliveryRecord)
+
+
+ROUTES = [list_, groups, poison, retry, discard, retry_one, edit_one, discard_one]

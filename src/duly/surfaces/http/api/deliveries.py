@@ -8,26 +8,29 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.app import App
+from duly.domain.delivery import Attempt
 from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.states import State
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page
 from duly.surfaces.http.pressure import queue_of
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
-from duly.surfaces.http.shapes import shown
+from duly.surfaces.http.shapes import seconds, shown
 from duly.surfaces.http.shapes.deliveries import (
     AcceptedDelivery,
     DeliveryDetail,
     DeliveryQuery,
     DeliveryRecord,
-    EndpointPlace,
+    LateQuery,
     NewDelivery,
     StepRecord,
+    StuckQuery,
+    StuckRecord,
     history,
     record,
+    records,
     target_of,
 )
-from duly.surfaces.outlook import outlook
 
 KNOWN = ResponseSpec(AcceptedDelivery, description="Its key is known: this is that delivery.")
 
@@ -61,13 +64,40 @@ async def list_(
     Those of one stream come in its order, those of one schedule by their occurrences.
     """
     found = await duly_app.page(**wanted.wanted())
-    return Page([record(each, DeliveryRecord) for each in found.items], found.next)
+    return Page(records(found.items, payloads=wanted.payloads), found.next)
+
+
+@get("/deliveries/late", dependencies={"wanted": asked(LateQuery)})
+async def late(
+    duly_app: Served, wanted: NamedDependency[SkipValidation[LateQuery]]
+) -> Page[DeliveryRecord]:
+    """List what is due and not under way, longest waiting first."""
+    grace = None if wanted.grace is None else seconds("grace", wanted.grace)
+    found = await duly_app.watch.late(grace, limit=wanted.limit)
+    return Page(records(found, payloads=wanted.payloads), None)
+
+
+@get("/deliveries/stuck", dependencies={"wanted": asked(StuckQuery)})
+async def stuck(
+    duly_app: Served, wanted: NamedDependency[SkipValidation[StuckQuery]]
+) -> Page[StuckRecord]:
+    """List what will not move by itself, and why."""
+    held_for = seconds("held_for", wanted.held_for)
+    found = await duly_app.watch.stuck(held_for, limit=wanted.limit)
+    payload = wanted.payloads
+    return Page([record(each, StuckRecord, payload=payload, why=why) for each, why in found], None)
 
 
 @get("/deliveries/{id:str}")
 async def show(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
     """One delivery with its payload, attempts, steps, transitions, and what it waits for."""
     return await _detail(duly_app, id)
+
+
+@get("/deliveries/{id:str}/moves")
+async def moves(duly_app: Served, id: FromPath[str]) -> list[Attempt]:
+    """Everything that moved it, attempts and others, with all that is known of each."""
+    return list(await duly_app.attempts(id))
 
 
 @post("/deliveries/{id:str}/retry", status_code=200)
@@ -93,18 +123,17 @@ async def release(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
 
 async def _detail(app: App, id: str) -> DeliveryDetail:
     delivery = await app.get(id)
-    around = await outlook(app, delivery)
+    around = await app.outlook(delivery)
     attempts, transitions = history(delivery, await app.attempts(id))
-    endpoint = around["endpoint"]
     return record(
         delivery,
         DeliveryDetail,
-        endpoint=None if endpoint is None else EndpointPlace(**endpoint),
-        waits=around["waits"],
+        endpoint=around.endpoint,
+        waits=around.waits,
         attempts=attempts,
         steps=[shown(each, StepRecord) for each in await app.steps(id)],
         transitions=transitions,
     )
 
 
-ROUTES = [accept, list_, show, retry, cancel, release]
+ROUTES = [accept, list_, late, stuck, show, moves, retry, cancel, release]

@@ -31,7 +31,7 @@ from duly.surfaces.http.shapes.endpoints import (
     Tried,
 )
 from duly.surfaces.http.versions import IF_MATCH, Version, etag
-from duly.surfaces.standing import record, standing, tried
+from duly.surfaces.standing import record, tried
 
 NAME = "/endpoints/{name:str}"
 Kind = TypeVar("Kind", bound=EndpointRecord)
@@ -126,11 +126,11 @@ async def recover(duly_app: Served, name: FromPath[str], data: JSONBody[Recover]
     if data.dry_run:
         return counted(matching)
     moves = duly_app.endpoints.recover(name, data.since, rate=data.rate, until=data.until)
-    return await carried_out(matching, moves, duly_app.clock, data.rate)
+    return await carried_out(matching, moves, duly_app.clock, data.seconds, data.rate)
 
 
 async def _record(app: App, endpoint: Endpoint, kind: type[Kind], **more: Any) -> Kind:
-    found = record(await standing(app, endpoint)) | more
+    found = record(await app.endpoints.standing(endpoint)) | more
     known = {name: found[name] for name in kind.__struct_fields__}
     known["retry"] = msgspec.json.decode(known["retry"])
     return msgspec.convert(known, kind)

@@ -7,10 +7,19 @@ from datetime import timedelta
 from litestar import get
 from litestar.di import NamedDependency
 
+from duly.domain.figures import DAY, Stats
 from duly.domain.rollups import HOUR, NOTHING, Series, plus
+from duly.status import Status, Top
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.served import Served
-from duly.surfaces.http.shapes.stats import AlertPage, AlertsQuery, Overview, SeriesQuery
+from duly.surfaces.http.shapes.stats import (
+    AlertPage,
+    AlertsQuery,
+    FailuresQuery,
+    Overview,
+    SeriesQuery,
+    begin,
+)
 
 
 @get("/stats")
@@ -29,10 +38,34 @@ async def now(duly_app: Served) -> Overview:
     )
 
 
+@get("/status")
+async def status(duly_app: Served) -> Status:
+    """Who works, what is late and how fast that goes down, what is planned next.
+
+    While something is late this takes a second, in which it is seen to go down or not.
+    """
+    return await duly_app.watch.status()
+
+
+@get("/stats/top")
+async def top(duly_app: Served) -> Top:
+    """How it goes right now: the last minute by the second, what is due, and who works."""
+    return await duly_app.watch.top()
+
+
+@get("/stats/failures", dependencies={"wanted": asked(FailuresQuery)})
+async def failures(duly_app: Served, wanted: NamedDependency[FailuresQuery]) -> Stats:
+    """How deliveries fared since a moment: attempts, reasons, retries to come, poison."""
+    found: Stats = await duly_app.stats(begin(wanted.since, wanted.span) or DAY)
+    return found
+
+
 @get("/stats/series", dependencies={"wanted": asked(SeriesQuery)})
 async def series(duly_app: Served, wanted: NamedDependency[SeriesQuery]) -> Series:
     """What happened, step by step; minutes are kept for 35 days."""
-    found: Series = await duly_app.series(wanted.since or HOUR, wanted.until, wanted.step)
+    found: Series = await duly_app.series(
+        begin(wanted.since, wanted.span) or HOUR, wanted.until, wanted.step
+    )
     return found
 
 
@@ -46,4 +79,4 @@ async def alerts(duly_app: Served, wanted: NamedDependency[AlertsQuery]) -> Aler
     return AlertPage(items=list(found), next=more)
 
 
-ROUTES = [now, series, alerts]
+ROUTES = [now, status, top, failures, series, alerts]

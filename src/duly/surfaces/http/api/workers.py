@@ -10,14 +10,14 @@ from litestar.params import FromPath, SkipValidation
 from duly.domain.errors import InvalidInput
 from duly.ports import WorkerRow
 from duly.surfaces.http.bodies import asked
-from duly.surfaces.http.cursors import Limit, Page
+from duly.surfaces.http.cursors import Most, Page
 from duly.surfaces.http.served import Served
 
 
 class WorkerQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many to list."""
 
-    limit: Limit = 100
+    limit: Most = 100
 
 
 @get("/workers", dependencies={"wanted": asked(WorkerQuery)})

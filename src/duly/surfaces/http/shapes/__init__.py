@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
+
+from duly.domain.payloads import checked_wait
 
 Moment = Annotated[datetime, Meta(tz=True)]
 Kind = TypeVar("Kind", bound=msgspec.Struct)
@@ -22,6 +24,11 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A note for whoever wonders."""
 
     note: str | None = None
+
+
+def seconds(field: str, given: float) -> timedelta:
+    """So many seconds, if that is a time that somebody may wait."""
+    return timedelta(seconds=checked_wait(field, given))
 
 
 def shown(found: object, kind: type[Kind], **more: Any) -> Kind:

@@ -11,16 +11,20 @@ from msgspec import Meta
 
 from duly.domain.errors import InvalidInput
 from duly.ports import Clock, DeadFilter, DeadGroup, Progress
-from duly.surfaces.http.cursors import Cursor, Limit
+from duly.surfaces.http.cursors import Cursor, Limit, Most, Payloads
 from duly.surfaces.http.shapes import Moment
+from duly.surfaces.http.shapes.deliveries import DeliveryRecord
 
 BUDGET_SECONDS = 20.0
 """How long one call moves dead letters; whoever asks again goes on."""
+Seconds = Annotated[
+    float, Meta(gt=0, le=BUDGET_SECONDS, description="for how long this call may move them")
+]
 MOST_IDS = 10_000
 GroupRecord = DeadGroup
 
 
-class GroupQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DeadWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which dead letters: those to which all of it applies."""
 
     reason: str | None = None
@@ -32,7 +36,6 @@ class GroupQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     text: Annotated[str, Meta(description="in its error, key or payload")] | None = None
     since: Annotated[datetime, Meta(tz=True, description="died then or later")] | None = None
     until: Annotated[datetime, Meta(tz=True, description="died then or before")] | None = None
-    limit: Limit = 50
 
     def filter(self) -> DeadFilter:
         """As `app.dead_letters` takes it."""
@@ -40,10 +43,31 @@ class GroupQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return DeadFilter(**{name: given[name] for name in NAMES})
 
 
-class DeadQuery(GroupQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class GroupQuery(DeadWanted, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many groups of them."""
+
+    limit: Most = 50
+
+
+class DeadQuery(DeadWanted, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which page of them."""
 
+    payloads: Payloads = False
     cursor: Cursor | None = None
+    limit: Limit = 50
+
+
+class PoisonQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many to list."""
+
+    payloads: Payloads = False
+    limit: Most = 50
+
+
+class SuspectRecord(DeliveryRecord, frozen=True, kw_only=True):
+    """A delivery that may soon be dead, and why."""
+
+    why: str
 
 
 class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -62,6 +86,7 @@ class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         datetime, Meta(tz=True, description="that of an answer, to go on with the same move")
     ] | None = None  # fmt: skip
     all: Annotated[bool, Meta(description="all there are, without a filter")] = False
+    seconds: Seconds = BUDGET_SECONDS
     dry_run: Annotated[bool, Meta(description="only count")] = False
 
     def filter(self) -> DeadFilter:
@@ -90,6 +115,24 @@ class Discard(Which, frozen=True, kw_only=True):
     note: str
 
 
+class RetryOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How to try one again."""
+
+    reset_attempts: Annotated[bool, Meta(description="it gets all its attempts again")] = True
+
+
+class DiscardOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why it is given up."""
+
+    note: str
+
+
+class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What it is to deliver instead."""
+
+    payload: Annotated[msgspec.Raw, Meta(description="any JSON; it is kept and sent as it is")]
+
+
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
     """How many there were, and how many were moved.
 
@@ -104,14 +147,18 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def carried_out(
-    matching: int, moves: AsyncIterator[Progress], clock: Clock, rate: float | None = None
+    matching: int,
+    moves: AsyncIterator[Progress],
+    clock: Clock,
+    seconds: float,
+    rate: float | None = None,
 ) -> Moved:
-    """Move them for as long as one call may take; the wait for the next one counts."""
+    """Move them for as long as this call may take; the wait for the next one counts."""
     begun, done, until, finished = clock.monotonic(), 0, None, True
     async for progress in moves:
         done, until = progress.done, progress.until
         goes_on_at = max(clock.monotonic() - begun, done / rate if rate else 0.0)
-        if goes_on_at > BUDGET_SECONDS:
+        if goes_on_at > seconds:
             finished = done >= progress.total
             break
     return Moved(matching=matching, moved=done, until=until, finished=finished)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
@@ -16,7 +16,8 @@ from duly.domain.states import State
 from duly.domain.streams import OnFailure
 from duly.domain.webhooks import Webhook, webhook
 from duly.intake import Options
-from duly.surfaces.http.cursors import Cursor, Limit
+from duly.outlook import EndpointPlace
+from duly.surfaces.http.cursors import Cursor, Limit, Most, Payloads
 from duly.surfaces.http.shapes import Moment, shown
 
 
@@ -113,17 +114,38 @@ class DeliveryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     text: Annotated[str, Meta(description="in its error, key or payload")] | None = None
     since: Annotated[datetime, Meta(tz=True, description="accepted then or later")] | None = None
     until: Annotated[datetime, Meta(tz=True, description="accepted then or before")] | None = None
+    payloads: Payloads = False
     cursor: Cursor | None = None
     limit: Limit = 50
 
     def wanted(self) -> dict[str, Any]:
         """As `app.page` takes it."""
         given = msgspec.structs.asdict(self)
+        del given["payloads"]
         return given | {"before": given.pop("cursor")}
 
 
+class LateQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """From when on it is late."""
+
+    grace: (
+        Annotated[float, Meta(ge=0, description="seconds that do not count; else the setting")]
+        | None
+    ) = None
+    payloads: Payloads = False
+    limit: Most = 50
+
+
+class StuckQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """From when on it is stuck."""
+
+    held_for: Annotated[float, Meta(ge=0, description="seconds that it may be under way")] = 300.0
+    payloads: Payloads = False
+    limit: Most = 50
+
+
 class DeliveryRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery as lists show it: all its facts but the payload."""
+    """A delivery as lists show it: all its facts, and the payload if `payloads` asks for it."""
 
     id: str
     namespace: str
@@ -153,6 +175,13 @@ class DeliveryRecord(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None
     crashes: int
     worker: int | None
+    payload: msgspec.Raw | UnsetType = UNSET
+
+
+class StuckRecord(DeliveryRecord, frozen=True, kw_only=True):
+    """A delivery that will not move by itself, and why."""
+
+    why: str
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,13 +218,6 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: msgspec.Raw = msgspec.field(default_factory=null)
 
 
-class EndpointPlace(msgspec.Struct, frozen=True):
-    """The endpoint that a delivery goes to; no URL once it was removed."""
-
-    name: str
-    url: str | None
-
-
 class DeliveryDetail(DeliveryRecord, frozen=True, kw_only=True):
     """A delivery with its payload, its history, and what it waits for."""
 
@@ -210,11 +232,17 @@ class DeliveryDetail(DeliveryRecord, frozen=True, kw_only=True):
 Record = TypeVar("Record", bound=DeliveryRecord)
 
 
-def record(delivery: Delivery, kind: type[Record], **more: Any) -> Record:
+def record(delivery: Delivery, kind: type[Record], *, payload: bool = True, **more: Any) -> Record:
     """A delivery as it is shown."""
     late_by = delivery.late_by
     late = None if late_by is None else late_by.total_seconds()
+    more |= {} if payload else {"payload": UNSET}
     return shown(delivery, kind, late_seconds=late, **more)
+
+
+def records(found: Iterable[Delivery], *, payloads: bool) -> list[DeliveryRecord]:
+    """Deliveries as a list shows them."""
+    return [record(each, DeliveryRecord, payload=payloads) for each in found]
 
 
 def history(

@@ -12,6 +12,7 @@ from duly.domain.endpoints import EndpointState
 from duly.domain.gates import Circuit
 from duly.domain.retry import RetryPlan
 from duly.surfaces.http.shapes import Moment
+from duly.surfaces.http.shapes.dead_letters import BUDGET_SECONDS, Seconds
 from duly.surfaces.http.shapes.deliveries import null
 
 Secret = Annotated[str, Meta(description="whsec_ and base64; without it one is made")]
@@ -44,6 +45,13 @@ class EndpointChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     description: str | UnsetType = UNSET
     method: str | UnsetType = UNSET
     headers: dict[str, str] | UnsetType = UNSET
+    header_changes: (
+        Annotated[
+            dict[str, str | None],
+            Meta(description="headers to add or change, or with null to leave out"),
+        ]
+        | UnsetType
+    ) = UNSET
     timeout: float | UnsetType = UNSET
     rate: float | UnsetType | None = UNSET
     in_flight: int | UnsetType | None = UNSET
@@ -144,3 +152,4 @@ class Recover(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     until: Moment | None = None
     rate: Annotated[float, Meta(gt=0, description="at most so many a second")] | None = None
     dry_run: bool = False
+    seconds: Seconds = BUDGET_SECONDS

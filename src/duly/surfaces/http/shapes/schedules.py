@@ -13,8 +13,8 @@ from duly.domain.delivery import DEFAULT_PRIORITY
 from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
-from duly.domain.schedule import DEFAULT_CAP, CatchUp, Contents, Overlap, Schedule
-from duly.domain.webhooks import decode_webhook
+from duly.domain.schedule import DEFAULT_CAP, CatchUp, Contents, Overlap, Progress, Schedule
+from duly.domain.webhooks import decode_webhook, shown_headers
 from duly.schedules import Target as AnyTarget
 from duly.surfaces.http.shapes import Moment
 from duly.surfaces.http.shapes.deliveries import Target
@@ -155,9 +155,19 @@ class Explained(msgspec.Struct, frozen=True):
     next: list[WallMoment]
 
 
+class WebhookRecord(msgspec.Struct, frozen=True):
+    """Where a schedule's webhooks go; headers that look like credentials are hidden."""
+
+    url: str
+    method: str
+    headers: dict[str, str]
+    timeout: float
+
+
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule on the books."""
 
+    id: int
     name: str
     state: str
     version: int
@@ -165,6 +175,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     target: str
     url: str | None
+    webhook: WebhookRecord | None
     payload: msgspec.Raw = msgspec.field(default_factory=no_payload)
     catch_up: CatchUp
     window: float | None
@@ -185,6 +196,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     merged: int
     skipped: int
+    progress: Progress
     paused_at: datetime | None
     pause_reason: str | None
     created_at: datetime
@@ -232,6 +244,7 @@ def schedule_record(schedule: Schedule) -> dict[str, Any]:
     """All that is shown of a schedule."""
     progress, contents = schedule.progress, schedule.contents
     return {
+        "id": schedule.id,
         "name": schedule.name,
         "state": schedule.state,
         "version": schedule.version,
@@ -239,6 +252,7 @@ def schedule_record(schedule: Schedule) -> dict[str, Any]:
         "description": schedule.timing.rule.describe(),
         "target": contents.target,
         "url": None if contents.address is None else decode_webhook(contents.address).url,
+        "webhook": None if contents.address is None else _webhook(contents.address),
         "payload": msgspec.Raw(b"null" if contents.payload is None else contents.payload),
         **options_of(schedule),
         "next_at": progress.made_at,
@@ -247,8 +261,14 @@ def schedule_record(schedule: Schedule) -> dict[str, Any]:
         "runs": runs_so_far(schedule),
         "merged": progress.merged,
         "skipped": progress.skipped,
+        "progress": progress,
         "paused_at": schedule.paused_at,
         "pause_reason": schedule.pause_reason,
         "created_at": schedule.created_at,
         "updated_at": schedule.updated_at,
     }
+
+
+def _webhook(stored: str) -> WebhookRecord:
+    found = decode_webhook(stored)
+    return WebhookRecord(found.url, found.method, shown_headers(found.headers), found.timeout)

@@ -9,11 +9,15 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.alerts import Alert
+from duly.domain.errors import InvalidInput
 from duly.domain.figures import Stats
 from duly.domain.rollups import Tally
 from duly.domain.situation import Situation
 
 Moment = Annotated[datetime, Meta(tz=True)]
+
+
+Span = Annotated[float, Meta(ge=0, description="so many seconds before, in place of `since`")]
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,10 +28,18 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     failures: Stats
 
 
+class FailuresQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Since when to count: a day ago if nothing is said."""
+
+    since: Moment | None = None
+    span: Span | None = None
+
+
 class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """From when to when, and in which steps."""
 
     since: Annotated[Moment | None, Meta(description="an hour before `until` if left out")] = None
+    span: Span | None = None
     until: Annotated[Moment | None, Meta(description="now if left out")] = None
     step: Annotated[int, Meta(ge=60, le=31 * 86400, description="seconds, in whole minutes")] = 60
 
@@ -45,3 +57,10 @@ class AlertPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[Alert]
     next: int | None = None
+
+
+def begin(since: datetime | None, span: float | None) -> datetime | float | None:
+    """From when: a moment, or so many seconds before; None when nothing was said."""
+    if since is not None and span is not None:
+        raise InvalidInput("span", "give it or since, not both")
+    return since if span is None else span

@@ -1,0 +1,97 @@
+"""A server's dead letters: found, grouped, retried, edited and discarded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from duly.dead_letters import ALL, Candidate, checked, checked_note
+from duly.domain.delivery import Delivery
+from duly.domain.errors import InvalidInput
+from duly.domain.payloads import checked_id
+from duly.domain.retry import RetryPlan
+from duly.ports import DeadFilter, DeadGroup, Progress
+from duly.surfaces.remote.addressed import contents
+from duly.surfaces.remote.moving import Moved, Moving
+from duly.surfaces.remote.watching import Explained
+from duly.surfaces.remote.wire import Wire, page_of
+
+PLACE = "dead-letters"
+
+
+class DeadLetters:
+    """The dead letters of one server."""
+
+    def __init__(self, wire: Wire, moving: Moving) -> None:
+        self._wire = wire
+        self._moving = moving
+
+    async def list(
+        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+    ) -> Sequence[Delivery]:
+        """Dead letters, the latest first; `before` is `place` of the last of the page before."""
+        return await self._wire.listed(
+            Delivery, PLACE, limit=limit, cursor=before, payloads=True, **_query(filter)
+        )
+
+    async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
+        """Dead letters by what their errors have in common, the most frequent first."""
+        kind = page_of(DeadGroup)
+        return (await self._wire.get(kind, PLACE, "groups", limit=limit, **_query(filter))).items
+
+    async def count(self, filter: DeadFilter = ALL) -> int:
+        """How many there are: what `retry_all` and `discard_all` would move."""
+        body = {**_which(filter), "dry_run": True}
+        return (await self._wire.post(Moved, PLACE, "retry", body=body, safe=True)).matching
+
+    async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
+        """Try one again, in its place if it has a stream; Conflict if it is not dead."""
+        body = {"reset_attempts": reset_attempts}
+        return await self._wire.post(Delivery, PLACE, checked_id(id), "retry", body=body)
+
+    async def edit(self, id: str, payload: Any) -> Delivery:
+        """Give one another payload and try it again, with all its attempts."""
+        body = {"payload": contents(payload)}
+        return await self._wire.post(Delivery, PLACE, checked_id(id), "edit", body=body)
+
+    async def discard(self, id: str, note: str) -> Delivery:
+        """Give one up for good, with a note why; a stream that it blocked goes on."""
+        body = {"note": checked_note(note)}
+        return await self._wire.post(Delivery, PLACE, checked_id(id), "discard", body=body)
+
+    def retry_all(
+        self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
+    ) -> AsyncIterator[Progress]:
+        """Try all that match again, at most `rate` a second; yields how far it is."""
+        body = {**_which(filter), "rate": rate, "reset_attempts": reset_attempts}
+        return self._moving.all((PLACE, "retry"), body, rate)
+
+    def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[Progress]:
+        """Give all that match up for good, with a note why; yields how far it is."""
+        body = {**_which(filter), "note": checked_note(note)}
+        return self._moving.all((PLACE, "discard"), body)
+
+    async def poison_candidates(
+        self, *, limit: int = 50, plan: Callable[[str], RetryPlan] | None = None
+    ) -> Sequence[Candidate]:
+        """Unfinished deliveries that killed workers, or whose next attempt is their last."""
+        if plan is not None:
+            raise InvalidInput("handlers", "a server knows its own; leave them out")
+        kind = page_of(Explained)
+        page = await self._wire.get(kind, PLACE, "poison", limit=limit, payloads=True)
+        return [Candidate(each.delivery(), each.why) for each in page.items]
+
+
+def _query(filter: DeadFilter) -> dict[str, Any]:
+    wanted = msgspec.structs.asdict(checked(filter))
+    del wanted["ids"]
+    return wanted
+
+
+def _which(filter: DeadFilter) -> dict[str, Any]:
+    """The filter as a move takes it: that all are meant has to be said."""
+    wanted = _query(filter)
+    narrow = [name for name, value in wanted.items() if value is not None and name != "until"]
+    return {**wanted, "ids": list(checked(filter).ids), "all": not (narrow or filter.ids)}

@@ -1,0 +1,53 @@
+"""Moving many through a server: call after call, each for some seconds, at one pace over all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from duly.ports import Clock, Progress
+from duly.surfaces.remote.wire import Wire
+
+CALL_SECONDS = 5.0
+"""How long the server moves before it says how far it is: what it has begun, it ends."""
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """How many there were, how many were moved, and how to go on."""
+
+    matching: int
+    moved: int
+    until: datetime | None
+    finished: bool
+
+
+class Moving:
+    """Moves that one call cannot finish."""
+
+    def __init__(self, wire: Wire, clock: Clock) -> None:
+        self._wire = wire
+        self._clock = clock
+
+    async def all(
+        self, place: tuple[str, ...], body: Mapping[str, Any], rate: float | None = None
+    ) -> AsyncIterator[Progress]:
+        """Move all, at most `rate` a second; yields how far it is.
+
+        The first answer tells until when it looks, so that those which die anew are left alone.
+        """
+        began, done, total, until = self._clock.monotonic(), 0, 0, body.get("until")
+        while True:
+            asked = {**body, "until": until, "seconds": CALL_SECONDS}
+            moved = await self._wire.post(Moved, *place, body=asked)
+            done, total = done + moved.moved, max(total, moved.matching)
+            until = moved.until or until
+            if moved.moved and until is not None:
+                yield Progress(done, total, until)
+            if moved.finished:
+                return
+            ahead = began + (done / rate if rate else 0.0) - self._clock.monotonic()
+            if ahead > 0:
+                await self._clock.sleep(ahead)

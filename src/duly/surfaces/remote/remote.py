@@ -1,0 +1,138 @@
+"""A server's books: what operators' commands ask of an App, asked over HTTP instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+import msgspec
+
+from duly.domain import payloads
+from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
+from duly.domain.errors import InvalidInput
+from duly.domain.figures import Stats
+from duly.domain.payloads import checked_id
+from duly.domain.rollups import Series
+from duly.domain.steps import Step
+from duly.domain.streams import OnFailure, checked_policy
+from duly.intake import Target
+from duly.listing import Wanted, checked
+from duly.outlook import Outlook
+from duly.ports import Chance, Clock
+from duly.surfaces.remote.addressed import contents, destination, refusal
+from duly.surfaces.remote.dead_letters import DeadLetters
+from duly.surfaces.remote.endpoints import Endpoints
+from duly.surfaces.remote.keeping import Alerts, Audit, Keys, Workers
+from duly.surfaces.remote.moving import Moving
+from duly.surfaces.remote.schedules import Schedules
+from duly.surfaces.remote.streams import Streams
+from duly.surfaces.remote.watching import Watch
+from duly.surfaces.remote.wire import Wire
+
+
+class Remote:
+    """What a server shows of its store, to whoever has its address and a key."""
+
+    def __init__(self, server: str, key: str, clock: Clock, chance: Chance) -> None:
+        self.clock = clock
+        self._wire = wire = Wire(server, key, clock, chance)
+        moving = Moving(wire, clock)
+        self.watch = Watch(wire)
+        self.schedules = Schedules(wire)
+        self.streams = Streams(wire)
+        self.dead_letters = DeadLetters(wire, moving)
+        self.endpoints = Endpoints(wire, moving)
+        self.workers = Workers(wire)
+        self.alerts = Alerts(wire)
+        self.keys = Keys(wire)
+        self.audit = Audit(wire)
+
+    async def deliver(
+        self,
+        target: Target,
+        payload: Any = None,
+        *,
+        at: datetime | None = None,
+        after: timedelta | None = None,
+        key: str | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        expires_at: datetime | None = None,
+        tags: Iterable[str] = (),
+        stream: str | None = None,
+        on_failure: OnFailure | str | None = None,
+    ) -> Accepted:
+        """Have one delivery accepted; when this returns it is on the server's disk."""
+        if at is not None and after is not None:
+            raise InvalidInput("at", "give either at or after, not both")
+        body = {
+            "target": destination(target),
+            "payload": contents(payload),
+            "at": at,
+            "after": None if after is None else payloads.checked_wait("after", after),
+            "key": key,
+            "priority": payloads.checked_priority(priority),
+            "expires_at": expires_at,
+            "tags": list(payloads.checked_tags(tags)),
+            "stream": stream,
+            "on_failure": None if on_failure is None else checked_policy(on_failure),
+        }
+        try:
+            return await self._wire.post(Accepted, "deliveries", body=body, once=True)
+        except InvalidInput as error:
+            raise refusal(target, error) from error
+
+    async def get(self, id: str) -> Delivery:
+        """One delivery with all its facts, or NotFound."""
+        return await self._wire.get(Delivery, "deliveries", checked_id(id))
+
+    async def list(
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
+    ) -> Sequence[Delivery]:
+        """Deliveries, newest first; `before` is the last id of the page before."""
+        filter = msgspec.structs.asdict(checked(wanted, before, limit))
+        cursor, most = filter.pop("before"), filter.pop("limit")
+        return await self._wire.listed(
+            Delivery, "deliveries", limit=most, cursor=cursor, payloads=True, **filter
+        )
+
+    async def attempts(self, id: str) -> Sequence[Attempt]:
+        """What happened to a delivery, oldest first."""
+        return await self._wire.get(list[Attempt], "deliveries", checked_id(id), "moves")
+
+    async def steps(self, id: str) -> Sequence[Step]:
+        """The steps of a delivery that are done, in their order."""
+        return (await self._wire.get(Steps, "deliveries", checked_id(id))).steps
+
+    async def outlook(self, delivery: Delivery) -> Outlook:
+        """Which endpoint it goes to, if to one, and what it waits for besides its moment."""
+        return await self._wire.get(Outlook, "deliveries", delivery.id)
+
+    async def cancel(self, id: str) -> Delivery:
+        """Cancel a pending delivery; Conflict when it is not pending."""
+        return await self._wire.post(Delivery, "deliveries", checked_id(id), "cancel")
+
+    async def retry(self, id: str) -> Delivery:
+        """Try a dead letter again, with all its attempts, or a waiting delivery now."""
+        return await self._wire.post(Delivery, "deliveries", checked_id(id), "retry")
+
+    async def stats(self, since: datetime | timedelta) -> Stats:
+        """Figures of failure since a moment, or for so long."""
+        return await self._wire.get(Stats, "stats", "failures", **_from(since))
+
+    async def series(self, since: datetime | timedelta, *, step: timedelta) -> Series:
+        """What happened since a moment, or for so long, in steps of minutes."""
+        seconds = int(step.total_seconds())
+        return await self._wire.get(Series, "stats", "series", step=seconds, **_from(since))
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """What is told of a delivery's steps."""
+
+    steps: list[Step]
+
+
+def _from(since: datetime | timedelta) -> dict[str, Any]:
+    if isinstance(since, timedelta):
+        return {"span": since.total_seconds()}
+    return {"since": since}

@@ -1,0 +1,61 @@
+"""A server's streams: looked at, configured, paused, resumed, and set going again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duly.domain import payloads
+from duly.domain.lines import Stream, StreamState
+from duly.domain.streams import OnFailure, checked_policy
+from duly.surfaces.remote.wire import Wire
+
+
+class Streams:
+    """The streams of one server."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def get(self, name: str) -> Stream:
+        """One stream as it stands, or NotFound."""
+        return await self._wire.get(Stream, *_place(name))
+
+    async def list(
+        self, state: StreamState | str | None = None, *, after: str = "", limit: int = 50
+    ) -> Sequence[Stream]:
+        """Streams by name: all of them, or those that are `blocked` or `paused`."""
+        start = payloads.checked_start("after", after) or None
+        return await self._wire.listed(Stream, "streams", limit=limit, cursor=start, state=state)
+
+    async def configure(self, name: str, *, on_failure: OnFailure | str | None) -> Stream:
+        """Say what a failed head does to those behind it: `block`, `release`, or None for block."""
+        policy = None if on_failure is None else checked_policy(on_failure)
+        return await self._wire.patch(Stream, *_place(name), body={"on_failure": policy})
+
+    async def pause(self, name: str, reason: str | None = None) -> Stream:
+        """Start nothing more of it until it is resumed; it goes on accepting."""
+        return await self._moved(name, "pause", {"reason": reason})
+
+    async def resume(self, name: str) -> Stream:
+        """Let it go on where it stopped; one that is blocked stays so."""
+        return await self._moved(name, "resume")
+
+    async def retry_now(self, name: str) -> Stream:
+        """Try its head now: one that waits is due, a dead one is pending with all its attempts."""
+        return await self._moved(name, "retry")
+
+    async def release(self, name: str) -> Stream:
+        """Let those behind a failed head go on."""
+        return await self._moved(name, "release")
+
+    async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
+        """Give its head up; those behind it go on, whatever the policy."""
+        return await self._moved(name, "dead-letter", {"note": note})
+
+    async def _moved(self, name: str, move: str, body: Mapping[str, Any] | None = None) -> Stream:
+        return await self._wire.post(Stream, *_place(name), move, body=body)
+
+
+def _place(name: str) -> tuple[str, str]:
+    return "streams", payloads.checked_text("stream", name)

@@ -1,0 +1,172 @@
+"""Asking a server: with its key, again when it asks for patience, and page by page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from duly.ports import Chance, Clock
+from duly.surfaces.remote.answers import value, whole
+from duly.surfaces.remote.messages import Reply, Request, Unanswered
+from duly.system import Threads
+from duly.version import __version__
+
+TRIES = 4
+UNANSWERED_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 30.0
+LATER = (429, 503)
+PAGE = 200
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+
+class Page(msgspec.Struct, Generic[Item], frozen=True):
+    """Some of a list, and where the rest begins."""
+
+    items: list[Item]
+    next: str | int | None = None
+
+
+class Wire:
+    """The way to one server."""
+
+    def __init__(self, server: str, key: str, clock: Clock, chance: Chance) -> None:
+        self._server = server.rstrip("/")
+        self._key = key
+        self._clock = clock
+        self._chance = chance
+        # Whoever is interrupted does not wait for an answer that nobody wants any more.
+        self._threads = Threads(1)
+
+    async def get(self, kind: type[Value], *path: str, **query: Any) -> Value:
+        """What is there; as all that changes nothing, or may be done twice, it is `safe`."""
+        return await self._value(kind, self._request("GET", path, query), safe=True)
+
+    async def post(
+        self,
+        kind: type[Value],
+        *path: str,
+        body: Mapping[str, Any] | None = None,
+        once: bool = False,
+        safe: bool = False,
+    ) -> Value:
+        """Have something done; `once` makes it safe to ask again when the answer was lost."""
+        request = self._request("POST", path, {}, body)
+        if once:
+            key = {"idempotency-key": self._chance.delivery_id()}
+            request = msgspec.structs.replace(request, headers={**request.headers, **key})
+        return await self._value(kind, request, safe=once or safe)
+
+    async def put(self, kind: type[Value], *path: str, body: Mapping[str, Any]) -> Value:
+        """Make it so."""
+        return await self._value(kind, self._request("PUT", path, {}, body), safe=True)
+
+    async def patch(self, kind: type[Value], *path: str, body: Mapping[str, Any]) -> Value:
+        """Change some of it; null is said, and means something."""
+        request = self._request("PATCH", path, {})
+        said = {**request.headers, "content-type": "application/json"}
+        request = msgspec.structs.replace(request, body=msgspec.json.encode(body), headers=said)
+        return await self._value(kind, request, safe=False)
+
+    async def delete(self, *path: str, **query: Any) -> None:
+        """Remove it."""
+        return await self._value(type(None), self._request("DELETE", path, query), safe=False)
+
+    async def listed(
+        self,
+        kind: type[Item],
+        *path: str,
+        limit: int,
+        cursor: str | None = None,
+        **query: Any,
+    ) -> list[Item]:
+        """As many as asked for, if there are so many; a page may be short and not the last."""
+        found: list[Item] = []
+        while True:
+            most = min(PAGE, limit - len(found))
+            page = await self.get(page_of(kind), *path, limit=most, cursor=cursor, **query)
+            found += page.items
+            if page.next is None or len(found) >= limit:
+                return found
+            cursor = str(page.next)
+
+    def _request(
+        self,
+        method: str,
+        path: tuple[str, ...],
+        query: Mapping[str, Any],
+        body: Mapping[str, Any] | None = None,
+    ) -> Request:
+        headers = {"accept": "application/json", "user-agent": f"duly/{__version__}"}
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
+        if body is not None:
+            headers["content-type"] = "application/json"
+        asked = urlencode({name: _said(each) for name, each in query.items() if each is not None})
+        place = "/".join(("/v1", *(quote(part, safe="") for part in path)))
+        return Request(
+            method=method,
+            path=f"{place}?{asked}" if asked else place,
+            headers=headers,
+            body=None if body is None else whole(body),
+        )
+
+    async def _value(self, kind: type[Value], request: Request, *, safe: bool) -> Value:
+        return value(self._server, await self._reply(request, safe=safe), kind)
+
+    async def _reply(self, request: Request, *, safe: bool) -> Reply:
+        """The answer, after as much patience as is asked for, a few times."""
+        for _ in range(TRIES - 1):
+            try:
+                reply = await self._asked(request)
+            except Unanswered as error:
+                if not safe:
+                    told = f"{error}; look whether it was done before you try again"
+                    raise Unanswered(told) from error
+                if isinstance(error.__cause__, TimeoutError):
+                    raise  # It had all the time there is.
+                await self._clock.sleep(UNANSWERED_SECONDS)
+                continue
+            wait = _wait(reply, safe=safe)
+            if wait is None:
+                return reply
+            await self._clock.sleep(wait)
+        return await self._asked(request)
+
+    async def _asked(self, request: Request) -> Reply:
+        # Imported here: most commands ask no server.
+        from duly.surfaces.remote.exchange import exchanged
+
+        asking = self._threads.run(lambda: exchanged(self._server, request))
+        reply: Reply = await asyncio.wrap_future(asking)
+        return reply
+
+
+def _wait(reply: Reply, *, safe: bool) -> float | None:
+    """How long to wait before it is asked again; None when that is no use.
+
+    Who is told that there is too much to do (429) was not heard at all; who is told that the store
+    is away (503) does not know that.
+    """
+    if reply.status not in LATER or (reply.status == 503 and not safe):
+        return None
+    after = reply.headers.get("retry-after", "")
+    if not after.isdecimal() or float(after) > LONGEST_WAIT_SECONDS:
+        return None
+    return float(after)
+
+
+def _said(given: object) -> str:
+    if isinstance(given, bool):
+        return "true" if given else "false"
+    return given.isoformat() if isinstance(given, datetime) else str(given)
+
+
+def page_of(kind: type[Item]) -> type[Page[Item]]:
+    """A page of such things."""
+    return Page[kind]  # type: ignore[valid-type]

@@ -1,0 +1,131 @@
+"""Books with something of everything on them, and several alike of what is to be moved."""
+
+from datetime import timedelta
+from typing import Any
+
+import duly
+from duly import App, Delivery
+from duly.testing import run_until_idle
+from tests.surfaces.processes import Home
+
+DAY = 86400
+HERE = "127.0.0.1"
+HOOK = f"http://{HERE}:9/hook"
+"""Where nobody listens, so that a try is over at once."""
+MANY = 210
+"""More than the API has on a page."""
+SIDES = ("north", "south")
+Alike = dict[str, list[str]]
+
+
+async def furnished(home: Home) -> Alike:
+    """Lay it all out; returns the names of those of which there is one for each side."""
+    app = App(home.database, egress_allow=HERE, environment={})
+    app.expect("log", "gone")
+    async with app:
+        await _die(app)
+        await _stand_still(app)
+        await _wait(app)
+        await _schedule(app)
+        return {
+            "side": list(SIDES),
+            "pending": await _alike(app, "log", tags=["red"], after=DAY),
+            "dead": await _dead(app, "first"),
+            "spoiled": await _dead(app, "second"),
+            "spent": await _dead(app, "third"),
+            "line": _named("line"),
+            "queue": _named("queue"),
+            "hook": _named("hook"),
+            "mended": _named("mended"),
+            "some": _named("some"),
+            "more": _named("more"),
+            "key": await _keys(app),
+        }
+
+
+def _named(word: str) -> list[str]:
+    return [f"{word}-{side}" for side in SIDES]
+
+
+async def _alike(app: App, target: str, **options: Any) -> list[str]:
+    return [(await app.deliver(target, {"n": 1}, **options)).id for _ in SIDES]
+
+
+async def _die(app: App) -> None:
+    """Dead letters, by a handler that fails and keeps a step, and of several kinds."""
+
+    @app.handler("fails", retry=duly.no_retry)
+    async def fails(delivery: Delivery[Any]) -> None:
+        await delivery.do("charge", lambda: {"receipt": 7})
+        raise ValueError(f"no {delivery.payload}")
+
+    @app.handler("refuses", retry=duly.delays(DAY))
+    async def refuses(delivery: Delivery[Any]) -> None:
+        raise duly.Fail("not today", reason="dependency_failure")
+
+    for side in SIDES:
+        for word in ("first", "second", "third", "some", "some", "some", "more", "more"):
+            await app.deliver("fails", word, tags=[f"{word}-{side}"])
+    await app.deliver("refuses", {"deep": [1, 2.50, {"a": None}]})
+    await run_until_idle(app)
+
+
+async def _dead(app: App, word: str) -> list[str]:
+    return [(await app.list(tag=name))[0].id for name in _named(word)]
+
+
+async def _stand_still(app: App) -> None:
+    """Streams whose heads failed, or that wait, or are paused."""
+
+    @app.handler("halts")
+    async def halts(delivery: Delivery[Any]) -> None:
+        raise duly.ValidationFailure("its bank refused")
+
+    for name in _named("line"):
+        for number in range(3):
+            await app.deliver("halts", number, stream=name)
+    await run_until_idle(app)
+    for name in _named("queue"):
+        for number in range(2):
+            await app.deliver("log", number, stream=name, after=DAY)
+    await app.deliver("log", stream="paused", after=DAY)
+    await app.streams.pause("paused", "over the holidays")
+
+
+async def _wait(app: App) -> None:
+    """Endpoints, and what waits for them; and what nobody serves."""
+    for name in (*_named("hook"), *_named("mended"), "shut"):
+        headers = {"X-Api-Key": "hush", "X-Team": "7"}
+        await app.endpoints.add(name, HOOK, headers=headers, rate=5, description="a hook")
+    await app.endpoints.pause("shut", "it moves")
+    await app.endpoints.rotate("shut", overlap=timedelta(days=1))
+    for name in (*_named("hook"), "shut"):
+        await app.deliver(duly.endpoint(name), {"to": "them"}, after=DAY)
+    await app.deliver(duly.webhook(HOOK, headers={"X-Api-Key": "hush"}), 1, after=DAY)
+    for name in _named("mended"):
+        await app.deliver(duly.endpoint(name), 1, retry=duly.no_retry)
+    await run_until_idle(app)
+    await app.deliver_many(("gone", number) for number in range(MANY))
+    await app.deliver("gone", {"who": "serves me"}, tags=["late"])
+
+
+async def _schedule(app: App) -> None:
+    target = duly.webhook(HOOK, method="PUT", headers={"X-Api-Key": "hush"}, timeout=5)
+    retry = duly.exponential(base=2).on("timeout_exceeded", duly.delays(1, 2))
+    await app.schedule("cron", duly.cron("0 9 * * MON", tz="Europe/Oslo"), "log", {"team": 7})
+    await app.schedule("every", duly.every(1234.567), target, retry=retry, jitter=60.0)
+    await app.schedule("leap", duly.yearly(2, 29, tz="Asia/Kathmandu", feb29="mar1"), "log")
+    await app.schedule(
+        "once",
+        duly.at("2096-11-16T09:00", tz="Europe/Oslo"),
+        duly.endpoint("shut"),
+        stream="s",
+        tags=["a", "b"],
+        window="6h",
+        max_runs=3,
+    )
+    await app.schedules.pause("cron", "it snows")
+
+
+async def _keys(app: App) -> list[str]:
+    return [(await app.keys.create(f"of {side}", scope="operate")).key.id for side in SIDES]

@@ -1,0 +1,125 @@
+"""The same command on a store and through the server in front of it, run in this very process."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from duly.surfaces.cli.main import run
+from tests.support.postgres import ForeignServer, Server
+from tests.surfaces.furniture import HERE, furnished
+from tests.surfaces.processes import Home, environment
+
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+PLACE = re.compile(r"<\w+>")
+SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]+|duly_[a-z2-7_]+|\b[a-z2-7]{16}\b")
+NUMBER = re.compile(
+    r'(?<="id":)\d+|(?<=worker )\d+|(?<="late_by":)[\d.]+|(?<=late_by )[\d.]+'
+    r'|(?<="token":)\d+|(?<="timing":)\{[^}]*\}|\d+ ms'
+)
+
+
+PATTERNS = ((MOMENT, "MOMENT"), (ID, "ID"), (SECRET, "SECRET"), (NUMBER, "NUMBER"))
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def all(self) -> tuple[int, str, str]:
+        """All of it."""
+        return self.code, self.out, self.err
+
+    def plain(self, *names: str) -> tuple[int, str, str]:
+        """All of it without what differs from one to the next: moments, ids, secrets, names."""
+        return self.code, without(self.out, names), without(self.err, names)
+
+
+def without(text: str, names: Sequence[str]) -> str:
+    """The text with the same in place of everything that is made anew each time."""
+    # Columns are as wide as what is in them.
+    text = re.sub(r" +", " ", text)
+    for pattern, word in PATTERNS:
+        text = pattern.sub(word, text)
+    for name in names:
+        text = text.replace(name, "NAME")
+    return text
+
+
+def command(*arguments: str, environ: Mapping[str, str]) -> Done:
+    """Run a command of `duly` here, with that environment."""
+    out, err = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO()
+    clean = environment(environ)
+    with patch.dict(os.environ, clean, clear=True), redirect_stdout(out), redirect_stderr(err):
+        code = run(list(arguments))
+    return Done(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A store with a server in front of it, and what is on its books."""
+
+    home: Home
+    url: str
+    key: str
+    names: Mapping[str, Sequence[str]]
+    """Things of which there are several alike: what is moved on one side stays on the other."""
+
+    def store(self, *arguments: str, side: int = 0) -> Done:
+        """The command on the store."""
+        where = {"DULY_DATABASE": self.home.database, "DULY_EGRESS_ALLOW": HERE}
+        return command(*self._named(arguments, side), environ=where)
+
+    def server(self, *arguments: str, side: int = 1, **environ: str) -> Done:
+        """The command through the server; whoever runs it has no database."""
+        where = {"DULY_SERVER": self.url, "DULY_KEY": self.key, **environ}
+        return command(*self._named(arguments, side), environ=where)
+
+    def _named(self, arguments: Sequence[str], side: int) -> list[str]:
+        return [
+            self.names[each[1:-1]][side] if PLACE.fullmatch(each) else each for each in arguments
+        ]
+
+    def words(self) -> list[str]:
+        """Every name that may differ between the sides, the longest first."""
+        words = {word for alike in self.names.values() for word in alike if not word.isdecimal()}
+        return sorted(words, key=len, reverse=True)
+
+
+@contextmanager
+def fresh_home(
+    store: str, folder: Path, schema: Path, postgres: ForeignServer | Server, template: str
+) -> Iterator[Home]:
+    """A home with a database of its own on that store."""
+    if store == "sqlite":
+        shutil.copyfile(schema, folder / "duly.db")
+        yield Home(folder, f"sqlite:///{folder}/duly.db")
+        return
+    name = f"duly_{uuid.uuid4().hex}"
+    yield Home(folder, asyncio.run(postgres.create_database(name, template)))
+    asyncio.run(postgres.drop_database(name))
+
+
+@contextmanager
+def both_sides(home: Home) -> Iterator[Sides]:
+    """The home, furnished, and a server in front of it that is called with a key."""
+    names = asyncio.run(furnished(home))
+    key = home.ok("keys", "create", "ops", "--scope", "admin")
+    with home.serving(environ={"DULY_EGRESS_ALLOW": HERE}) as server:
+        (worker, *_) = home.json("workers")["items"]
+        yield Sides(home, server.url, key, names | {"worker": [str(worker["id"])] * 2})

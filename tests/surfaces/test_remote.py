@@ -1,0 +1,192 @@
+"""The operator's commands say and do the same on a store and through the server in front of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.postgres import ForeignServer, Server
+from tests.surfaces.furniture import HOOK
+from tests.surfaces.sides import Sides, both_sides, fresh_home
+
+pytestmark = pytest.mark.requirement("C10", "S6")
+VARYING = ("top", "stats", "endpoints recover")
+"""What tells the moment at which it looks."""
+LOOKS = [
+    ("status",),
+    ("top",),
+    ("stats",),
+    ("stats", "--series", "--since", "2h"),
+    ("alerts", "--all"),
+    ("workers",),
+    ("late", "--grace", "0s"),
+    ("stuck",),
+    ("audit", "--limit", "30"),
+    ("keys", "list"),
+    ("deliveries", "list", "--limit", "208"),
+    ("deliveries", "list", "--tag", "red", "--state", "pending", "--target", "log"),
+    ("deliveries", "list", "--before", "<dead>"),
+    ("deliveries", "show", "<pending>"),
+    ("deliveries", "show", "<dead>"),
+    ("schedules", "list"),
+    ("schedules", "list", "--after", "cron", "--limit", "2"),
+    ("schedules", "show", "every"),
+    ("schedules", "show", "leap"),
+    ("schedules", "show", "once"),
+    ("schedules", "preview", "cron", "-n", "3"),
+    (
+        *("schedules", "backfill", "every", "--dry-run"),
+        *("--from", "2026-01-01T00:00Z", "--to", "2026-01-02T00:00Z"),
+    ),
+    ("streams", "list"),
+    ("streams", "show", "<line>"),
+    ("endpoints", "list"),
+    ("endpoints", "list", "--limit", "2"),
+    ("endpoints", "show", "shut"),
+    ("dead", "list"),
+    ("dead", "list", "--target", "fails", "--limit", "2"),
+    ("dead", "groups"),
+    ("dead", "poison"),
+    ("dead", "retry", "--all", "--dry-run"),
+    ("dead", "retry", "--until", "2h", "--dry-run"),
+    ("dead", "discard", "--reason", "handler_exception", "--note", "x", "--dry-run"),
+    ("endpoints", "recover", "shut", "--since", "2h", "--dry-run"),
+]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def sides(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    sqlite_schema: Path,
+    postgres: ForeignServer | Server,
+    postgres_schema: str,
+) -> Iterator[Sides]:
+    """One server for all."""
+    folder = tmp_path_factory.mktemp("sides")
+    stores = (sqlite_schema, postgres, postgres_schema)
+    with fresh_home(request.param, folder, *stores) as home, both_sides(home) as found:
+        yield found
+
+
+PEOPLE = [
+    ("status",),
+    ("audit", "--before", "5", "--limit", "2"),
+    ("deliveries", "list", "--limit", "3"),
+    ("deliveries", "show", "<dead>"),
+    ("schedules", "show", "cron"),
+    ("streams", "show", "paused"),
+    ("endpoints", "show", "shut"),
+    ("dead", "groups"),
+]
+"""The same without --json: it is told from the same values, so some will do."""
+
+
+@pytest.mark.parametrize(
+    "arguments", [*((*each, "--json") for each in LOOKS), *PEOPLE], ids=" ".join
+)
+def test_a_look_shows_the_same(sides: Sides, arguments: tuple[str, ...]) -> None:
+    ours, theirs = looked(sides, arguments)
+    if ours != theirs:
+        # A heartbeat or a minute may have passed in between.
+        ours, theirs = looked(sides, arguments)
+    assert ours == theirs
+    assert ours[0] == 0, ours
+
+
+def looked(sides: Sides, arguments: tuple[str, ...]) -> tuple[Any, Any]:
+    """What both sides say of the very same thing."""
+    found = sides.store(*arguments), sides.server(*arguments, side=0)
+    if " ".join(arguments).startswith(VARYING):
+        return found[0].plain(), found[1].plain()
+    return found[0].all, found[1].all
+
+
+MOVES = {
+    "deliver": [
+        (*("deliver", "log", '{"a":   1.50}', "--after", "1d", "--priority", "9", "--tag", "a"),
+         *("--stream", "<side>", "--on-failure", "release", "--expires-at", "2096-01-01T00:00Z")),
+        ("deliver", "log", "[1]", "--key", "<side>", "--at", "2096-01-01T00:00Z"),
+        ("deliver", "log", "[1]", "--key", "<side>", "--at", "2096-01-01T00:00Z"),
+        ("deliver", "log", "[2]", "--key", "<side>"),
+        ("deliver", "endpoint:shut", "null", "--after", "1d"),
+    ],
+    "send": [
+        ("send", HOOK, "--data", "{}", "--in", "1d", "-H", "X-Team: 7", "--timeout", "5s"),
+        ("send", "<hook>", "--data", '{"a": 1}', "--in", "1d"),
+        ("send", "shut"),
+    ],
+    "deliveries": [
+        ("deliveries", "retry", "<dead>"),
+        ("deliveries", "cancel", "<pending>"),
+        ("deliveries", "cancel", "<pending>"),
+    ],
+    "schedules": [
+        (*("schedules", "add", "<side>", "log", '{"team":  7}', "--cron", "0 9 * * MON"),
+         *("--tz", "Europe/Oslo", "--window", "6h", "--jitter", "1m", "--tag", "a")),
+        ("schedules", "add", "<side>", HOOK, "--every", "1h30m", "--start", "2096-01-01T00:00Z"),
+        ("schedules", "add", "<side>", "gone", "--every", "1h30m", "--start", "2026-01-01T00:00Z"),
+        ("schedules", "add", "<side>", "gone", "--every", "1h30m", "--start", "2026-01-01T00:00Z"),
+        ("schedules", "show", "<side>"),
+        ("schedules", "pause", "<side>", "--reason", "it snows"),
+        ("schedules", "preview", "<side>"),
+        ("schedules", "resume", "<side>", "--from-pause"),
+        ("schedules", "trigger", "<side>"),
+        (*("schedules", "backfill", "<side>", "--yes"),
+         *("--from", "2026-01-01T00:00Z", "--to", "2026-02-10T00:00Z")),
+        (*("schedules", "backfill", "<side>", "--yes"),
+         *("--from", "2026-01-01T00:00Z", "--to", "2026-02-11T00:00Z")),
+        ("schedules", "remove", "<side>", "--yes"),
+    ],
+    "dead": [
+        ("dead", "retry", "<dead>", "--keep-attempts"),
+        ("dead", "edit", "<spoiled>", '{"n":  2}'),
+        ("dead", "discard", "<spent>", "--note", "spent"),
+        ("dead", "discard", "<spent>", "--note", "spent"),
+        ("dead", "show", "<spent>"),
+        ("dead", "retry", "--tag", "<some>", "--rate", "100", "--yes"),
+        ("dead", "retry", "--tag", "<some>", "--yes"),
+        ("dead", "discard", "--tag", "<more>", "--note", "spent", "--yes"),
+    ],
+    "streams": [
+        ("streams", "retry-now", "<line>"),
+        ("streams", "dead-letter-head", "<line>", "--note", "enough"),
+        ("streams", "configure", "<line>", "--on-failure", "release"),
+        ("streams", "pause", "<queue>", "--reason", "wait"),
+        ("streams", "release", "<queue>"),
+        ("streams", "configure", "<side>", "--on-failure", "block"),
+    ],
+    "endpoints": [
+        (*("endpoints", "add", "<side>", HOOK, "--rate", "5", "--in-flight", "2"),
+         *("-H", "X-Api-Key: hush", "-H", "X-Team: 7", "--timeout", "5s")),
+        ("endpoints", "add", "<side>", HOOK),
+        ("endpoints", "edit", "<side>", "--no-rate", "-H", "x-team: 8", "--description", "d"),
+        ("endpoints", "edit", "<side>", "--no-header", "x-team", "--method", "put"),
+        ("endpoints", "edit", "<side>", "--no-header", "x-none"),
+        ("endpoints", "pause", "<side>", "--reason", "it moves"),
+        ("endpoints", "resume", "<side>"),
+        ("endpoints", "rotate", "<side>", "--secret", f"whsec_{'A' * 43}="),
+        ("endpoints", "show", "<side>"),
+        ("endpoints", "test", "<side>", "--data", '{"a": 1}'),
+        ("endpoints", "recover", "<mended>", "--since", "1h", "--rate", "100", "--yes"),
+        ("endpoints", "remove", "<hook>", "--yes"),
+        ("endpoints", "remove", "<hook>", "--yes", "--cancel-waiting"),
+        ("endpoints", "remove", "<side>", "--yes"),
+    ],
+    "workers": [
+        ("workers", "drain", "<worker>"),
+        ("workers", "resume", "<worker>"),
+        ("keys", "create", "new", "--scope", "operate", "--expires", "90d"),
+        ("keys", "create", "new", "--scope", "all"),
+        ("keys", "revoke", "<key>"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("moves", MOVES.values(), ids=MOVES)
+def test_a_move_does_and_says_the_same(sides: Sides, moves: list[tuple[str, ...]]) -> None:
+    words = sides.words()
+    for move in moves:
+        ours, theirs = sides.store(*move, "--json"), sides.server(*move, "--json")
+        assert ours.plain(*words) == theirs.plain(*words), move
