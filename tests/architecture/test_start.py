@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"aiohttp", "litestar", "redis", "uvicorn"}
+HEAVY = {"aiohttp", "litestar", "redis", "rich", "uvicorn"}
 
 
 @pytest.mark.parametrize("module", ["options", "serve"])
