@@ -342,7 +342,7 @@ class App(Faces):
         self._stop = asyncio.Event()
         opened_here = not self._open
         await self.open()
-        self.webhooks.prepare()
+        await self.webhooks.prepare()
         engine = self.engine()
         try:
             with listen_for_signals(self.stop if signals else None):
