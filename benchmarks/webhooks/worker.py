@@ -20,7 +20,7 @@ async def main(database: str, concurrency: int, produced: str | None) -> dict[st
     """Work until SIGTERM; returns what was counted."""
     app = duly.App(database, concurrency=concurrency, drain=0.5, **SETTINGS)
     async with app:
-        app.webhooks.prepare()
+        await app.webhooks.prepare()
         collect_rarely()
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)

@@ -21,6 +21,7 @@ from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.errors import DulyError, StoreUnavailable
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import RetryPlan
+from duly.domain.roles import refuse_idle
 from duly.domain.rules import Rule
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
@@ -338,11 +339,15 @@ class App(Faces):
         return watched(self.watch.join(engine), self.settings, self.telemetry.emit)
 
     async def run(self, *, signals: bool = True) -> None:
-        """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return."""
+        """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return.
+
+        It is the worker and the planner, as far as the roles say so; it opens no HTTP port.
+        """
+        refuse_idle(self.settings.roles)
         self._stop = asyncio.Event()
         opened_here = not self._open
         await self.open()
-        self.webhooks.prepare()
+        await self.webhooks.prepare()
         engine = self.engine()
         try:
             with listen_for_signals(self.stop if signals else None):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"aiohttp", "http.client", "litestar", "redis", "uvicorn"}
+HEAVY = {"aiohttp", "http.client", "litestar", "redis", "rich", "uvicorn"}
 
 
 @pytest.mark.parametrize("module", ["options", "serve"])

@@ -10,6 +10,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
+from duly.domain.errors import BadSetting
 from duly.stores.postgres import Postgres
 
 DEADLINE_SECONDS = 30
@@ -39,6 +40,13 @@ def saying(app: App, name: str = "work") -> asyncio.Queue[Any]:
 
 async def heard(said: asyncio.Queue[Any]) -> Any:
     return await asyncio.wait_for(said.get(), DEADLINE_SECONDS)
+
+
+@pytest.mark.requirement("S1")
+async def test_an_app_that_is_only_the_port_refuses_to_run_without_one(database_url: str) -> None:
+    app = App(database_url, role="api", environment={})
+    with pytest.raises(BadSetting, match=r"role: api alone .* `duly serve` opens it"):
+        await asyncio.wait_for(app.run(signals=False), DEADLINE_SECONDS)
 
 
 async def test_an_app_works_until_it_is_stopped(database_url: str) -> None:

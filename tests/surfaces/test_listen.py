@@ -75,6 +75,14 @@ def test_it_tells_how_to_send_something_to_it(sqlite_home: Home) -> None:
         assert f"duly send {there.url}/" in there.line_with("send")
 
 
+def test_it_does_not_tell_to_set_what_a_file_sets_for_all(sqlite_home: Home) -> None:
+    sqlite_home.write("duly.toml", f'egress_allow = "127.0.0.1"\nwebhook_secret = "{SECRET}"\n')
+    with sqlite_home.listening() as there:
+        assert "and checks signatures" in there.log[0]
+        assert there.line_with("serve") == "  duly serve\n"
+        assert there.line_with("send").startswith(f"  duly send {there.url}/")
+
+
 def test_each_id_gets_its_failures_and_then_the_answer(sqlite_home: Home) -> None:
     with sqlite_home.listening("--fail", "500, 429", "--answer", "202") as there:
         for id in ("one", "two"):

@@ -119,6 +119,7 @@ async def test_a_pause_has_a_reason_and_lasts_until_it_is_resumed(home: Home) ->
     assert (paused["state"], paused["pause_reason"]) == ("paused", "holidays")
     assert home.json("deliveries", "list")["items"] == []
     assert "it is paused" in home.duly("schedules", "preview", "monday").stderr
+    assert "it is paused" in home.duly("schedules", "show", "monday").stderr
     again = home.duly("schedules", "pause", "monday")
     assert (again.returncode, again.stdout) == (5, "")
     assert "is paused already" in again.stderr

@@ -3,6 +3,7 @@
 import http.client
 import signal
 import socket
+import sys
 
 import pytest
 
@@ -132,13 +133,20 @@ def test_an_open_port_answers_for_a_migrated_store_and_a_worker_that_runs(home: 
     assert full["recovering"] is None
 
 
-def test_the_start_says_what_it_is_where_its_data_is_and_what_to_try(sqlite_home: Home) -> None:
-    with sqlite_home.running("serve", "--port", "0") as server:
+@pytest.mark.parametrize("is_found", [True, False], ids=["by its name", "in full"])
+def test_the_start_says_what_it_is_where_its_data_is_and_what_to_try(
+    sqlite_home: Home, is_found: bool
+) -> None:
+    sqlite_home.write("duly", "")
+    (sqlite_home.folder / "duly").chmod(0o755)
+    looked_in = {"PATH": str(sqlite_home.folder) if is_found else ""}
+    with sqlite_home.running("serve", "--port", "0", environ=looked_in) as server:
         told = server.wait_for("Serving")
     assert told["version"]
     assert told["url"].startswith("http://127.0.0.1:")
     assert told["data"] == f"{sqlite_home.folder}/duly.db"
-    assert any(each.startswith("duly deliver log") for each in told["try"])
+    duly = "duly" if is_found else f"{sys.executable} -m duly"
+    assert f'{duly} deliver log \'{{"hello": "world"}}\'' in told["try"]
 
 
 def test_every_error_of_the_port_is_problem_json(sqlite_home: Home) -> None:

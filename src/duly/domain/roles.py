@@ -39,6 +39,16 @@ def refuse_apart(roles: Roles, single_owner: bool) -> None:
         )
 
 
+def refuse_idle(roles: Roles) -> None:
+    """BadSetting for a process without a port whose roles are all the port's."""
+    if not roles & ENGINE:
+        raise BadSetting(
+            "role",
+            "api alone leaves app.run() nothing to do, since it opens no port; `duly serve` opens "
+            "it, and app.run() can be the worker and the planner",
+        )
+
+
 def refuse_several(processes: int, single_owner: bool) -> None:
     """BadSetting for several processes where there can be one only."""
     if single_owner and processes > 1:

@@ -70,7 +70,7 @@ async def serve(app: App, place: Place, announce: Announce) -> None:
                 announce(port.url)
                 place.notices.ready(f"listens on {port.url}" if port.url else "works")
                 if Role.WORKER in app.settings.roles:
-                    app.webhooks.prepare()
+                    await app.webhooks.prepare()
                 collect_rarely()
                 await stop.wait()
 

@@ -66,7 +66,8 @@ class Guard:
         for each in (found, *hidden_in(found)):
             if self._is_guarded(each):
                 raise AddressRefused(
-                    f"{address} is not for the public; allow it with DULY_EGRESS_ALLOW"
+                    f"{address} is not for the public; allow it with DULY_EGRESS_ALLOW={address}, "
+                    "here and for the server, or with egress_allow in duly.toml"
                 )
 
     def _is_allowed(self, address: Address) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from yarl import URL
@@ -21,6 +23,7 @@ from duly.transports.endpoints import Book, Reach
 if TYPE_CHECKING:
     from duly.transports.exchanges import Exchanges
 
+CLIENT = "duly.transports.exchanges"
 STORE_AWAY_SECONDS = 1.0
 UNREACHABLE_SECONDS = 15.0
 """Paused after it was claimed, removed, or its secret cannot be read."""
@@ -101,8 +104,10 @@ class Webhooks:
         """How many answers of each class there were: `2xx` to `5xx`, and `none`."""
         return {} if self._made is None else self._made.answers
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         """Be ready to send: whoever delivers does not want to wait for it at the first webhook."""
+        # In a thread, since others are served meanwhile.
+        await asyncio.get_running_loop().run_in_executor(None, import_module, CLIENT)
         self._exchanges()
 
     def _exchanges(self) -> Exchanges:

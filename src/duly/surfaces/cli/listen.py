@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.domain.errors import InvalidInput
+from duly.settings import Settings, load
 from duly.surfaces.cli.received import Inbox, Received, shown
 from duly.surfaces.cli.render import answer, talk
 from duly.surfaces.cli.secret import Secret, given_secret
@@ -79,18 +81,19 @@ async def listen(
     told: asyncio.Queue[Received | None] = asyncio.Queue()
     with listen_for_signals(lambda: told.put_nowait(None)):
         async with open_port(inbox, told.put_nowait, host, port) as url:
-            talk(_announced(host, url, bool(secrets)))
+            talk(_announced(host, url, bool(secrets), load({}, os.environ)))
             while (received := await told.get()) is not None:
                 answer(json, received, partial(shown, received))
 
 
-def _announced(host: str, url: str, checking: bool) -> str:
-    """Where it listens, and how something is sent to it."""
-    allow = f"DULY_EGRESS_ALLOW={host}"
+def _announced(host: str, url: str, checking: bool, settings: Settings) -> str:
+    """Where it listens, and how something is sent to it, with what no file says to others."""
+    filed = {name for name, origin in settings.origins.items() if origin == "duly.toml"}
+    allow = "" if "egress_allow" in filed else f"DULY_EGRESS_ALLOW={host} "
+    sign = "DULY_WEBHOOK_SECRET=whsec_... " if checking and "webhook_secret" not in filed else ""
     checked = "checks signatures" if checking else f"checks no signatures ({SECRET_MISSING})"
-    signing = " DULY_WEBHOOK_SECRET=whsec_..." if checking else ""
     return (
         f"duly listens on {url} and {checked}; Ctrl-C ends it. To send something here:\n"
-        f"  {allow}{signing} duly serve\n"
-        f'  {allow} duly send {url}/ --data \'{{"hello": "world"}}\' --watch'
+        f"  {allow}{sign}duly serve\n"
+        f'  {allow}duly send {url}/ --data \'{{"hello": "world"}}\' --watch'
     )

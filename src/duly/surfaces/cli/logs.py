@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import structlog
-from structlog.stdlib import ProcessorFormatter
-from structlog.typing import EventDict, Processor, WrappedLogger
 
 QUIET = ("uvicorn.error", "asyncio")
 PLAIN, FAINT = "\x1b[0m", "\x1b[2m"
@@ -20,10 +18,8 @@ COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[1;31m"}
 
 def configure() -> None:
     """Send the log of this process to stderr."""
-    render = _line if sys.stderr.isatty() else _json
-    chain: list[Processor] = [_shaped, structlog.processors.format_exc_info, render]
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(ProcessorFormatter(processors=chain))
+    handler.setFormatter(Shaped(_line if sys.stderr.isatty() else _json))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
@@ -31,27 +27,32 @@ def configure() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def _shaped(_logger: WrappedLogger, _method: str, found: EventDict) -> EventDict:
-    """A record of the standard library, with the facts that ours carry."""
-    record: logging.LogRecord = found["_record"]
-    shaped: dict[str, Any] = {
-        "at": datetime.fromtimestamp(record.created, UTC),
-        "level": record.levelname.lower(),
-        "logger": record.name,
-        "event": getattr(record, "event", None),
-        "message": found["event"],
-        **getattr(record, "facts", {}),
-    }
-    if "exc_info" in found:
-        shaped["exc_info"] = found["exc_info"]
-    return {name: value for name, value in shaped.items() if value is not None}
+class Shaped(logging.Formatter):
+    """A record of anybody's, with the facts that ours carry."""
+
+    def __init__(self, render: Callable[[dict[str, Any]], str]) -> None:
+        super().__init__()
+        self._render = render
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as it is written."""
+        shaped: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": getattr(record, "event", None),
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+            "exception": self.formatException(record.exc_info) if record.exc_info else None,
+        }
+        return self._render({name: each for name, each in shaped.items() if each is not None})
 
 
-def _json(_logger: WrappedLogger, _method: str, found: EventDict) -> str:
+def _json(found: dict[str, Any]) -> str:
     return msgspec.json.encode(found, enc_hook=str).decode()
 
 
-def _line(_logger: WrappedLogger, _method: str, found: EventDict) -> str:
+def _line(found: dict[str, Any]) -> str:
     at = found["at"].astimezone().strftime("%H:%M:%S")
     trace = f"\n{found['exception']}" if "exception" in found else ""
     line = f"{found['level']:<7} {found['message']}{trace}"

@@ -50,6 +50,7 @@ async def show(name: str, /, *, common: Common = COMMON) -> None:
         schedule = await app.schedules.get(name)
         found = await app.schedules.preview(name, SHOWN_MOMENTS)
     upcoming = moments(schedule.timing.rule, found)
+    _say_if_paused(schedule)
     answer(common.json, _document(schedule, upcoming), lambda: _shown(schedule, upcoming))
 
 
@@ -121,12 +122,16 @@ async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) ->
     async with books(common) as app:
         schedule = await app.schedules.get(name)
         found = moments(schedule.timing.rule, await app.schedules.preview(name, count))
-    if schedule.paused_at is not None:
-        talk("it is paused; these are its moments if it is resumed now")
+    _say_if_paused(schedule)
     answer(common.json, items(found), lambda: listed(found))
 
 
 commands.command(explain)
+
+
+def _say_if_paused(schedule: Schedule) -> None:
+    if schedule.paused_at is not None:
+        talk("it is paused; these would be its moments if it were resumed now")
 
 
 def _listed(page: Sequence[Line]) -> str:

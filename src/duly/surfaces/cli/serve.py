@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -126,6 +127,7 @@ def _say_nothing(_url: str | None) -> None:
 def _announce(app: App, url: str | None) -> None:
     """Say what runs, where, on what data, and what to try."""
     handlers = sorted(app.handlers.serves())
+    duly = _command()
     facts: dict[str, Any] = {
         "version": __version__,
         "does": f"listens on {url}" if url else "listens on no port",
@@ -134,15 +136,23 @@ def _announce(app: App, url: str | None) -> None:
         "processes": app.settings.processes,
         "data": whereabouts(app),
         "handlers": handlers,
-        "try": [f"curl {url}/health" if url else "duly status", "duly deliveries list"],
+        "try": [f"curl {url}/health" if url else f"{duly} status", f"{duly} deliveries list"],
     }
     if handlers:
-        facts["try"].insert(0, f'duly deliver {handlers[0]} \'{{"hello": "world"}}\'')
+        facts["try"].insert(0, f'{duly} deliver {handlers[0]} \'{{"hello": "world"}}\'')
     if sys.stderr.isatty():
         talk(_banner(facts))
     else:
         message = f"duly {__version__} {facts.pop('does')}, its data is in {facts['data']}"
         logger.info(message, extra={"event": "Serving", "facts": facts})
+
+
+def _command() -> str:
+    """How duly is called from here: by its name, if that is where the shell looks."""
+    if shutil.which("duly"):
+        return "duly"
+    name = sys.argv[0]
+    return name if os.path.basename(name) == "duly" else f"{sys.executable} -m duly"
 
 
 def _banner(facts: dict[str, Any]) -> str:

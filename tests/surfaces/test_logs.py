@@ -1,0 +1,62 @@
+"""What a server writes to stderr: JSON for programs, lines for people."""
+
+import os
+import pty
+import re
+import time
+from datetime import datetime
+
+import pytest
+
+from tests.support.forks import start
+from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
+
+pytestmark = pytest.mark.requirement("S3")
+
+SHOP = """
+import logging, duly
+app = duly.App()
+
+@app.handler("trip")
+async def trip(delivery):
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        facts = {"place": 3}
+        extra = {"event": "Tripped", "facts": facts}
+        logging.getLogger("shop").exception("no %s", "luck", extra=extra)
+"""
+
+
+@pytest.fixture
+async def shop(sqlite_home: Home) -> Home:
+    sqlite_home.write("shop.py", SHOP)
+    await sqlite_home.deliver("trip")
+    return sqlite_home
+
+
+def test_a_record_of_anybodys_is_one_json_line_with_its_facts_and_trace(shop: Home) -> None:
+    with shop.running("work", "shop:app") as worker:
+        told = worker.wait_for("Tripped")
+    assert datetime.fromisoformat(told["at"]).tzinfo is not None
+    assert (told["level"], told["logger"], told["message"]) == ("error", "shop", "no luck")
+    assert told["place"] == 3
+    assert re.match(r"Traceback .*\n.*ZeroDivisionError: division by zero", told["exception"], re.S)
+
+
+@pytest.mark.parametrize("coloured", [True, False])
+def test_at_a_terminal_it_is_a_line_for_people(shop: Home, coloured: bool) -> None:
+    wanted = environment({"DULY_DATABASE": shop.database, "NO_COLOR": ""})
+    if coloured:
+        del wanted["NO_COLOR"]
+    ours, its = pty.openpty()
+    with start("duly", "work", "shop:app", stderr=its, cwd=shop.folder, env=wanted) as worker:
+        seen, deadline = b"", time.monotonic() + DEADLINE_SECONDS
+        while b"ZeroDivisionError" not in seen:
+            assert time.monotonic() < deadline, seen
+            seen += os.read(ours, 65536)
+        worker.kill()
+    os.close(its)
+    os.close(ours)
+    assert re.search(rb"\d\d:\d\d:\d\d\S* \S*error   no luck\r\nTraceback", seen)
+    assert (b"\x1b[31m" in seen) == coloured
