@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TextIO
+from typing import Any, TextIO
 from uuid import UUID, uuid5
 
 import msgspec
@@ -47,7 +47,9 @@ class Line(msgspec.Struct, frozen=True):
     @property
     def id(self) -> str:
         """The same for the same words."""
-        return str(uuid5(LINES, "\x1f".join(self.given.get(name, "") for name in NAMES)))
+        said = "\x1f".join(self.given.get(name, "") for name in NAMES)
+        # Bytes that are no text come as surrogates, and are refused only after this.
+        return str(uuid5(LINES, said.encode(errors="backslashreplace").decode()))
 
 
 class Summary(msgspec.Struct):
@@ -89,17 +91,18 @@ async def import_people(
 
 def _read(file: TextIO) -> Iterator[Line]:
     rows = csv.reader(file)
-    header = next(rows, [])
+    header = _next(rows) or []
     _check_header(header)
-    while True:
-        try:
-            row = next(rows, None)
-        except csv.Error as error:
-            raise InvalidInput("file", f"line {rows.line_num} cannot be read: {error}") from error
-        if row is None:
-            return
+    while (row := _next(rows)) is not None:
         if row:
             yield _line(rows.line_num, header, row)
+
+
+def _next(rows: Any) -> list[str] | None:
+    try:
+        return next(rows, None)
+    except csv.Error as error:
+        raise InvalidInput("file", f"line {rows.line_num} cannot be read: {error}") from error
 
 
 def _line(number: int, header: list[str], row: list[str]) -> Line:

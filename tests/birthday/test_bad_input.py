@@ -105,3 +105,22 @@ async def test_whoever_needs_a_key_needs_one_here_too(sqlite_url: str, clock: An
             each for each in await service.app.audit.list() if each.action == "schedule.created"
         ]
         assert created.actor.startswith("key:")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("PATCH", "/user", 405, "METHOD_NOT_ALLOWED"),
+        ("POST", "/user/01980000-0000-7000-8000-000000000000", 405, "METHOD_NOT_ALLOWED"),
+        ("GET", "/user/bulk", 405, "METHOD_NOT_ALLOWED"),
+        ("GET", "/user/bulk/more", 404, "NOT_FOUND"),
+    ],
+)
+async def test_what_no_route_answers_is_told_in_the_same_shape(
+    small_service: Service, method: str, path: str, status: int, code: str
+) -> None:
+    answer = await small_service.client.request(method, path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.headers["content-type"] == "application/json"
+    elsewhere = await small_service.client.get("/users")
+    assert elsewhere.headers["content-type"] == "application/problem+json"

@@ -182,3 +182,30 @@ async def test_another_zone_around_the_birthday_neither_repeats_nor_loses_a_year
     await service.run()
     for moment, id in people.items():
         assert await years(service, id) == [2026, 2027], moment
+
+
+@pytest.mark.requirement("B4", "B5")
+@pytest.mark.parametrize(
+    ("edit", "due"),
+    [
+        ({"feb29": "feb28"}, "2027-02-28"),
+        ({"dateOfBirth": "2000-09-01"}, "2026-09-01"),
+    ],
+)
+async def test_whoever_was_to_wait_for_a_leap_year_no_longer_does(
+    service: Service, edit: dict[str, Any], due: str
+) -> None:
+    leaper = {"dateOfBirth": "2000-02-29", "feb29": "skip", "timezone": "UTC"}
+    id = (await service.register(**leaper))["user"]["id"]
+    assert (await service.show(id))["nextBirthdayEvent"]["localTime"][:10] == "2028-02-29"
+    assert (await service.edit(id, **edit))["rescheduled"] == 1
+    assert (await service.show(id))["nextBirthdayEvent"]["localTime"][:10] == due
+
+
+@pytest.mark.requirement("B2", "B4")
+async def test_nobody_is_greeted_for_the_day_of_their_birth_by_an_edit(service: Service) -> None:
+    id = (await service.register())["user"]["id"]
+    await service.edit(id, dateOfBirth="2026-07-20", timezone="UTC")
+    assert (await service.show(id))["nextBirthdayEvent"]["localTime"] == "2027-07-20T09:00:00"
+    await service.run()
+    assert await service.greetings() == []

@@ -80,6 +80,19 @@ async def test_an_import_that_breaks_off_leaves_whole_batches(
     assert await service.stored() == (35, 35, 35)
 
 
+async def test_bytes_that_are_no_text_are_one_line_s_fault(small_service: Service) -> None:
+    text = FILE.replace("Cid", "C\udce9d")
+    summary, refused = await taken(small_service, text)
+    assert (summary.created, summary.refused) == (1, 5)
+    assert refused[4] == "firstName has a character that cannot be shown"
+
+
+async def test_a_file_that_is_no_csv_is_refused(small_service: Service) -> None:
+    for text in ("x" * 200_000, HEADER + "x" * 200_000):
+        with pytest.raises(InvalidInput, match="cannot be read: field larger"):
+            await taken(small_service, text)
+
+
 @pytest.mark.parametrize("header", ["", "firstName\n", "a,b,c,d\n", HEADER[:-1] + ",x\n"])
 async def test_a_file_without_its_columns_is_refused(small_service: Service, header: str) -> None:
     with pytest.raises(InvalidInput, match="its first line has to name"):

@@ -153,3 +153,78 @@ async def test_dead_letters_that_grow_are_an_alert(any_house: House) -> None:
     any_house.clock.advance(16 * 60)
     await watchman(app).tick()
     assert await raised(app) == []
+
+
+async def test_what_happens_while_it_looks_is_raised_the_next_time(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = house.app()
+    await app.open()
+    watching, reading = watchman(app), app.store.alerts.raised
+
+    async def meanwhile() -> Any:
+        app.telemetry.emit(StoreWentAway(loop="planner", problem="gone"))
+        return await reading()
+
+    with monkeypatch.context() as slow:
+        slow.setattr(app.store.alerts, "raised", meanwhile)
+        await watching.tick()
+    await watching.tick()
+    assert await raised(app) == ["store_errors"]
+
+
+async def test_two_that_tell_of_one_alert_in_other_words_are_no_trouble(
+    any_house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = any_house.app(alert_late=2, alert_url="https://hooks.example.com/alerts")
+    app.expect("work")
+    await app.open()
+    await late(any_house, app)
+    await watchman(app).tick()
+    # The second read it before the first had noted, and after more of them were late.
+    (alert,) = await app.alerts.raised()
+    await app.store.alerts.tell(alert, "nothing")
+    await late(any_house, app)
+    await watchman(app).tick()
+    assert len(await app.list(key=f"duly.alert.{alert.id}.raised")) == 1
+    told = [each.event for each in caplog.records if each.name == "duly"]  # type: ignore[attr-defined]
+    assert "AlertUntold" not in told
+    assert not await app.store.alerts.untold(10)
+
+
+async def test_what_was_over_before_there_was_an_alert_webhook_is_not_told(
+    any_house: House,
+) -> None:
+    app = any_house.app(alert_late=2)
+    app.expect("work")
+    await app.open()
+    await late(any_house, app)
+    await watchman(app).tick()
+    for delivery in await app.list(target="work"):
+        await app.cancel(delivery.id)
+    any_house.clock.advance(2)
+    await watchman(app).tick()
+    assert await raised(app) == []
+    any_house.clock.advance(2 * 3600)
+    await late(any_house, app)
+    telling = any_house.app(alert_late=2, alert_url="https://hooks.example.com/alerts")
+    await telling.open()
+    await watchman(telling).tick()
+    (alert,) = await app.alerts.raised()
+    told = [each.key for each in await telling.list() if each.key is not None]
+    assert told == [f"duly.alert.{alert.id}.raised"]
+
+
+async def test_what_waits_for_a_dead_target_hides_nothing_that_is_late(
+    any_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.stores.situations.COUNTED_UP_TO", 3)
+    app = any_house.app(alert_late=2)
+    app.expect("work")
+    await app.open()
+    await app.endpoints.add("paused", "https://example.com/")
+    await app.endpoints.pause("paused")
+    await app.deliver_many([(duly.endpoint("paused"), n) for n in range(5)])
+    await late(any_house, app)
+    await watchman(app).tick()
+    assert await raised(app) == ["late_deliveries"]

@@ -127,10 +127,10 @@ def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrenc
 
 
 def _same_year(rule: Yearly, year: int, fired: str | None, now: datetime) -> Occurrence | None:
-    """The same local year, late if need be; or the one before, if that is still to come."""
-    earlier = rule.of_year(year - 1)
-    is_free = fired is None or not fired.isdecimal() or int(fired) < year - 1
-    if earlier is not None and is_free and earlier.at > now:
+    """The same local year, late if need be; or an earlier one, if that is still to come."""
+    # More than one earlier, where a 29 February was to wait for the next leap year.
+    earlier = next(following(rule, fired, now), None)
+    if earlier is not None and int(earlier.identity) < year:
         return earlier
     found = rule.of_year(year)
     return found if found is not None else next(following(rule, str(year), now), None)

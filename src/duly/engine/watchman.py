@@ -8,12 +8,11 @@ once all the same.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
 from duly.domain import alerts
 from duly.domain.alerts import LATELY, Alert, AlertKind, Limits, Trouble, Watched
-from duly.domain.errors import DulyError, StoreUnavailable
+from duly.domain.errors import Conflict, DulyError, StoreUnavailable
 from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
 from duly.domain.rollups import MINUTE, NOTHING, Span, plus
 from duly.domain.situation import Situation
@@ -55,11 +54,12 @@ class Watchman:
         self._look = look
         self._counts = counts
         self._limits = limits
-        self._before: Counter[str] = Counter()
+        self._before = dict.fromkeys(SIGNS, 0)
 
     async def tick(self) -> Pause:
         """Look at the figures, write what changed, and tell."""
-        watched = await self._watched()
+        signs = {sign: self._counts[sign] for sign in SIGNS}
+        watched = await self._watched(signs)
         found = alerts.changes(watched, self._limits, await self._store.alerts.raised())
         for trouble in found.raised:
             await self._raise(trouble)
@@ -68,12 +68,12 @@ class Watchman:
         for alert in found.cleared:
             await self._clear(alert, watched)
         # Only now: what was seen before the store went away is raised when it is back.
-        self._before.update({sign: self._counts[sign] - self._before[sign] for sign in SIGNS})
+        self._before = signs
         if self.tell is not None:
             await self._tell_all(self.tell)
         return Pause(LOOK_SECONDS)
 
-    async def _watched(self) -> Watched:
+    async def _watched(self, signs: Mapping[str, int]) -> Watched:
         situation = await self._look()
         span = Span(situation.at - LATELY, situation.at + MINUTE, MINUTE)
         lately = NOTHING
@@ -82,7 +82,7 @@ class Watchman:
         happened = {
             kind: detail
             for sign, (kind, detail) in SIGNS.items()
-            if self._counts[sign] > self._before[sign]
+            if signs[sign] > self._before[sign]
         }
         return Watched(situation=situation, dead_lately=lately.dead, happened=happened)
 
@@ -105,6 +105,8 @@ class Watchman:
                 await tell(alert, word)
             except StoreUnavailable:
                 raise
+            except Conflict:
+                pass  # another handed it on already, in the words of that moment
             except DulyError as error:
                 # An address that cannot be used will not become better by trying.
                 self._emit(AlertUntold(kind=alert.kind, problem=str(error)))

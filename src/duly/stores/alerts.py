@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from duly.domain.alerts import Alert, AlertKind, Trouble
 from duly.stores.database import Database, NamedRow
 
 NEWEST = 2**62
+NEWS_FOR = timedelta(hours=1)
+"""So long after its end an alert of which nothing was told is told."""
 
 
 class Alerts:
@@ -40,7 +43,7 @@ class Alerts:
 
     async def untold(self, limit: int) -> list[Alert]:
         """Those whose raising or clearing was not handed to the alert webhook yet."""
-        return await self._read("untold", limit=limit)
+        return await self._read("untold", limit=limit, fresh_for=NEWS_FOR.total_seconds())
 
     async def tell(self, alert: Alert, told: str) -> None:
         """Note how much of it was."""

@@ -21,6 +21,7 @@ logger = logging.getLogger("duly")
 LATE_LINES_PER_SECOND = 50
 MOST_TARGETS = 50
 """How many targets are counted by their names; the rest are counted together."""
+URL = "url"
 MOST_TRIES = 20
 CALL_NAMES = ("accept", "claim", "settle")
 
@@ -44,7 +45,7 @@ class Telemetry:
         self.calls = {name: Histogram(CALLS) for name in CALL_NAMES}
         self.sizes = {name: Histogram(SIZES) for name in CALL_NAMES}
         self.drift = 0.0
-        self._labels: dict[str, str] = {}
+        self._labels: set[str] = set()
         self._worker: int | None = None
         self.trace_of: Callable[[str], str | None] = _unknown
         """The trace of a delivery, if there is one."""
@@ -91,13 +92,13 @@ class Telemetry:
 
     def label(self, target: str) -> str:
         """What a target is counted under: the first fifty by name, and never a URL."""
-        found = self._labels.get(target)
-        if found is None:
-            found = label_of(target)
-            if len(self._labels) >= MOST_TARGETS:
-                return "other"
-            self._labels[target] = found
-        return found
+        label = label_of(target)
+        if label == URL or label in self._labels:
+            return label
+        if len(self._labels) >= MOST_TARGETS:
+            return "other"
+        self._labels.add(label)
+        return label
 
     def _worth_a_line(self, late: events.DeliveryLate) -> bool:
         """Whether to log one more late delivery: a backlog of a million must not fill the disk."""
@@ -190,4 +191,4 @@ def _unknown(delivery: str) -> str | None:  # noqa: ARG001 - nobody traces
 
 def label_of(target: str) -> str:
     """A target without its address: handlers and endpoints by name, all plain URLs as one."""
-    return "url" if is_outside(target) and endpoint_name(target) is None else target
+    return URL if is_outside(target) and endpoint_name(target) is None else target

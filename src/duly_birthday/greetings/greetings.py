@@ -122,8 +122,9 @@ class Greetings:
         rule = duly.yearly(day.month, day.day, manner.at, person.timezone, feb29)
         said = {"occasion": occasion.name, "userId": person.id, "message": occasion.text(person)}
         options: dict[str, Any] = {"tags": [occasion.name]}
-        if day >= person.since.date():
-            # Its return is greeted, and not the day itself.
+        if day.year >= person.since.year - 1:
+            # Its return is greeted, and not the day itself, to which an edit may move what is
+            # pending; where it is the year before still, that year's may be to come.
             options["start"] = datetime(day.year, day.month, day.day, tzinfo=UTC) + PAST_EVERYWHERE
         return _name(occasion, person.id), rule, manner.target, said, options
 

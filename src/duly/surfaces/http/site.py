@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from litestar import Litestar, Request, Router
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
 from duly.app import App
 from duly.domain.errors import StoreUnavailable
@@ -66,10 +68,28 @@ def site(app: App, pulse: Pulse) -> Litestar:
         state=State({"queue": Queue(app.settings.accept_queue), "door": door}),
         request_class=StrictRequest,
         request_max_body_size=app.settings.payload_limit + BESIDE_PAYLOAD,
-        exception_handlers=HANDLERS,
+        exception_handlers=HANDLERS | _strays(app.routes),
         openapi_config=None,
         logging_config=None,
     )
+
+
+def _strays(routes: Sequence[Any]) -> dict[Any, Any]:
+    """What tells of a request that no route answers: below an app's own path, in its own words."""
+    own = {
+        each.path: each.exception_handlers[HTTPException]
+        for each in routes
+        if isinstance(each, Router) and HTTPException in each.exception_handlers
+    }
+
+    def stray(request: Request[Any, Any, Any], error: HTTPException) -> Any:
+        path = request.scope["path"]
+        for place, tell in own.items():
+            if f"{path}/".startswith(f"{place}/"):
+                return tell(request, error)
+        return HANDLERS[HTTPException](request, error)
+
+    return {NotFoundException: stray, MethodNotAllowedException: stray}
 
 
 def _api(pulse: Pulse, app_of: AppOf) -> Router:

@@ -23,9 +23,12 @@ select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly
 where namespace = :namespace and id < :before order by id desc limit :limit;
 
 -- name: untold
+-- What came and went when there was no alert webhook is nobody's news any more.
 select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly.alerts
 where namespace = :namespace and told <> 'cleared'
-  and (cleared_at is not null or told = 'nothing')
+  and (told = 'raised' and cleared_at is not null
+    or told = 'nothing' and (cleared_at is null
+        or cleared_at >= coalesce(:now::timestamptz, now()) - :fresh_for * interval '1 second'))
 order by id limit :limit;
 
 -- name: told

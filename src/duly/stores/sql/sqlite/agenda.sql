@@ -29,7 +29,8 @@ left join duly.gates g on g.target = o.target
 left join duly.endpoints e on e.target = o.target;
 
 -- name: backlog
--- How much waits: behind each opening no more rows than are counted.
+-- How much waits: behind each opening no more rows than are counted. First what does not stand, and the
+-- oldest, so that what waits for a dead target hides nothing that is late.
 with recursive {openings}, opened as materialized (
     select o.priority, o.target, o.due_at, :now as seen_at,
            g.opened_at is not null or (t.name like 'endpoint:%' and e.state is not 'active')
@@ -38,6 +39,7 @@ with recursive {openings}, opened as materialized (
     join duly.targets t on t.id = o.target and t.namespace = :namespace
     left join duly.gates g on g.target = o.target
     left join duly.endpoints e on e.target = o.target
+    order by stands, o.due_at
 ), due as materialized (
     select not o.stands and a.due_at < o.seen_at - cast(:grace * 1000000 as integer) as is_late
     from opened o cross join duly.agenda a
