@@ -86,8 +86,8 @@ class Importing:
         """
         if not manner.dry_run:
             await self._begin(survey, manner)
-        heard = (lambda _, __: None) if manner.skip_bad else None
-        for batch in Reading(lines, self._payload_limit, heard).batches():
+        heard = _unheard if manner.skip_bad else None
+        for batch in Reading(lines, self._payload_limit, heard, survey).batches():
             yield await self._brought(batch, manner, tell)
         if not manner.dry_run:
             self._store.wakeups.hint()
@@ -202,6 +202,10 @@ class Importing:
             )
 
         await self._store.endpoints.revise(entry.name, decide, self.actor, "imported")
+
+
+def _unheard(number: int, problem: str) -> None:
+    """What was told when it was surveyed."""
 
 
 def _lacking(entry: EndpointEntry) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, assert_never
@@ -11,7 +12,7 @@ import msgspec
 from duly.domain import declarations, endpoints, payloads
 from duly.domain.declarations import Options
 from duly.domain.endpoints import UNKEPT, Details, endpoint_name
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import InvalidInput, quoted
 from duly.domain.exports import (
     DeliveryEntry,
     EndpointEntry,
@@ -29,6 +30,7 @@ from duly.domain.signatures import secret_key
 from duly.domain.steps import checked_step
 from duly.domain.webhooks import Webhook, encode_webhook, is_webhook, webhook
 
+ID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 LONGEST_REASON = 1000
 LONGEST_TEXT = 4 * LONGEST_ERROR
 """Bytes; an error is cut by its characters."""
@@ -93,7 +95,7 @@ OPTIONS = (
 
 def _progress(progress: Progress) -> Progress:
     if progress.made_id is not None:
-        payloads.checked_id(progress.made_id)
+        _check_id(progress.made_id)
     for name in Progress.__struct_fields__:
         value = getattr(progress, name)
         if isinstance(value, datetime) and value.tzinfo is None:
@@ -136,8 +138,8 @@ CHECKED: Mapping[str, Callable[[Any], object]] = {
 
 
 def _check_id(id: str) -> None:
-    if payloads.checked_id(id) != id:
-        raise InvalidInput("id", f"{id!r} is not spelled as ids are")
+    if not ID.fullmatch(id):
+        raise InvalidInput("id", f"{quoted(id)} is no delivery id, which is a UUID")
 
 
 def _check_whole(missing: Sequence[str]) -> None:

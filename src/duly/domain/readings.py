@@ -35,13 +35,21 @@ class Survey(msgspec.Struct, frozen=True):
 class Reading:
     """One way through the lines of an export, from its first line to its last.
 
-    InvalidInput at the first that is bad, unless somebody is there to be told of those.
+    InvalidInput at the first that is bad, unless somebody is there to be told of those. If it was
+    surveyed, and nothing was wrong with it, that is not looked for again.
     """
 
-    def __init__(self, lines: Iterable[bytes], payload_limit: int, tell: Tell | None) -> None:
+    def __init__(
+        self,
+        lines: Iterable[bytes],
+        payload_limit: int,
+        tell: Tell | None,
+        survey: Survey | None = None,
+    ) -> None:
         self._lines = ((number, each) for number, each in enumerate(lines, 1) if each.strip())
         self._payload_limit = payload_limit
         self._tell = tell
+        self._is_sound = survey is not None and not survey.bad
         self._count = 0
         self._number = 1
         self._last: type[Thing] = next(iter(KINDS))
@@ -88,7 +96,7 @@ class Reading:
         if len(line) > LONGEST_LINE:
             raise InvalidInput("line", f"it is longer than {LONGEST_LINE} bytes")
         found = decode(line)
-        if isinstance(found, Ending):
+        if self._is_sound or isinstance(found, Ending):
             return found
         if ORDER[type(found)] < ORDER[self._last]:
             later, earlier = KINDS[self._last], KINDS[type(found)]

@@ -67,18 +67,24 @@ order by delivery, finished_at, attempt, outcome;
 select id, name from duly.schedules where namespace = :namespace and name = any(:names::text[]);
 
 -- name: known
--- What is there already under these ids, keys or occurrences.
-select d.id::text as id, d.namespace, null as key, d.schedule, null as occurrence, d.target,
-       null::bytea as payload, d.address
-from duly.deliveries d where d.id = any(:id::uuid[])
+-- What is there already under these ids, keys or occurrences. Each is probed for by itself: a plan
+-- that was made for an empty ledger may read the whole of it.
+select d.id::text as id, d.namespace, null as key, null::bigint as schedule, null as occurrence,
+       d.target, null::bytea as payload, d.address
+from unnest(:id::uuid[]) as g(id) cross join lateral (
+    select * from duly.deliveries d where d.id = g.id offset 0
+) d
 union all
 select d.id::text, d.namespace, d.key, null, null, d.target, d.payload, d.address
-from duly.deliveries d where d.namespace = :namespace and d.key = any(:key::text[])
+from unnest(:key::text[]) as g(key) cross join lateral (
+    select * from duly.deliveries d where d.namespace = :namespace and d.key = g.key offset 0
+) d
 union all
 select d.id::text, d.namespace, null, g.schedule, g.occurrence, d.target, null, d.address
 from unnest(:schedule::bigint[], :occurrence::text[]) as g(schedule, occurrence)
 cross join lateral (
-    select * from duly.deliveries d where d.schedule = g.schedule and d.occurrence = g.occurrence
+    select * from duly.deliveries d
+    where d.schedule = g.schedule and d.occurrence = g.occurrence offset 0
 ) d;
 
 -- name: open

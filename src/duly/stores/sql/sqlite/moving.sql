@@ -65,7 +65,8 @@ where namespace = :namespace and name in (select value from json_each(:names));
 
 -- name: known
 -- What is there already under these ids, keys or occurrences; runs once for each.
-select id, namespace, null as key, schedule, null as occurrence, target, null as payload, address
+select id, namespace, null as key, null as schedule, null as occurrence, target, null as payload,
+       address
 from duly.deliveries where id = :id
 union all
 select id, namespace, key, null, null, target, payload, address
