@@ -107,7 +107,7 @@ async def test_interrupted_it_says_how_far_it_is_and_how_to_go_on(small: Home) -
         process.wait_until_stopped()
         process.signal(signal.SIGINT)
         process.signal(signal.SIGCONT)
-        assert process.end() != 0
+        assert process.end() == 128 + signal.SIGINT
     assert "stopped after 500 of 1100; the same command goes on" in "".join(process.log)
     assert small.json(*command)["deliveries"]["known"] == 500
 
@@ -152,17 +152,32 @@ async def test_a_file_is_refused_as_a_whole_or_its_bad_lines_are_passed_over(sma
     assert other.duly("import", small.database.removeprefix("sqlite:///")).returncode == 2
 
 
+async def test_a_file_that_cannot_be_written_is_told_and_an_older_one_stays(small: Home) -> None:
+    small.write("moved.ndjson", "older")
+    environ = {"DULY_DATABASE": "sqlite:////nowhere/duly.db"}
+    assert small.duly("export", "moved.ndjson", environ=environ).returncode == 4
+    assert (small.folder / "moved.ndjson").read_text() == "older"
+    done = small.duly("export", "nowhere/moved.ndjson")
+    assert done.returncode == 1
+    assert "nowhere/moved.ndjson cannot be written: No such file" in done.stderr
+    full = small.duly("export", "/dev/full")
+    assert full.returncode == 1
+    assert "/dev/full cannot be written: No space left" in full.stderr
+
+
 async def test_a_dry_run_says_what_would_be_done_and_does_nothing(small: Home) -> None:
     await lay_out(small)
     small.ok("export", "moved.ndjson", "--with-secrets")
     other = elsewhere(small)
-    assert other.duly("import", "moved.ndjson", "--dry-run").returncode == 4
+    first = other.json("import", "moved.ndjson", "--dry-run")
+    assert not (small.folder / "elsewhere.db").exists()
     other.ok("migrate", "up")
     wrong = other.duly("import", "moved.ndjson", "--yes", environ={"DULY_NAMESPACE": "b"})
     assert wrong.returncode == 2
     assert "the file is of namespace 'default', and this is 'b'" in wrong.stderr
     planned = other.json("import", "moved.ndjson", "--dry-run")
     assert planned["deliveries"] == {"new": 5, "known": 0, "refused": 0}
+    assert planned == first
     assert other.json("audit")["items"] == []
     assert other.ok("import", "moved.ndjson", stdin="no\n").startswith("0 endpoints")
     done = other.json("import", "moved.ndjson", "--yes")

@@ -16,7 +16,7 @@ from duly.domain.exports import DeliveryEntry, content
 from duly.domain.imports import places
 from duly.domain.lines import NEVER, Halt
 from duly.domain.schedule import encode_occasion
-from duly.domain.webhooks import encode_webhook
+from duly.domain.webhooks import decode_webhook, encode_webhook
 from duly.ports import Arrival
 from duly.stores.database import Session
 from duly.stores.deliveries import key_taken
@@ -126,8 +126,9 @@ class _Found:
         )
 
     def _by_key(self, entry: DeliveryEntry, target: int | None, known: Known) -> Arrival | Conflict:
-        its = (known.target, None if known.payload is None else bytes(known.payload), known.address)
-        if its == (target or 0, content(entry), _address(entry)):
+        webhook = None if known.address is None else decode_webhook(known.address)
+        its = (known.target, bytes(known.payload or b""), webhook)
+        if its == (target or 0, content(entry), entry.webhook):
             return Arrival.KNOWN
         return key_taken(entry.key, known.id)
 

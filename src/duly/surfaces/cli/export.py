@@ -14,7 +14,7 @@ from typing import IO, Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import DulyError
 from duly.domain.exports import KINDS
 from duly.exporting import Told
 from duly.surfaces.cli.options import COMMON, Common, client
@@ -22,6 +22,10 @@ from duly.surfaces.cli.render import answer, progress, talk
 from duly.surfaces.cli.terms import STDIN as STDOUT
 
 Counts = dict[str, int]
+
+
+class CannotWrite(DulyError):
+    """The file cannot be made, or the disk is full."""
 
 
 async def export(
@@ -81,28 +85,32 @@ async def _written(
 @contextmanager
 def _destination(file: str) -> Iterator[IO[bytes]]:
     """Where the lines go; a file takes its name only when all is on disk."""
-    if file == STDOUT:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    path = Path(file).resolve()
     try:
-        with _opened(path) as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-            os.replace(out.name, path)
+        if file == STDOUT:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        elif (path := Path(file)).exists() and not path.is_file():
+            with path.open("wb") as out:
+                yield out
+        else:
+            with _replaced(path.resolve()) as out:
+                yield out
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise InvalidInput("file", f"{file} cannot be written: {error.strerror}") from error
+        raise CannotWrite(f"{file} cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _replaced(path: Path) -> Iterator[IO[bytes]]:
     with tempfile.NamedTemporaryFile(
         dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
     ) as out:
         try:
             yield out
+            out.flush()
+            os.fsync(out.fileno())
+            os.replace(out.name, path)
         except BaseException:
             Path(out.name).unlink(missing_ok=True)
             raise

@@ -18,10 +18,13 @@ from duly.domain.errors import InvalidInput
 from duly.domain.exports import KINDS
 from duly.domain.readings import LONGEST_LINE, Survey
 from duly.importing import Manner
+from duly.stores import migrations
+from duly.stores.sqlite import Sqlite
 from duly.surfaces.cli.bulk import BULK, Bulk
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.export import in_words
-from duly.surfaces.cli.options import COMMON, Common, app_for, client
+from duly.surfaces.cli.migrate import schema_of
+from duly.surfaces.cli.options import COMMON, Common, app_for, client, database_of
 from duly.surfaces.cli.render import answer, cell, progress, talk
 from duly.surfaces.cli.terms import STDIN
 
@@ -65,20 +68,19 @@ async def import_(
         What to read; - is stdin, which is kept in a temporary file until its end has come.
     """
     manner = Manner(dry_run=bulk.dry_run, skip_bad=how.skip_bad, beside_workers=how.beside_workers)
+    tally: Tally = {kind: {"new": 0, "known": 0, "refused": 0} for kind in KINDS.values()}
     with _source(file) as source:
         app = app_for(common)
         survey = app.importing.survey(_lines(source), manner, _tell_bad)
         _check_namespace(survey, app, common)
-        tally: Tally = {kind: {"new": 0, "known": 0, "refused": 0} for kind in KINDS.values()}
-        if bulk.dry_run or bulk.wants(survey.total, _question(survey, app)):
+        if bulk.dry_run and not await _is_there(common):
+            _tell_new(survey, tally)
+        elif bulk.dry_run or bulk.wants(survey.total, _question(survey, app)):
             async with client(common, create=not bulk.dry_run) as app:
                 await _bring_in(app, source, survey, manner, tally)
     bad = survey.bad + sum(each["refused"] for each in tally.values())
-    answer(
-        common.json,
-        {**tally, "bad": bad, "dry_run": bulk.dry_run},
-        lambda: _in_words(tally, bad, bulk.dry_run),
-    )
+    document = {**tally, "bad": bad, "dry_run": bulk.dry_run}
+    answer(common.json, document, lambda: _in_words(tally, bad, bulk.dry_run))
     return FAILED if bad else 0
 
 
@@ -112,6 +114,21 @@ def _check_namespace(survey: Survey, app: App, common: Common) -> None:
             f"the file is of namespace {theirs!r}, and this is {ours!r}; "
             f"give --namespace {theirs}, or another on purpose",
         )
+
+
+async def _is_there(common: Common) -> bool:
+    """Whether there is a store, if perhaps not up to date."""
+    database = database_of(app_for(common))
+    if isinstance(database, Sqlite) and not database.path.exists():
+        return False
+    async with schema_of(common) as found:
+        return bool((await migrations.status(found)).applied)
+
+
+def _tell_new(survey: Survey, tally: Tally) -> None:
+    talk("there is no store yet; an import makes it")
+    for kind, count in survey.counts.items():
+        tally[kind]["new"] = count
 
 
 def _question(survey: Survey, app: App) -> str:
