@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import IO, Annotated
 
@@ -71,7 +72,7 @@ async def import_(
     tally: Tally = {kind: {"new": 0, "known": 0, "refused": 0} for kind in KINDS.values()}
     with _source(file) as source:
         app = app_for(common)
-        survey = app.importing.survey(_lines(source), manner, _tell_bad)
+        survey = _surveyed(app, source, manner)
         _check_namespace(survey, app, common)
         if bulk.dry_run and not await _is_there(common):
             _tell_new(survey, tally)
@@ -88,21 +89,27 @@ async def import_(
 def _source(file: str) -> Iterator[IO[bytes]]:
     """What can be read twice."""
     try:
-        if file != STDIN:
-            with open(file, "rb") as source:
-                yield source
-        else:
-            with tempfile.TemporaryFile() as source:
-                shutil.copyfileobj(sys.stdin.buffer, source)
-                yield source
+        with open(file, "rb") if file != STDIN else nullcontext(sys.stdin.buffer) as given:
+            if file != STDIN and given.seekable():
+                yield given
+            else:
+                with tempfile.TemporaryFile() as source:
+                    shutil.copyfileobj(given, source)
+                    yield source
     except OSError as error:
         raise InvalidInput("file", f"{file} cannot be read: {error.strerror}") from error
 
 
-def _lines(source: IO[bytes]) -> Iterator[bytes]:
+def _surveyed(app: App, source: IO[bytes], manner: Manner) -> Survey:
+    with progress("reading", source.seek(0, os.SEEK_END)) as advance:
+        return app.importing.survey(_lines(source, advance), manner, _tell_bad)
+
+
+def _lines(source: IO[bytes], advance: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
     """From the first on; one that has no end does not fill the memory."""
     source.seek(0)
     while line := source.readline(LONGEST_LINE + 1):
+        advance(len(line))
         yield line
 
 
