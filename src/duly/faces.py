@@ -14,6 +14,8 @@ from duly.domain.endpoints import is_outside
 from duly.domain.retry import RetryPlan
 from duly.endpoints import Endpoints
 from duly.engine.acceptor import Acceptor
+from duly.exporting import Exporting
+from duly.importing import Importing
 from duly.intake import Intake
 from duly.keys import Keys
 from duly.outbox import Outbox
@@ -29,7 +31,10 @@ from duly.transports.webhooks import Webhooks
 from duly.vault import Vault
 from duly.workers import Workers
 
-WITH_ACTOR = ("schedules", "streams", "dead_letters", "endpoints", "workers", "keys")
+WITH_ACTOR = (
+    *("schedules", "streams", "dead_letters", "endpoints", "workers", "keys"),
+    *("exporting", "importing"),
+)
 """The faces that change things, and say who did."""
 
 
@@ -81,6 +86,8 @@ class Faces:
         self.workers = Workers(self.store)
         self.keys = Keys(self.store, self.clock, self.chance)
         self.audit = Audit(self.store)
+        self.exporting = Exporting(self.store, self.clock, self.vault)
+        self.importing = Importing(self.store, self.vault, limit)
         self.requests = Requests(self.store, self.chance.delivery_id)
 
     async def outlook(self, delivery: Delivery) -> Outlook:

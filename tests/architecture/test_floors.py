@@ -19,7 +19,7 @@ FLOORS = (
         *("duly.endpoints", "duly.streams", "duly.dead_letters", "duly.intake", "duly.outbox"),
         *("duly.live", "duly.tracing"),
         *("duly.listing", "duly.requests", "duly.keys", "duly.audit", "duly.vault"),
-        *("duly.workers", "duly.outlook", "duly.status"),
+        *("duly.workers", "duly.outlook", "duly.status", "duly.exporting", "duly.importing"),
         *("duly.telemetry", "duly.system"),
     },
     {"duly.wiring", "duly.faces", "duly.watch"},

@@ -43,6 +43,7 @@ async def ids(books: Books) -> set[str]:
     return {str(row["id"]) for row in await books.sql("select id from duly.deliveries")}
 
 
+@pytest.mark.requirement("C10")
 async def test_unfinished_work_is_never_pruned(books: Books) -> None:
     worker = await books.worker()
     retried = await books.claimed(worker)

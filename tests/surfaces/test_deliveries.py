@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 import duly
 from tests.surfaces.processes import Home
 
@@ -81,6 +83,7 @@ async def test_a_dead_letter_is_shown_with_its_attempts_and_can_be_retried(home:
     assert home.json("deliveries", "retry", id)["state"] == "pending"
 
 
+@pytest.mark.requirement("C10")
 async def test_a_cancelled_delivery_cannot_be_cancelled_again(sqlite_home: Home) -> None:
     async with sqlite_home.app() as app:
         id = (await app.deliver("log", after=3600)).id
@@ -105,6 +108,7 @@ async def test_namespaces_do_not_see_each_other(sqlite_home: Home) -> None:
     assert sqlite_home.json("deliveries", "show", id, "--namespace", "mine")["id"] == id
 
 
+@pytest.mark.requirement("C10")
 async def test_late_and_stuck_name_what_waits_and_why(home: Home) -> None:
     async with home.app() as app:
         late = await app.deliver("log", 1, at=LONG_AGO)

@@ -25,6 +25,7 @@ CLIENTS = [
     ("migrate", "status"),
     ("doctor",),
     ("prune", "--dry-run"),
+    ("export",),
     ("endpoints", "list"),
     ("streams", "list"),
     ("dead", "list"),

@@ -152,7 +152,7 @@ async def test_removing_asks_first_and_cancels_what_is_pending(home: Home) -> No
     assert home.duly("schedules", "show", "monday").returncode == 3
 
 
-@pytest.mark.requirement("C4")
+@pytest.mark.requirement("C4", "C10")
 async def test_a_trigger_makes_one_delivery_now_beside_the_plan(home: Home) -> None:
     await declare(home, "monday")
     made = await home.find(home.ok("schedules", "trigger", "monday"))

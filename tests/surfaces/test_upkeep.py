@@ -46,6 +46,7 @@ async def states(home: Home) -> list[str]:
         return sorted(each.state for each in await app.list())
 
 
+@pytest.mark.requirement("C10")
 async def test_a_dry_run_counts_and_removes_nothing(home: Home) -> None:
     await finished(home)
     now = ("--completed-for", "0s")

@@ -14,6 +14,7 @@ from duly.ports.dead_letters import (
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
 from duly.ports.figures import Figures
 from duly.ports.keys import Keys
+from duly.ports.moving import Arrival, Moving, Shelves
 from duly.ports.requests import KEPT_FOR, PATIENCE, Asked, Requests
 from duly.ports.schedules import (
     Audit,
@@ -68,6 +69,7 @@ __all__ = [
     "Agenda",
     "Alerts",
     "Analytics",
+    "Arrival",
     "Ask",
     "Asked",
     "Audit",
@@ -92,6 +94,7 @@ __all__ = [
     "Keys",
     "LateWork",
     "Message",
+    "Moving",
     "Notebook",
     "OpenTransaction",
     "Opening",
@@ -103,6 +106,7 @@ __all__ = [
     "Rollups",
     "Schedules",
     "SeenGate",
+    "Shelves",
     "Sitting",
     "Situations",
     "Steps",

@@ -17,6 +17,7 @@ from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
 from duly.ports.figures import Figures
 from duly.ports.keys import Keys
+from duly.ports.moving import Moving
 from duly.ports.requests import Requests
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
@@ -315,6 +316,8 @@ class Store(Protocol):
     def keys(self) -> Keys: ...
     @property
     def upkeep(self) -> Upkeep: ...
+    @property
+    def moving(self) -> Moving: ...
     @property
     def inbox(self) -> Inbox: ...
     @property

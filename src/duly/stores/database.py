@@ -48,3 +48,6 @@ class Database(Session, Protocol):
 
     def together(self, channel: Channel = "any", /) -> AbstractAsyncContextManager[Session]:
         """Statements in one transaction: committed at the end, rolled back on an error."""
+
+    def snapshot(self) -> AbstractAsyncContextManager[Session]:
+        """Statements that only read, and all see the same moment, whatever others write."""

@@ -54,21 +54,21 @@ class Endpoints:
 
     async def _found(self, session: Session, name: str) -> Endpoint | None:
         rows = await session.fetch_named("endpoints.get", namespace=self._namespace, name=name)
-        return _endpoint(rows[0]) if rows else None
+        return endpoint_of(rows[0]) if rows else None
 
     async def some(self, names: Collection[str]) -> list[Endpoint]:
         """Those of the names that exist."""
         rows = await self._database.fetch_named(
             "endpoints.some", namespace=self._namespace, names=list(names)
         )
-        return [_endpoint(row) for row in rows]
+        return [endpoint_of(row) for row in rows]
 
     async def page(self, after: str, limit: int) -> list[Endpoint]:
         """Endpoints by name."""
         rows = await self._database.fetch_named(
             "endpoints.page", namespace=self._namespace, after=after, limit=limit
         )
-        return [_endpoint(row) for row in rows]
+        return [endpoint_of(row) for row in rows]
 
     async def revise(
         self,
@@ -198,7 +198,8 @@ def _columns(endpoint: Endpoint) -> dict[str, Any]:
 _secrets = msgspec.json.Decoder(tuple[Sealed, ...])
 
 
-def _endpoint(found: Mapping[str, Any]) -> Endpoint:
+def endpoint_of(found: Mapping[str, Any]) -> Endpoint:
+    """An endpoint as it stands, with its gate."""
     row = dict(found)
     details = {name: row[name] for name in Details.__struct_fields__}
     details["headers"] = msgspec.json.decode(row["headers"])

@@ -36,6 +36,9 @@ PLANNER = (
     "set plan_cache_mode = force_generic_plan; set enable_nestloop = off"
 )
 
+# Of a ledger that is read slice by slice: it may have grown since anybody counted.
+READER = "set local enable_seqscan = off; set local plan_cache_mode = force_custom_plan"
+
 # Claims pass over what others hold; a database whose transactions are serializable as it comes
 # would refuse them for it again and again.
 SETTINGS = {"application_name": "duly", "default_transaction_isolation": "read committed"}
@@ -299,6 +302,16 @@ class Postgres(PostgresSession):
             raise StoreUnavailable(
                 "two transactions waited for each other, and this one was undone; try it again"
             ) from error
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Session]:
+        """Statements that only read, as it stood when the first of them ran."""
+        async with (
+            self.shared() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            await connection.execute(READER)
+            yield PostgresSession(connection, self.moment)
 
     def another(self) -> Postgres:
         """The same database over connections of its own."""

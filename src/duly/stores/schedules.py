@@ -50,7 +50,7 @@ class Schedules:
         )
         if not rows:
             raise no_schedule(name)
-        return _schedule(rows[0])
+        return schedule_of(rows[0])
 
     async def page(self, after: str, limit: int) -> list[Schedule | UnreadableSchedule]:
         """Schedules by name; one that cannot be read hides no other."""
@@ -118,9 +118,8 @@ class Schedules:
             new = decide(await self._now(session))
             await hit("schedule.before")
             await self._create(session, new)
-            await note_each(
-                session, self._namespace, actor, "schedule.created", [name for name, _ in new]
-            )
+            action = f"schedule.{new[0][1].action}"
+            await note_each(session, self._namespace, actor, action, [name for name, _ in new])
             await hit("schedule.middle")
         await hit("schedule.after")
 
@@ -138,7 +137,7 @@ class Schedules:
 
     async def _locked(self, session: Session, name: str) -> Schedule | None:
         rows = await session.fetch_named("schedules.lock", namespace=self._namespace, name=name)
-        return _schedule(rows[0]) if rows else None
+        return schedule_of(rows[0]) if rows else None
 
     async def _now(self, session: Session) -> datetime:
         rows = await session.fetch("schedules.now", namespace=self._namespace)
@@ -233,7 +232,7 @@ class Schedules:
 
 def _readable(row: Mapping[str, Any]) -> Schedule | UnreadableSchedule:
     try:
-        return _schedule(row)
+        return schedule_of(row)
     except UnreadableRule as error:
         return UnreadableSchedule(row["name"], str(error))
 
@@ -270,7 +269,8 @@ def _columns(revision: Revision, numbers: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _schedule(row: Mapping[str, Any]) -> Schedule:
+def schedule_of(row: Mapping[str, Any]) -> Schedule:
+    """A schedule as it stands; UnreadableRule when a newer version wrote it."""
     contents = Contents(
         target=row["target_name"],
         address=row["address"],

@@ -110,9 +110,7 @@ class Sqlite(SqliteSession):
     def _reader(self) -> apsw.Connection:
         connection: apsw.Connection | None = getattr(self._own, "connection", None)
         if connection is None:
-            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
-            connection.set_busy_timeout(BUSY_MILLISECONDS)
-            self._own.connection = connection
+            connection = self._own.connection = read_only(self.path)
             self._opened.append(connection)
         return connection
 
@@ -170,6 +168,20 @@ class Sqlite(SqliteSession):
         finally:
             held.let_go()
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Session]:
+        """Statements that only read, as it stood when the first of them ran.
+
+        On a thread of its own: the readers go on, and the log can only be emptied up to here.
+        """
+        with ThreadPoolExecutor(1, thread_name_prefix="duly-snapshot") as thread:
+            snapshot = Snapshot(self.path, self._moment, thread)
+            await snapshot.read(lambda connection: connection.execute("begin"))
+            try:
+                yield snapshot
+            finally:
+                thread.submit(snapshot.close)
+
     async def hold(self, attempt: object = None) -> HeldWriter:
         """Wait for the writer and begin a transaction on it, maybe for an attempt's handler."""
         self.check_writable()
@@ -220,6 +232,45 @@ class HeldWriter(SqliteSession):
     def let_go(self) -> None:
         """Give the writer back; what was not committed is undone."""
         self._hold.let_go()
+
+
+class Snapshot(SqliteSession):
+    """A session that only reads, in a transaction of its own."""
+
+    def __init__(
+        self, path: Path, moment: Callable[[], datetime], thread: ThreadPoolExecutor
+    ) -> None:
+        super().__init__(moment)
+        self._path = path
+        self._thread = thread
+        self._connection: apsw.Connection | None = None
+
+    async def write(self, work: Work, *, alone: bool = False) -> Any:  # noqa: ARG002 - it is one
+        """Run something that reads after all: the connection refuses to write."""
+        return await self.read(work)
+
+    async def read(self, work: Work) -> Any:
+        """Run something inside the transaction."""
+        loop = asyncio.get_running_loop()
+        with clear_errors(self._path):
+            return await loop.run_in_executor(self._thread, lambda: work(self._opened()))
+
+    def _opened(self) -> apsw.Connection:
+        if self._connection is None:
+            self._connection = read_only(self._path)
+        return self._connection
+
+    def close(self) -> None:
+        """Let go of the file; on the thread that reads."""
+        if self._connection is not None:
+            self._connection.close()
+
+
+def read_only(path: Path) -> apsw.Connection:
+    """A connection that cannot write."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_MILLISECONDS)
+    return connection
 
 
 def _forget_statistics(connection: apsw.Connection) -> None:

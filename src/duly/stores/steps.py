@@ -33,7 +33,7 @@ class Steps:
     async def load(self, delivery: str) -> list[Step]:
         """The steps of one delivery in the order in which they were done."""
         rows = await self._database.fetch_named("steps.load", delivery=delivery)
-        return [_step(**row) for row in rows]
+        return [step_of(**row) for row in rows]
 
     async def record(self, claimed: Claimed, step: Step) -> Step:
         """Add a step at once; returns the one on the books, which is the first of its name."""
@@ -44,7 +44,7 @@ class Steps:
         if not rows:
             raise LeaseLost(f"the lane of delivery {claimed.id} is no longer ours")
         await hit("step.after")
-        return _step(*rows[0])
+        return step_of(*rows[0])
 
 
 async def record_with(session: Session, settlements: Sequence[Settlement]) -> None:
@@ -68,16 +68,18 @@ async def _record(session: Session, given: Sequence[Written]) -> Sequence[Row]:
             "name": [each.step.name for each in given],
             "attempt": [each.step.attempt for each in given],
             "done_at": [each.step.done_at for each in given],
-            "result": [_text(each.step.result) for each in given],
+            "result": [text_of(each.step.result) for each in given],
         },
     )
 
 
-def _step(name: str, attempt: int, done_at: datetime, result: str | None) -> Step:
+def step_of(name: str, attempt: int, done_at: datetime, result: str | None) -> Step:
+    """A step as it was done."""
     kept = NOTHING if result is None else msgspec.Raw(result.encode())
     return Step(name=name, attempt=attempt, done_at=done_at, result=kept)
 
 
-def _text(result: msgspec.Raw) -> str | None:
+def text_of(result: msgspec.Raw) -> str | None:
+    """A result as it is stored."""
     text = bytes(result).decode()
     return None if text == "null" else text

@@ -23,6 +23,7 @@ from duly.stores.gates import Gates
 from duly.stores.inbox import Inbox
 from duly.stores.keys import Keys
 from duly.stores.members import Members
+from duly.stores.moving import Moving
 from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.postgres import Connect, Discard, Postgres
@@ -79,6 +80,7 @@ class SqlStore:
         self.audit = Audit(database, namespace)
         self.keys = Keys(database, namespace)
         self.upkeep = Upkeep(database, namespace)
+        self.moving = Moving(database, namespace, self.targets)
         self.inbox = Inbox(database, namespace)
         self.requests = Requests(database, namespace)
         self.outbox = Outbox(database, namespace, self.deliveries, wakeups.hint)

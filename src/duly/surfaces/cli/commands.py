@@ -30,6 +30,8 @@ COMMANDS = {
     "migrate": "migrate:commands",
     "doctor": "doctor:doctor",
     "prune": "prune:prune",
+    "export": "export:export",
+    "import": "importing:import_",
     "bench": "bench:bench",
     "config": "config:commands",
 }

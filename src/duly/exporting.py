@@ -1,0 +1,125 @@
+"""Exporting: a namespace as lines for a file, as it stands at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from duly.domain import exports, retry
+from duly.domain.endpoints import Endpoint, Sealed, still_used
+from duly.domain.errors import Conflict, DulyError
+from duly.domain.exports import (
+    KINDS,
+    Ending,
+    EndpointEntry,
+    Heading,
+    Scope,
+    Secret,
+    StreamEntry,
+    Thing,
+)
+from duly.ports import Clock, Shelves, Store
+from duly.version import __version__
+
+
+class Vault(Protocol):
+    """What opens secrets that were sealed to be stored."""
+
+    def open(self, sealed: Sealed, context: str) -> str: ...
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One line of an export: of what kind and name, and what is left out because it is secret."""
+
+    line: bytes
+    kind: str | None = None
+    name: str = ""
+    missing: tuple[str, ...] = ()
+
+
+class Exporting:
+    """What goes out of one app's namespace; `actor` is who the audit trail says it was."""
+
+    def __init__(self, store: Store, clock: Clock, vault: Vault, actor: str = "python") -> None:
+        self._store = store
+        self._clock = clock
+        self._vault = vault
+        self.actor = actor
+
+    async def lines(
+        self, *, everything: bool = False, with_secrets: bool = False
+    ) -> AsyncGenerator[Told, None]:
+        """The namespace line by line: with what is not over yet, or with everything.
+
+        Secrets of endpoints, and headers that look like credentials, are left out unless wanted;
+        who wants them is told in the audit trail.
+        """
+        scope: Scope = "all" if everything else "unfinished"
+        if with_secrets:
+            await self._note({"secrets": True, "deliveries": scope})
+        counts = dict.fromkeys(KINDS.values(), 0)
+        async with self._store.moving.snapshot() as shelves:
+            heading = self._heading(await shelves.moment(), scope, with_secrets)
+            yield Told(exports.encode(heading))
+            async for each in self._things(shelves, everything, with_secrets):
+                counts[KINDS[type(each)]] += 1
+                yield _told(each)
+        yield Told(exports.encode(Ending(counts=counts)))
+
+    async def _note(self, detail: dict[str, Any]) -> None:
+        namespace = self._store.namespace
+        await self._store.moving.note(self.actor, "store.exported", namespace, detail)
+
+    def _heading(self, moment: datetime, scope: Scope, with_secrets: bool) -> Heading:
+        return Heading(
+            version=exports.VERSION,
+            duly=__version__,
+            schema=self._store.moving.schema,
+            namespace=self._store.namespace,
+            exported_at=moment,
+            deliveries=scope,
+            secrets=with_secrets,
+        )
+
+    async def _things(
+        self, shelves: Shelves, everything: bool, with_secrets: bool
+    ) -> AsyncIterator[Thing]:
+        async for endpoint in shelves.endpoints():
+            yield self._endpoint(endpoint, with_secrets)
+        async for stream in shelves.streams():
+            yield stream
+        async for schedule in shelves.schedules():
+            yield schedule if with_secrets else exports.without_credentials(schedule)
+        async for delivery in shelves.deliveries(everything=everything):
+            yield delivery if with_secrets else exports.without_credentials(delivery)
+
+    def _endpoint(self, endpoint: Endpoint, with_secrets: bool) -> EndpointEntry:
+        details: dict[str, Any] = msgspec.structs.asdict(endpoint.details)
+        if details["retry"] is not None:
+            details["retry"] = retry.decode(details["retry"])
+        entry = EndpointEntry(
+            name=endpoint.name,
+            **details,
+            state=endpoint.state,
+            state_reason=endpoint.state_reason,
+            state_at=endpoint.state_at,
+        )
+        used = still_used(endpoint.secrets, self._clock.now())
+        if not with_secrets:
+            return exports.without_secrets(entry, bool(used))
+        opened = tuple(Secret(self._opened(endpoint, each), each.until) for each in used)
+        return msgspec.structs.replace(entry, secrets=opened)
+
+    def _opened(self, endpoint: Endpoint, sealed: Sealed) -> str:
+        try:
+            return self._vault.open(sealed, endpoint.name)
+        except DulyError as error:
+            raise Conflict(f"the secret of endpoint {endpoint.name!r}: {error}") from error
+
+
+def _told(thing: Thing) -> Told:
+    missing = () if isinstance(thing, StreamEntry) else thing.missing
+    return Told(exports.encode(thing), KINDS[type(thing)], exports.name_of(thing), missing)
