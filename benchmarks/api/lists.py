@@ -77,7 +77,8 @@ PAGES = (
     *("dead-letters?reason=none", "dead-letters?tag=none", "dead-letters?text=none"),
     *("dead-letters/groups", "streams", "streams?state=blocked", "streams/s2"),
     *("dead-letters/groups?reason=dependency_failure", "dead-letters/groups?tag=none"),
-    *("schedules", "endpoints", "audit", "workers", "keys", "alerts", "stats", "stats/series"),
+    *("schedules", "endpoints", "audit", "workers", "keys", "alerts"),
+    *("stats", "stats/series", "stats/failures", "stats/top"),
 )
 WANTED_OF_STATS_MS = 20
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from duly.domain import payloads, retry
-from duly.domain.dead_letters import why_suspected
+from duly.domain.dead_letters import LOOKED_AT, why_suspected
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS, endpoint, endpoint_name, wanted_target
 from duly.domain.errors import InvalidInput
@@ -35,8 +35,6 @@ LONGEST_NOTE = 1000
 SUSPECTS = 10_000
 """Of how many that failed the poison candidates are chosen."""
 ALL = DeadFilter()
-MOST = 5000
-"""How many a page looks at."""
 LEAST = "00000000-0000-0000-0000-000000000000"
 
 
@@ -87,7 +85,7 @@ class DeadLetters:
         There may be fewer than asked for and still more to come.
         """
         start, wanted = None if before is None else _placed(before), checked(filter)
-        lowest = await self._store.dead_letters.floor(start, MOST)
+        lowest = await self._store.dead_letters.floor(start, LOOKED_AT)
         if lowest is not None and (wanted.since is None or wanted.since < lowest):
             wanted = msgspec.structs.replace(wanted, since=lowest)
         else:
@@ -100,7 +98,11 @@ class DeadLetters:
         return DeadPage(found, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
 
     async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
-        """Dead letters by what their errors have in common, the most frequent first."""
+        """Dead letters by what their errors have in common, the most frequent first.
+
+        By reason, fingerprint, target and `since` all are counted; with anything else in the
+        filter, so many of the latest as a page looks at.
+        """
         limit = payloads.checked_limit(limit)
         return await self._store.dead_letters.groups(checked(filter), limit)
 

@@ -180,7 +180,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     alert_late: Annotated[
-        int, Meta(ge=1, le=50_000, description="late deliveries that are an alert")
+        int, Meta(ge=1, le=10_000, description="late deliveries that are an alert")
     ] = 100
     alert_dead: Annotated[
         int, Meta(ge=1, le=50_000, description="deaths within 15 minutes that are an alert")

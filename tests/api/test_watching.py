@@ -157,7 +157,8 @@ async def test_figures_say_how_it_stands_and_what_happened(
     found = (await client.get("/v1/stats")).json()
     assert found["now"]["dead"] == 1
     assert (found["last_hour"]["completed"], found["last_hour"]["dead"]) == (1, 1)
-    assert found["failures"]["reasons"] == {"handler_exception": 1}
+    failed = (await client.get("/v1/stats/failures")).json()
+    assert failed["reasons"] == {"handler_exception": 1}
     since = (clock.now() - timedelta(minutes=2)).isoformat()
     series = (await client.get("/v1/stats/series", params={"since": since})).json()
     assert [each["completed"] for each in series["points"]] == [0, 0, 1]

@@ -9,6 +9,8 @@ from duly.domain.errors import Conflict
 from duly.domain.retry import RetryPlan, attempts_allowed, decode
 from duly.domain.states import State
 
+LOOKED_AT = 5000
+"""How many of the latest a page looks at, however many there are."""
 INSTEAD = {
     State.PENDING: "`duly deliveries retry {id}` makes one that waits due now, "
     "`duly deliveries cancel {id}` takes it out",

@@ -9,8 +9,7 @@ import msgspec
 from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment, checked_wait
 
-COUNTED_UP_TO = 50_000
-LOOKED_AT = 10_000
+COUNTED_UP_TO = 10_000
 CANDIDATES = 10
 DAY = timedelta(days=1)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from duly.domain.figures import Retries
 
-COUNTED_UP_TO = 50_000
+COUNTED_UP_TO = 10_000
 NAMED_UP_TO = 100
 
 

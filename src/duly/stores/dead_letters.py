@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from duly.domain.dead_letters import Suspect, not_dead
+from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
 from duly.domain.delivery import Delivery
 from duly.domain.payloads import EARLIEST, LATEST
 from duly.failpoints import hit
@@ -63,10 +63,11 @@ class DeadLetters:
     async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
         """Dead letters by what their errors have in common, the most frequent first."""
         asked = {name for name, value in msgspec.structs.asdict(filter).items() if value}
-        statement = "groups" if asked <= KNOWN_TO_GROUPS else "groups_among"
-        rows = await self._database.fetch_named(
-            f"dead_letters.{statement}", **self._wanted(filter), limit=limit
-        )
+        wanted, statement = self._wanted(filter), "groups"
+        if not asked <= KNOWN_TO_GROUPS:
+            statement = "groups_among"
+            wanted["since"] = max(wanted["since"], await self.floor(None, LOOKED_AT) or EARLIEST)
+        rows = await self._database.fetch_named(f"dead_letters.{statement}", **wanted, limit=limit)
         return [_group(dict(row)) for row in rows]
 
     async def count(self, filter: DeadFilter) -> int:

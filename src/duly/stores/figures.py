@@ -11,7 +11,6 @@ from duly.domain.figures import (
     CANDIDATES,
     COUNTED_UP_TO,
     DAY,
-    LOOKED_AT,
     Candidate,
     Failing,
     Poison,
@@ -65,12 +64,12 @@ class Figures:
 
     async def failing(self, now: datetime) -> Failing:
         """The part of it that is worth a look every second: of a day, and not far counted."""
-        asked = {"since_at": now - DAY, "until_at": now, "most": LOOKED_AT}
+        asked = {"since_at": now - DAY, "until_at": now, "most": COUNTED_UP_TO}
         retries = await self._rows("retries", **asked)
         halted = _counts(await self._rows("halted", **asked), "halted")
         return Failing(
             _retries(retries[0]),
-            (await self.poison_candidates(now - DAY, 1, LOOKED_AT)).count,
+            (await self.poison_candidates(now - DAY, 1, COUNTED_UP_TO)).count,
             halted.get("blocked", 0),
             halted.get("paused", 0),
         )

@@ -24,7 +24,7 @@ from duly.surfaces.http.shapes.stats import (
 
 @get("/stats")
 async def now(duly_app: Served) -> Overview:
-    """How it stands now, what happened within an hour, and how deliveries fared for a day.
+    """How it stands now, and what happened within an hour.
 
     No count goes beyond the limit beside it; what happened is read from minutes, not from tables.
     """
@@ -34,7 +34,6 @@ async def now(duly_app: Served) -> Overview:
     return Overview(
         now=await duly_app.watch.situation(),
         last_hour=last_hour,
-        failures=await duly_app.stats(),
     )
 
 

@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from duly.domain.alerts import Alert
 from duly.domain.errors import InvalidInput
-from duly.domain.figures import Stats
 from duly.domain.rollups import Tally
 from duly.domain.situation import Situation
 
@@ -21,11 +20,10 @@ Span = Annotated[float, Meta(ge=0, description="so many seconds before, in place
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands now, what happened in the last hour, and how deliveries fared for a day."""
+    """How it stands now, and what happened in the last hour."""
 
     now: Situation
     last_hour: Tally
-    failures: Stats
 
 
 class FailuresQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
