@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from duly.domain.figures import Stats
-from duly.domain.situation import Recovering
+from duly.domain.rollups import MINUTE, Point
+from duly.domain.situation import Recovering, Situation
 from duly.domain.zones import zone_data_version
 from duly.ports import Clock, Store, WorkerRow
 
 SAMPLE_SECONDS = 1.0
-SPAN_SECONDS = 60.0
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,14 +29,14 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 class Top(msgspec.Struct, frozen=True, kw_only=True):
     """How it goes: what is due and held by nobody, and the last minute by the second.
 
-    At most 50 000 of a minute's deliveries are looked at; with more, the rates are `at_least`.
+    Neither what is due nor the retries are counted beyond `counted_up_to`.
     """
 
     at: datetime
     accepted_per_second: float
     completed_per_second: float
     failed_per_second: float
-    at_least: bool
+    counted_up_to: int
     due: int
     oldest_due_at: datetime | None
     retries: int
@@ -74,26 +74,24 @@ async def recovering(store: Store, clock: Clock, grace: timedelta) -> Recovering
     return Recovering(second.count, second.oldest, round(rate, 1), round(second.count / rate, 1))
 
 
-async def top(store: Store) -> Top:
-    """How it goes now."""
-    stats = await store.figures.stats(SPAN_SECONDS)
-    due = await store.agenda.late_work(timedelta())
+def top(stands: Situation, minutes: Sequence[Point], workers: Sequence[WorkerRow]) -> Top:
+    """How it goes, by the minute that is over and the one that is not."""
+    before, present = minutes[-2:]
+    still = 1 - min(max((stands.at - present.at) / MINUTE, 0.0), 1.0)
+
+    def rate(name: str) -> float:
+        # Of the minute before, the part that is within the last sixty seconds.
+        many: float = getattr(before, name) * still + getattr(present, name)
+        return round(many / MINUTE.total_seconds(), 2)
+
     return Top(
-        at=stats.at,
-        accepted_per_second=_rate(sum(stats.states.values())),
-        completed_per_second=_rate(stats.states.get("completed", 0)),
-        failed_per_second=_rate(sum(stats.reasons.values())),
-        at_least=_is_capped(stats),
-        due=0 if due is None else due.count,
-        oldest_due_at=None if due is None else due.oldest,
-        retries=stats.retries.count,
-        workers=[each for each in await store.workers.roster() if each.alive],
+        at=stands.at,
+        accepted_per_second=rate("accepted"),
+        completed_per_second=rate("completed"),
+        failed_per_second=rate("failed"),
+        counted_up_to=stands.counted_up_to,
+        due=stands.due,
+        oldest_due_at=stands.oldest_due_at,
+        retries=stands.retries.count,
+        workers=[each for each in workers if each.alive],
     )
-
-
-def _rate(many: int) -> float:
-    return round(many / SPAN_SECONDS, 2)
-
-
-def _is_capped(stats: Stats) -> bool:
-    return bool({"states", "reasons"} & set(stats.capped))

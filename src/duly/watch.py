@@ -81,7 +81,8 @@ class Watch:
 
     async def top(self) -> Top:
         """How it goes right now."""
-        return await top(self._store)
+        minutes = (await self.series(MINUTE)).points
+        return top(await self.situation(), minutes, await self._store.workers.roster())
 
     async def late(self, grace: timedelta | None = None, *, limit: int = 50) -> Sequence[Delivery]:
         """What is due and not under way, longest waiting first; `grace` is the setting if None."""

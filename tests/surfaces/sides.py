@@ -29,7 +29,11 @@ NUMBER = re.compile(
 )
 
 
-PATTERNS = ((MOMENT, "MOMENT"), (ID, "ID"), (SECRET, "SECRET"), (NUMBER, "NUMBER"))
+RATE = re.compile(r'(?<=_per_second":)[\d.]+|[\d.]+(?= a second)')
+PATTERNS = (
+    *((MOMENT, "MOMENT"), (ID, "ID"), (SECRET, "SECRET"), (NUMBER, "NUMBER")),
+    (RATE, "RATE"),
+)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ async def test_it_tells_rates_what_is_due_and_who_works(home: Home) -> None:
     found = home.json("top")
     assert found["accepted_per_second"] == round(2 / 60, 2)
     assert (found["completed_per_second"], found["failed_per_second"]) == (0, 0)
-    assert (found["due"], found["retries"], found["at_least"]) == (1, 0, False)
+    assert (found["due"], found["retries"], found["counted_up_to"]) == (1, 0, 10_000)
     assert datetime.fromisoformat(found["oldest_due_at"]) < datetime.now(UTC)
     assert [(each["name"], each["concurrency"]) for each in found["workers"]] == [("here:1", 7)]
 

@@ -107,3 +107,8 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
+
+
+def counted(many: int, most: int) -> str:
+    """A number that was counted up to a limit."""
+    return f"{many} or more" if many >= most else str(many)

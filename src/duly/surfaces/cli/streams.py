@@ -12,7 +12,7 @@ from duly.domain.lines import Stream, StreamState
 from duly.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.options import COMMON, After, Common, Why, books
-from duly.surfaces.cli.render import answer, answer_page, cell, facts, table
+from duly.surfaces.cli.render import answer, answer_page, cell, counted, facts, table
 from duly.surfaces.cli.terms import OnFailure
 
 commands = App(
@@ -133,11 +133,6 @@ def _listed(page: Sequence[Stream]) -> str:
             for each in page
         ),
     )
-
-
-def counted(waiting: int, most: int) -> str:
-    """A number that was counted up to a limit."""
-    return f"{waiting} or more" if waiting >= most else str(waiting)
 
 
 def _shown(stream: Stream) -> str:

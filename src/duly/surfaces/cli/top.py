@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 from duly.status import Top
 from duly.surfaces.cli.options import COMMON, Books, Common, books
-from duly.surfaces.cli.render import answer, cell, facts, table
+from duly.surfaces.cli.render import answer, cell, counted, facts, table
 from duly.surfaces.cli.times import spelled
 from duly.system import listen_for_signals
 
@@ -32,14 +32,13 @@ async def top(*, common: Common = COMMON) -> None:
 
 def screen(found: Top) -> str:
     """One screen of it."""
-    more = "at least " if found.at_least else ""
     told = {
         "at": found.at,
-        "accepted": f"{more}{found.accepted_per_second:g} a second",
-        "completed": f"{more}{found.completed_per_second:g} a second",
-        "failed": f"{more}{found.failed_per_second:g} a second",
+        "accepted": f"{found.accepted_per_second:g} a second",
+        "completed": f"{found.completed_per_second:g} a second",
+        "failed": f"{found.failed_per_second:g} a second",
         "due": _due(found),
-        "retries": f"{found.retries} to come",
+        "retries": f"{counted(found.retries, found.counted_up_to)} to come",
         "workers": f"{len(found.workers)} alive",
     }
     rows = (
@@ -53,7 +52,8 @@ def _due(found: Top) -> str:
         return "nothing"
     waits = (found.at - found.oldest_due_at).total_seconds()
     since = cell(found.oldest_due_at)
-    return f"{found.due}, the oldest since {since} ({spelled(max(0.0, round(waits, 1)))})"
+    many = counted(found.due, found.counted_up_to)
+    return f"{many}, the oldest since {since} ({spelled(max(0.0, round(waits, 1)))})"
 
 
 async def _watch(app: Books) -> None:

@@ -1,0 +1,26 @@
+"""How it goes right now: rates of the last sixty seconds from minutes that end on the clock."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.domain.figures import Retries
+from duly.domain.rollups import Point
+from duly.domain.situation import Situation
+from duly.status import top
+
+MINUTE = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+
+
+@pytest.mark.requirement("S6")
+@pytest.mark.parametrize(("seconds", "rate"), [(0, 2.0), (15, 1.6), (60, 0.1), (75, 0.1)])
+def test_rates_are_of_the_last_sixty_seconds(seconds: int, rate: float) -> None:
+    present = {0: 0, 15: 6, 60: 6, 75: 6}[seconds]
+    minutes = [
+        Point(at=MINUTE - timedelta(minutes=1), completed=120),
+        Point(at=MINUTE, completed=present),
+    ]
+    at = MINUTE + timedelta(seconds=seconds)
+    stands = Situation(at=at, store_seconds=0.0, retries=Retries(3, at, at))
+    found = top(stands, minutes, [])
+    assert (found.completed_per_second, found.accepted_per_second, found.retries) == (rate, 0, 3)
