@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -48,7 +49,11 @@ def _shaped(_logger: WrappedLogger, _method: str, found: EventDict) -> EventDict
 
 
 def _json(_logger: WrappedLogger, _method: str, found: EventDict) -> str:
-    return msgspec.json.encode(found, enc_hook=str).decode()
+    try:
+        return msgspec.json.encode(found, enc_hook=str).decode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, as in the name of a file that is no text; escaped, it can be.
+        return json.dumps(msgspec.to_builtins(found, enc_hook=str))
 
 
 def _line(_logger: WrappedLogger, _method: str, found: EventDict) -> str:
