@@ -26,6 +26,7 @@ from duly.domain.situation import Situation
 from duly.engine.supervisor import Engine
 from duly.telemetry import Histogram
 from duly.version import __version__
+from duly.watch import SOON_ENOUGH
 
 COUNTS = {
     "accepted": ("accepted", "Deliveries accepted by this process"),
@@ -228,7 +229,7 @@ def _bound(bound: float) -> str:
 async def seen_of(app: App) -> Seen:
     """What the store says, if it does; asked at most once a second."""
     try:
-        return Seen(await app.watch.situation(), list(await app.alerts.raised()))
+        return Seen(await app.watch.situation(SOON_ENOUGH), list(await app.alerts.raised()))
     except StoreUnavailable:
         return Seen()
 
