@@ -8,7 +8,7 @@ from contextvars import Context
 from datetime import datetime, timedelta
 
 from duly.domain import payloads
-from duly.domain.alerts import Alert, Limits
+from duly.domain.alerts import KEY, Alert, Limits
 from duly.domain.endpoints import endpoint
 from duly.domain.errors import InvalidInput, StoreUnavailable
 from duly.domain.rollups import HOUR, MINUTE, Series, checked_span, filled
@@ -132,7 +132,7 @@ class Watch:
             "raised_at": alert.raised_at,
             "cleared_at": alert.cleared_at,
         }
-        await self._deliver(target, payload, key=f"duly.alert.{alert.id}.{word}")
+        await self._deliver(target, payload, key=f"{KEY}{alert.id}.{word}")
 
 
 def _noted(looking: asyncio.Task[Situation]) -> None:
