@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from datetime import datetime, timedelta
 
 from duly.domain import payloads
-from duly.domain.alerts import Alert, Limits
+from duly.domain.alerts import KEY, Alert, Limits
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import endpoint
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import InvalidInput, StoreUnavailable
 from duly.domain.rollups import HOUR, MINUTE, Series, checked_span, filled
 from duly.domain.situation import Situation
 from duly.domain.webhooks import is_webhook, webhook
@@ -25,6 +26,8 @@ from duly.telemetry import Telemetry
 
 FRESH_SECONDS = 1.0
 """How old an answer about the present may be."""
+SOON_ENOUGH = 5.0
+"""How long those wait for it who would give up on us: Prometheus does after ten seconds."""
 
 Deliver = Callable[..., Awaitable[object]]
 
@@ -62,15 +65,31 @@ class Watch:
         self._deliver = deliver
         self._seen: Situation | None = None
         self._seen_at = float("-inf")
-        self._turn = asyncio.Lock()
+        self._looking: asyncio.Task[Situation] | None = None
 
-    async def situation(self) -> Situation:
-        """How it stands, looked at once a second at most however many ask."""
-        async with self._turn:
-            if self._seen is None or self._clock.monotonic() - self._seen_at >= FRESH_SECONDS:
-                self._seen = await self._store.situations.look(self._grace)
-                self._seen_at = self._clock.monotonic()
+    async def situation(self, within: float | None = None) -> Situation:
+        """How it stands, looked at once a second at most however many ask.
+
+        Whoever asks meanwhile shares the answer, or that there is none. StoreUnavailable too when
+        it takes longer than `within` seconds.
+        """
+        if self._seen is not None and self._clock.monotonic() - self._seen_at < FRESH_SECONDS:
             return self._seen
+        if self._looking is None or self._looking.done():
+            # It looks for others too, so it must not take part in the transaction of this caller.
+            look = self._look()
+            self._looking = asyncio.get_running_loop().create_task(look, context=Context())
+            self._looking.add_done_callback(_noted)
+        looking = self._looking
+        done, _ = await asyncio.wait((looking,), timeout=within)
+        if not done:
+            raise StoreUnavailable(f"the store has not answered within {within:g} s")
+        return looking.result()
+
+    async def _look(self) -> Situation:
+        found = await self._store.situations.look(self._grace)
+        self._seen, self._seen_at = found, self._clock.monotonic()
+        return found
 
     async def status(self) -> Status:
         """Who works, what is late and how fast that goes down, what is planned next.
@@ -142,4 +161,10 @@ class Watch:
             "raised_at": alert.raised_at,
             "cleared_at": alert.cleared_at,
         }
-        await self._deliver(target, payload, key=f"duly.alert.{alert.id}.{word}")
+        await self._deliver(target, payload, key=f"{KEY}{alert.id}.{word}")
+
+
+def _noted(looking: asyncio.Task[Situation]) -> None:
+    """Whoever asked may have given up; nobody needs to hear of that."""
+    if not looking.cancelled():
+        looking.exception()

@@ -120,6 +120,34 @@ async def test_metrics_ask_the_store_once_a_second_at_most_and_live_without_it(
     assert health["workers"] is None
 
 
+@pytest.mark.requirement("S3", "D14")
+async def test_a_store_that_hangs_is_told_of_soon_and_asked_by_one_only(
+    client: Client, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, hung = 0, asyncio.Event()
+
+    async def hang(grace: timedelta) -> Any:
+        nonlocal looked
+        looked += 1
+        await hung.wait()
+        raise StoreUnavailable("no answer")
+
+    monkeypatch.setattr(app.store.situations, "look", hang)
+    asking = [asyncio.create_task(app.watch.situation()) for _ in range(5)]
+    monkeypatch.setattr("duly.surfaces.http.health.SOON_ENOUGH", 0.01)
+    monkeypatch.setattr("duly.surfaces.http.metrics.SOON_ENOUGH", 0.01)
+    assert (await samples(client))["duly_store_up"] == 0
+    health = (await client.get("/health", params={"verbose": True})).json()
+    assert health["store"]["reachable"] is False
+    hung.set()
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(each) for each in answers] == [StoreUnavailable] * 5
+    assert looked == 1
+    with pytest.raises(StoreUnavailable):
+        await app.watch.situation()
+    assert looked == 2
+
+
 @pytest.mark.requirement("S3", "D12")
 async def test_health_says_all_when_asked(client: Client, app: App, clock: VirtualClock) -> None:
     assert (await client.get("/health")).json() == {"status": "ok"}

@@ -9,6 +9,8 @@ import duly
 from duly import App
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import StoreWentAway
+from duly.domain.failures import Reason
+from duly.domain.outcomes import Failed, Outcome
 from duly.engine.watchman import Watchman
 from tests.engine.house import House
 
@@ -228,3 +230,32 @@ async def test_what_waits_for_a_dead_target_hides_nothing_that_is_late(
     await late(any_house, app)
     await watchman(app).tick()
     assert await raised(app) == ["late_deliveries"]
+
+
+async def test_an_alert_that_cannot_be_sent_is_no_reason_for_another(
+    any_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = any_house.app(alert_dead=1, alert_url="https://hooks.example.com/alerts")
+
+    async def not_found(_: Any) -> Outcome:
+        return Failed(Reason.VALIDATION_FAILURE, "404", again=False)
+
+    monkeypatch.setattr(app.webhooks, "attempt", not_found)
+
+    @app.handler("work")
+    async def work(_: Any) -> None:
+        raise ValueError("no")
+
+    life, watching = await any_house.born(app), watchman(app)
+    await app.deliver("work", retry=duly.no_retry)
+    for _ in range(4):
+        for _ in range(3):
+            await life.engine.step()
+            await app.watch.bookkeeper.tick()
+            await watching.tick()
+            any_house.clock.advance(5)
+        any_house.clock.advance(16 * 60)
+    assert [each.target for each in await app.list(state=duly.State.DEAD)].count("work") == 1
+    assert len(await app.list(state=duly.State.DEAD)) == 3
+    (alert,) = await app.alerts.list()
+    assert alert.cleared_at is not None

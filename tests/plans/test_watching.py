@@ -17,8 +17,9 @@ GIVEN = {
     "since_at": "now() - interval '1 hour'",
     "until_at": "now()",
     "step": "60",
+    "key": "'duly.alert.'",
 }
-NAMES = ("agenda.backlog", "situations.circuits", "rollups.series", "alerts.raised")
+NAMES = ("agenda.backlog", "situations.circuits", "rollups.series", "alerts.raised", "alerts.died")
 GROWING = ("agenda", "deliveries", "rollups", "alerts")
 FILL = """
 insert into duly.targets (namespace, name)

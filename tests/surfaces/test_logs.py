@@ -1,8 +1,11 @@
 """What a server writes to stderr: JSON for programs, lines for people."""
 
+import json
 import os
 import pty
 import re
+import subprocess
+import sys
 import time
 from datetime import datetime
 
@@ -25,6 +28,20 @@ async def trip(delivery):
         facts = {"place": 3}
         extra = {"event": "Tripped", "facts": facts}
         logging.getLogger("shop").exception("no %s", "luck", extra=extra)
+"""
+
+
+SAID = """
+import logging
+from duly.surfaces.cli.logs import configure
+configure()
+log = logging.getLogger("mine")
+log.info("two\\nlines")
+log.info("no text: caf\\udce9")
+try:
+    raise ValueError("caf\\udce9")
+except ValueError:
+    log.exception("it broke", extra={"facts": {"file": "caf\\udce9"}})
 """
 
 
@@ -60,3 +77,11 @@ def test_at_a_terminal_it_is_a_line_for_people(shop: Home, coloured: bool) -> No
     os.close(ours)
     assert re.search(rb"\d\d:\d\d:\d\d\S* \S*error   no luck\r\nTraceback", seen)
     assert (b"\x1b[31m" in seen) == coloured
+
+
+def test_each_is_one_line_of_json_whatever_characters_it_has() -> None:
+    done = subprocess.run([sys.executable, "-c", SAID], capture_output=True, check=True)
+    lines = [json.loads(each) for each in done.stderr.splitlines()]
+    assert [each["message"] for each in lines] == ["two\nlines", "no text: caf\udce9", "it broke"]
+    assert lines[2]["exception"].endswith("ValueError: caf\udce9")
+    assert all(each["at"].endswith("Z") for each in lines)

@@ -3,8 +3,11 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.surfaces.processes import Home, Running, children
 
@@ -43,7 +46,28 @@ def until_two_work(server: Running) -> None:
         server.wait_for("WorkerStarted")
 
 
-@pytest.mark.requirement("S1", "D13")
+def until_both_told_metrics(server: Running) -> None:
+    """Each is known from the other, or their counters were one that goes up and down."""
+    seen: set[str] = set()
+    for _ in range(1000):
+        if seen == {"1", "2"}:
+            break
+        with urlopen(f"{server.url}/metrics", timeout=10) as answer:
+            assert answer.headers["connection"] == "close"
+            families = {each.name: each for each in text_string_to_metric_families(_text(answer))}
+        for name in ("duly_claimed", "duly_run_seconds", "duly_running"):
+            (number,) = {each.labels["process"] for each in families[name].samples}
+            seen.add(number)
+        assert families["duly_workers"].samples[0].labels == {}
+    assert seen == {"1", "2"}
+
+
+def _text(answer: Any) -> str:
+    text: str = answer.read().decode()
+    return text
+
+
+@pytest.mark.requirement("S1", "S3", "D13")
 def test_they_share_a_port_and_one_that_is_killed_is_replaced(shop: Home) -> None:
     with shop.serving("shop:app", "--processes", "2", environ=QUICK) as server:
         until_two_work(server)
@@ -53,6 +77,7 @@ def test_they_share_a_port_and_one_that_is_killed_is_replaced(shop: Home) -> Non
         server.wait_for("WorkerStarted")
         found = server.health_when(lambda full: full["workers"] == 2)
         assert found["status"] == "ok"
+        until_both_told_metrics(server)
         server.signal(signal.SIGTERM)
         assert server.end() == 0
     assert sum('"WorkerStopped"' in line for line in server.log) == 2

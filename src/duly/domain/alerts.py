@@ -19,6 +19,8 @@ SILENCE = timedelta(minutes=5)
 QUIET = timedelta(minutes=15)
 LATELY = timedelta(minutes=15)
 """Over how long dead letters are counted."""
+KEY = "duly.alert."
+"""How the keys of deliveries begin that tell of an alert; its id and what happened to it follow."""
 
 
 class AlertKind(StrEnum):

@@ -79,12 +79,17 @@ class Watchman:
         lately = NOTHING
         for each in (await self._store.rollups.series(span)).values():
             lately = plus(lately, each)
+        dead = lately.dead
+        if dead and self.tell is not None:
+            # Those that tell of alerts, with all of the first minute: one that cannot be sent
+            # would be the reason for the next, for ever.
+            dead -= await self._store.alerts.died(span.since - MINUTE)
         happened = {
             kind: detail
             for sign, (kind, detail) in SIGNS.items()
             if signs[sign] > self._before[sign]
         }
-        return Watched(situation=situation, dead_lately=lately.dead, happened=happened)
+        return Watched(situation=situation, dead_lately=dead, happened=happened)
 
     async def _raise(self, trouble: Trouble) -> None:
         if await self._store.alerts.raise_one(trouble):

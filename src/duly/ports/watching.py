@@ -60,3 +60,6 @@ class Alerts(Protocol):
 
     async def tell(self, alert: Alert, told: str) -> None:
         """Note how much of it was."""
+
+    async def died(self, since: datetime) -> int:
+        """How many of the deliveries that were to tell of alerts died since then."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from duly.domain.alerts import Alert, AlertKind, Trouble
+from duly.domain.alerts import KEY, Alert, AlertKind, Trouble
 from duly.stores.database import Database, NamedRow
 
 NEWEST = 2**62
 NEWS_FOR = timedelta(hours=1)
 """So long after its end an alert of which nothing was told is told."""
+LOOKED_AT = 100
 
 
 class Alerts:
@@ -48,6 +49,11 @@ class Alerts:
     async def tell(self, alert: Alert, told: str) -> None:
         """Note how much of it was."""
         await self._database.fetch("alerts.told", id=alert.id, told=told)
+
+    async def died(self, since: datetime) -> int:
+        """How many of the deliveries that were to tell of alerts died since then."""
+        asked = {"namespace": self._namespace, "key": KEY, "since_at": since, "most": LOOKED_AT}
+        return int((await self._database.fetch("alerts.died", **asked))[0][0])
 
     async def _write(self, statement: str, trouble: Trouble) -> Sequence[Any]:
         return await self._database.fetch(

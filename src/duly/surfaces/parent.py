@@ -32,6 +32,7 @@ Serve = Callable[[Place, bool], int]
 class Child:
     """A process that serves."""
 
+    number: int
     started_at: float
     heard_at: float
     is_ready: bool = False
@@ -79,14 +80,18 @@ class Parent:
 
     def _start(self) -> None:
         now = self._clock.monotonic()
-        self._children[fork(self._be_child)] = Child(now, now)
+        # The place of one that died, so that there are never more of them than processes.
+        taken = {each.number for each in self._children.values()}
+        number = min(set(range(1, self._many + 1)) - taken)
+        self._children[fork(lambda: self._be_child(number))] = Child(number, now, now)
 
-    def _be_child(self) -> int:
+    def _be_child(self, number: int) -> int:
         self._signals.forget()
         os.close(self._held)
         os.close(self._reports)
         notices = Notices(self._report, self._notices.watchdog)
-        return self._serve(Place(notices, self._socket, self._lifeline), not self._serves)
+        which = number if self._many > 1 else None
+        return self._serve(Place(notices, self._socket, self._lifeline, which), not self._serves)
 
     def _report(self, message: str) -> None:
         """Tell the parent, from a child."""

@@ -29,6 +29,8 @@ class Place:
     """Bound already, and shared with others."""
     lifeline: int | None = None
     """A pipe that ends when the parent does."""
+    number: int | None = None
+    """Which of several it is."""
 
 
 class Port(Protocol):
@@ -52,6 +54,7 @@ async def serve(app: App, place: Place, announce: Announce) -> None:
     The store is opened and migrated, what dead workers held is taken back and the workers run
     before anyone can connect.
     """
+    app.telemetry.process = place.number
     engine, stop = app.engine(), asyncio.Event()
     patience = app.settings.drain + PATIENCE_SECONDS
     with (

@@ -45,6 +45,8 @@ class Telemetry:
         self.calls = {name: Histogram(CALLS) for name in CALL_NAMES}
         self.sizes = {name: Histogram(SIZES) for name in CALL_NAMES}
         self.drift = 0.0
+        self.process: int | None = None
+        """Which of several that share a port this one is."""
         self._labels: set[str] = set()
         self._worker: int | None = None
         self.trace_of: Callable[[str], str | None] = _unknown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -49,7 +50,11 @@ class Shaped(logging.Formatter):
 
 
 def _json(found: dict[str, Any]) -> str:
-    return msgspec.json.encode(found, enc_hook=str).decode()
+    try:
+        return msgspec.json.encode(found, enc_hook=str).decode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, as in the name of a file that is no text; escaped, it can be.
+        return json.dumps(msgspec.to_builtins(found, enc_hook=str))
 
 
 def _line(found: dict[str, Any]) -> str:

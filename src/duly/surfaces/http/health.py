@@ -18,6 +18,7 @@ from duly.engine.supervisor import Engine
 from duly.stores.statements import migrations
 from duly.surfaces.http.door import OPEN
 from duly.version import __version__
+from duly.watch import SOON_ENOUGH
 
 
 class StoreHealth(msgspec.Struct, frozen=True):
@@ -111,7 +112,7 @@ class Pulse:
 
     async def _situation(self) -> Situation | None:
         try:
-            return await self.app.watch.situation()
+            return await self.app.watch.situation(SOON_ENOUGH)
         except StoreUnavailable:
             return None
 

@@ -26,6 +26,7 @@ from duly.domain.situation import Situation
 from duly.engine.supervisor import Engine
 from duly.telemetry import Histogram
 from duly.version import __version__
+from duly.watch import SOON_ENOUGH
 
 COUNTS = {
     "accepted": ("accepted", "Deliveries accepted by this process"),
@@ -70,9 +71,8 @@ class Duly(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """All of them."""
-        yield from self._counters()
-        yield from self._histograms()
-        yield from self._process()
+        for family in (*self._counters(), *self._histograms(), *self._process()):
+            yield apart(family, self._app.telemetry.process)
         yield gauge("store_up", "Whether the store answers", self._seen.situation is not None)
         if self._seen.situation is not None:
             yield from standing(self._seen.situation)
@@ -167,6 +167,14 @@ def failing(now: Situation) -> Iterator[Metric]:
     yield gauge("poison_candidates", "Deliveries whose workers died", now.poison)
 
 
+def apart(family: Metric, process: int | None) -> Metric:
+    """With the number of the process, if others answer for theirs at the same address."""
+    if process is not None:
+        label = {"process": str(process)}
+        family.samples = [each._replace(labels={**each.labels, **label}) for each in family.samples]
+    return family
+
+
 def gauge(name: str, text: str, value: float) -> Metric:
     """A number that goes up and down."""
     return GaugeMetricFamily(f"duly_{name}", text, value=float(value))
@@ -228,7 +236,7 @@ def _bound(bound: float) -> str:
 async def seen_of(app: App) -> Seen:
     """What the store says, if it does; asked at most once a second."""
     try:
-        return Seen(await app.watch.situation(), list(await app.alerts.raised()))
+        return Seen(await app.watch.situation(SOON_ENOUGH), list(await app.alerts.raised()))
     except StoreUnavailable:
         return Seen()
 
@@ -240,6 +248,10 @@ def metrics_route(app: App, engine: Engine | None) -> HTTPRouteHandler:
     async def metrics() -> Response[bytes]:
         registry = CollectorRegistry(auto_describe=False)
         registry.register(Duly(app, engine, await seen_of(app)))
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        # The next question goes to whichever comes next, and not to this one again and again.
+        headers = {} if app.telemetry.process is None else {"connection": "close"}
+        return Response(
+            generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4, headers=headers
+        )
 
     return metrics

@@ -34,6 +34,17 @@ order by id limit :limit;
 -- name: told
 update duly.alerts set told = :told where id = :id;
 
+-- name: died
+-- Of the deliveries that tell of the newest alerts those that died since; they are known by their keys.
+select count(*) as count
+from (
+    select id from duly.alerts where namespace = :namespace order by id desc limit :most
+) newest cross join (values ('raised'), ('cleared')) w(word) cross join lateral (
+    select from duly.deliveries d
+    where d.namespace = :namespace and d.key = :key || newest.id || '.' || w.word
+      and d.dead_at >= :since_at offset 0
+) d;
+
 -- name: prune
 delete from duly.alerts
 where namespace = :namespace and cleared_at < coalesce(:now::timestamptz, now()) - :kept_for * interval '1 second';

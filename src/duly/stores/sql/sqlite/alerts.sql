@@ -34,6 +34,16 @@ order by id limit :limit;
 -- name: told
 update duly.alerts set told = :told where id = :id;
 
+-- name: died
+-- Of the deliveries that tell of the newest alerts those that died since; they are known by their keys.
+select count(*) as count
+from (
+    select id from duly.alerts where namespace = :namespace order by id desc limit :most
+) newest cross join (select 'raised' as word union all select 'cleared') w
+cross join duly.deliveries d
+where d.namespace = :namespace and d.key = :key || newest.id || '.' || w.word
+  and d.dead_at >= :since_at;
+
 -- name: prune
 delete from duly.alerts
 where namespace = :namespace and cleared_at < :now - cast(:kept_for * 1000000 as integer);
