@@ -120,8 +120,8 @@ class Live:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            # Not its failure, if it failed before: whoever stops has more to see to.
+            await asyncio.wait([task])
 
 
 class _Listener:

@@ -22,6 +22,22 @@ async def test_one_too_many_is_told_so(
 
 
 @pytest.mark.requirement("D13")
+async def test_what_failed_before_does_not_hinder_a_stop(small_app: App) -> None:
+    async def broken() -> None:
+        raise ValueError("no")
+
+    found = live.Live(small_app.store.rollups, broken, small_app.clock)  # type: ignore[arg-type]
+    listening = asyncio.create_task(anext(found.listen(), None))  # type: ignore[arg-type]
+    async with asyncio.timeout(10):
+        while found._task is None or not found._task.done():
+            await asyncio.tasks.sleep(0)
+    task = found._task
+    await found.stop()
+    assert await listening is None
+    assert isinstance(task.exception(), ValueError)
+
+
+@pytest.mark.requirement("D13")
 @pytest.mark.parametrize("namespace", ["default", "other"])
 async def test_a_stop_ends_the_streams_of_every_namespace(
     sqlite_url: str, clock: VirtualClock, namespace: str
