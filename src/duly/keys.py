@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from duly.domain import keys, payloads
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import DulyError, InvalidInput
 from duly.domain.keys import Key, KeyState, Made, Scope
 from duly.ports import Chance, Clock, Store
 
 NOTED_EVERY = timedelta(minutes=1)
 """How often it is written down that a key is in use."""
+PATIENCE_SECONDS = 0.3
+"""How long whoever shows a key waits for that."""
 
 
 class Keys:
@@ -22,6 +26,7 @@ class Keys:
         self._clock = clock
         self._chance = chance
         self.actor = actor
+        self._noting: dict[str, asyncio.Future[None]] = {}
 
     async def create(
         self,
@@ -70,8 +75,24 @@ class Keys:
         if not keys.is_token_of(token, kept) or key.standing(now) is not KeyState.ACTIVE:
             return None
         if key.last_used_at is None or key.last_used_at <= now - NOTED_EVERY:
-            await self._store.keys.touch(key.id, now - NOTED_EVERY)
+            await self._note_use(key.id, now - NOTED_EVERY)
         return key
+
+    async def _note_use(self, id: str, before: datetime) -> None:
+        """Write down that it is in use, later if that takes long.
+
+        On SQLite a handler may hold the writer for minutes: nobody is kept out for that.
+        """
+        if id not in self._noting:
+            self._noting[id] = asyncio.ensure_future(self._touch(id, before))
+            await asyncio.wait({self._noting[id]}, timeout=PATIENCE_SECONDS)
+
+    async def _touch(self, id: str, before: datetime) -> None:
+        try:
+            with suppress(DulyError):
+                await self._store.keys.touch(id, before)
+        finally:
+            del self._noting[id]
 
     async def any_active(self) -> bool:
         """Whether any key of any namespace opens anything now."""

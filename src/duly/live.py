@@ -61,8 +61,7 @@ class Live:
 
     async def listen(self, after: int | None = None) -> AsyncIterator[Second]:
         """Every second from now on; with `after`, first those since that id that are remembered."""
-        if len(self._listeners) >= MOST_LISTENERS:
-            raise TooManyListen("too many listen already; try again later")
+        self.refuse_if_full()
         listener = _Listener(each for each in self._past if after is not None and each.id > after)
         self._listeners.add(listener)
         if self._task is None or self._task.done():
@@ -72,6 +71,11 @@ class Live:
                 yield second
         finally:
             self._listeners.discard(listener)
+
+    def refuse_if_full(self) -> None:
+        """TooManyListen when nobody more can listen."""
+        if len(self._listeners) >= MOST_LISTENERS:
+            raise TooManyListen("too many listen already; try again later")
 
     async def tick(self) -> None:
         """Look once, and hand it to all that listen."""
@@ -116,8 +120,8 @@ class Live:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            # Not its failure, if it failed before: whoever stops has more to see to.
+            await asyncio.wait([task])
 
 
 class _Listener:

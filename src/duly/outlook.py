@@ -73,7 +73,7 @@ async def _found(store: Store, name: str) -> Endpoint | None:
 async def _circuit(store: Store, delivery: Delivery) -> str | None:
     """What is held against a handler, or the host of a plain URL."""
     numbers = await store.targets.numbers([delivery.target], create=False)
-    for each in await store.agenda.survey():
+    for each in await store.agenda.look():
         if each.target == numbers.get(delivery.target) and each.probe_at is not None:
             return (
                 f"{delivery.target} failed too often in a row, so its circuit is open; one "

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from datetime import datetime, timedelta
+from typing import Any
 
 from duly.domain import payloads
 from duly.domain.alerts import KEY, Alert, Limits
@@ -28,6 +29,8 @@ FRESH_SECONDS = 1.0
 """How old an answer about the present may be."""
 SOON_ENOUGH = 5.0
 """How long those wait for it who would give up on us: Prometheus does after ten seconds."""
+PATIENCE_SECONDS = 0.3
+"""How long whoever reads waits for what is to be written first."""
 
 Deliver = Callable[..., Awaitable[object]]
 
@@ -66,6 +69,7 @@ class Watch:
         self._seen: Situation | None = None
         self._seen_at = float("-inf")
         self._looking: asyncio.Task[Situation] | None = None
+        self._writing: asyncio.Task[Any] | None = None
 
     async def situation(self, within: float | None = None) -> Situation:
         """How it stands, looked at once a second at most however many ask.
@@ -130,8 +134,16 @@ class Watch:
         """
         now, _ = await self._store.plans.clock()
         span = checked_span(since, until, step, now)
-        await self.bookkeeper.tick()
+        await self._write_down()
         return filled(span, await self._store.rollups.series(span))
+
+    async def _write_down(self) -> None:
+        """Write what was counted here, unless it takes long: on SQLite others hold the writer."""
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.get_running_loop().create_task(self.bookkeeper.tick())
+        await asyncio.wait({self._writing}, timeout=PATIENCE_SECONDS)
+        if self._writing.done():
+            self._writing.result()
 
     def join(self, engine: Engine) -> Engine:
         """Let the engine run what is written beside its deliveries."""

@@ -13,6 +13,7 @@ from duly.surfaces.http.health import Pulse
 from duly.surfaces.http.pressure import Queue
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
+from tests.api.doors import port
 
 pytestmark = pytest.mark.requirement("S2")
 GIVEN = {"target": "work", "payload": {"n": 1}}
@@ -112,6 +113,21 @@ async def test_a_server_that_stops_notes_nothing(app: App, client: Client, pulse
     assert (await client.post("/v1/endpoints", json=new, headers=KEY)).status_code == 503
     pulse.stopping = False
     assert (await client.post("/v1/endpoints", json=new, headers=KEY)).status_code == 201
+
+
+async def test_who_only_reads_takes_no_key_from_others(
+    database_url: str, clock: VirtualClock
+) -> None:
+    async with port(database_url, clock, host="0.0.0.0") as found:
+        reads, operates = await found.token("read"), await found.token("operate")
+        rule = {"rule": {"every": "1h"}}
+        for path, key, body in (
+            ("/v1/schedules/explain", reads, rule),
+            ("/v1/deliveries", operates, GIVEN),
+            ("/v1/schedules/explain", reads, rule),
+        ):
+            answer = await found.ask(path, "POST", key=key, json=body, headers=KEY)
+            assert answer.status_code in (200, 201), answer.text
 
 
 async def test_two_at_the_same_moment_make_one(app: App, client: Client) -> None:

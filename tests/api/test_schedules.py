@@ -2,12 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from duly import App
+from duly import App, every
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
 from tests.face.conftest import START
@@ -122,6 +123,30 @@ async def test_what_a_schedule_cannot_be_is_refused(app: App, client: Client) ->
         answer = await client.put("/v1/schedules/bad", json=spec)
         assert (answer.status_code, answer.json().get("field")) == (422, field), answer.text
     assert await app.schedules.list() == []
+
+
+async def test_an_empty_target_is_no_target(app: App, client: Client) -> None:
+    await client.put("/v1/schedules/s", json=SPEC)
+    answer = await client.patch("/v1/schedules/s", json={"target": ""})
+    assert (answer.status_code, answer.json().get("field")) == (422, "target"), answer.text
+
+
+async def test_what_is_removed_while_it_is_triggered_is_not_said_to_be_made(
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.put("/v1/schedules/s", json=SPEC)
+    clock = app.store.plans.clock
+
+    async def after_another(*, again: bool) -> Any:
+        await app.schedules.remove("s")
+        if again:
+            await app.schedule("s", every("1h"), "work")
+        return await clock()
+
+    for again in (True, False):
+        monkeypatch.setattr(app.store.plans, "clock", partial(after_another, again=again))
+        answer = await client.post("/v1/schedules/s/trigger")
+        assert answer.status_code == 404, answer.text
 
 
 async def test_two_changes_at_once_are_both_kept_or_one_is_refused(

@@ -169,6 +169,9 @@ class Agenda(Protocol):
     async def survey(self) -> list[Opening]:
         """Each level and target that has lanes nobody holds, with its first due moment."""
 
+    async def look(self) -> list[Opening]:
+        """The same for whoever only looks: it waits for nobody who writes."""
+
     async def late_work(
         self, grace: timedelta, targets: Collection[int] | None = None
     ) -> LateWork | None:

@@ -31,6 +31,11 @@ class Agenda:
         rows = await self._database.fetch("agenda.survey", "claim", namespace=self._namespace)
         return [Opening(*row) for row in rows]
 
+    async def look(self) -> list[Opening]:
+        """The same for whoever only looks: on SQLite it works while somebody holds the writer."""
+        rows = await self._database.fetch_named("agenda.survey", namespace=self._namespace)
+        return [Opening(**row) for row in rows]
+
     async def late_work(
         self, grace: timedelta, targets: Collection[int] | None = None
     ) -> LateWork | None:

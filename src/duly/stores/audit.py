@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.ports import AuditEntry
-from duly.stores.database import Database, Session
+from duly.stores.database import Database, NamedRow, Session
 
 
 class Audit:
@@ -20,13 +20,15 @@ class Audit:
 
     async def page(self, limit: int, before: int) -> list[AuditEntry]:
         """Entries, the latest first; `before` is the number to go on from."""
-        rows = await self._database.fetch(
+        rows = await self._database.fetch_named(
             "audit.page", "any", namespace=self._namespace, before=before, limit=limit
         )
-        return [
-            AuditEntry(id, done_at, actor, action, subject, detail and msgspec.json.decode(detail))
-            for id, done_at, actor, action, subject, detail in rows
-        ]
+        return [_entry(row) for row in rows]
+
+
+def _entry(row: NamedRow) -> AuditEntry:
+    detail = row["detail"]
+    return AuditEntry(**dict(row) | {"detail": detail and msgspec.json.decode(detail)})
 
 
 async def note(

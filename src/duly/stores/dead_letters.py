@@ -54,10 +54,10 @@ class DeadLetters:
     async def floor(self, before: tuple[datetime, str] | None, most: int) -> datetime | None:
         """When the one died that has so many above it; None when there is none."""
         at, id = before or (LATEST, END)
-        rows = await self._database.fetch(
+        rows = await self._database.fetch_named(
             "dead_letters.floor", namespace=self._namespace, before_at=at, before=id, most=most
         )
-        found: datetime | None = rows[0][0] if rows else None
+        found: datetime | None = rows[0]["dead_at"] if rows else None
         return found
 
     async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:

@@ -191,7 +191,7 @@ class Deliveries:
     async def _late(self, grace: timedelta, limit: int) -> list[Delivery]:
         # At most `limit` of each opening, so that a target with a backlog hides no other.
         found: list[Delivery] = []
-        for opening in await self._agenda.survey():
+        for opening in await self._agenda.look():
             rows = await self._database.fetch_named(
                 "deliveries.late",
                 priority=opening.priority,

@@ -161,8 +161,8 @@ class Endpoints:
         return Waiting(*await self._counted(self._database, target))
 
     async def _counted(self, session: Session, target: int) -> Sequence[int]:
-        rows = await session.fetch("endpoints.waiting", target=target, limit=COUNTED_UP_TO)
-        return rows[0]
+        rows = await session.fetch_named("endpoints.waiting", target=target, limit=COUNTED_UP_TO)
+        return rows[0]["waiting"], rows[0]["held"]
 
     async def cancel_waiting(self, target: int, limit: int) -> int:
         """Cancel one batch of what waits and nobody holds; returns how many."""

@@ -28,8 +28,8 @@ class Plans:
 
     async def clock(self) -> tuple[datetime, datetime | None]:
         """The store's present, and the moment up to which anyone has planned."""
-        rows = await self._database.fetch("schedules.now", "any", namespace=self._namespace)
-        return rows[0][0], rows[0][1]
+        rows = await self._database.fetch_named("schedules.now", "any", namespace=self._namespace)
+        return rows[0]["seen_at"], rows[0]["until_at"]
 
     async def is_behind(self, until: datetime, passed_over: Sequence[int]) -> bool:
         """Whether anything is due to be planned, be it another planner's already or not."""
@@ -44,10 +44,10 @@ class Plans:
 
     async def next_at(self, passed_over: Sequence[int]) -> datetime | None:
         """When a planner has something to do next."""
-        rows = await self._database.fetch(
+        rows = await self._database.fetch_named(
             "schedules.next", "any", namespace=self._namespace, passed_over=list(passed_over)
         )
-        return rows[0][0] if rows else None
+        return rows[0]["next_at"] if rows else None
 
     async def ready(
         self, until: datetime, batch: int, passed_over: Sequence[int], after: DueSchedule | None

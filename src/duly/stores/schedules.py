@@ -188,9 +188,12 @@ class Schedules:
         """Make occurrences beside the plan, as a person asked; returns how many were new."""
         async with self._database.together() as session:
             # Before the occurrences, as a planner does, or the two would wait for each other.
-            await session.fetch_named(
+            rows = await session.fetch_named(
                 "schedules.lock", namespace=self._namespace, name=schedule.name
             )
+            if not rows or rows[0]["id"] != schedule.id:
+                # It was removed meanwhile: nothing would be made, and nobody told.
+                raise no_schedule(schedule.name)
             made = await make(session, [(schedule.id, each) for each in planned])
             if made:
                 detail = {"made": made, "from": planned[0].occurrence, "to": planned[-1].occurrence}

@@ -42,13 +42,14 @@ def decoded(body: bytes, kind: Any) -> Any:
     """A JSON document as a value of that kind; whoever sent it hears what is wrong with it."""
     try:
         found = decoder(kind).decode(body)
+        # What is kept as it came, as a payload, is only here seen to be text.
+        check_members(body, "body")
     except msgspec.ValidationError as error:
         raise misfit(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ClientException(f"the body is not JSON: {error}") from None
     except RecursionError:
         raise InvalidInput("body", "it is nested too deep") from None
-    check_members(body, "body")
     return found
 
 

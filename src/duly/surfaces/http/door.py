@@ -83,6 +83,11 @@ class Door:
             return False
         return True
 
+    async def send_home(self) -> None:
+        """Let go of everybody who watches live, in whichever namespace."""
+        for app in (self._app, *self._apps.values()):
+            await app.watch.live.stop()
+
     def app_of(self, request: Request[Any, Any, Any]) -> App:
         """The app that a request which was admitted is for."""
         caller: Caller = request.scope["state"]["caller"]

@@ -16,6 +16,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from duly.app import App
+from duly.domain.keys import Scope as KeyScope
 from duly.ports import Asked
 from duly.surfaces.http.bodies import StrictRequest
 
@@ -64,7 +65,9 @@ class Idempotency(ASGIMiddleware):
 
 
 def _key(scope: Scope) -> str | None:
-    if scope.get("method") != "POST":
+    # What only reads makes nothing twice; noted, it could take a key from whoever changes things.
+    reads = scope["route_handler"].opt.get("scope") is KeyScope.READ
+    if scope.get("method") != "POST" or reads:
         return None
     return next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"idempotency-key"),

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from duly.app import App
 from duly.engine.supervisor import Engine
-from duly.surfaces.http.door import refuse_without_keys
+from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse
 from duly.surfaces.http.server import HttpServer
 from duly.surfaces.http.site import site
@@ -19,7 +19,8 @@ class HttpPort:
     def __init__(self, app: App, engine: Engine, taken: Any = None) -> None:
         self._pulse = Pulse(app, engine)
         address = (app.settings.host, app.settings.port)
-        self._server = HttpServer(site(app, self._pulse), *address, taken)
+        self._site = site(app, self._pulse)
+        self._server = HttpServer(self._site, *address, taken)
         self.url: str | None = self._server.url
 
     @classmethod
@@ -35,7 +36,8 @@ class HttpPort:
     async def stopping(self) -> None:
         """Refuse from now on, and say why; those who watch live are let go."""
         self._pulse.stopping = True
-        await self._pulse.app.watch.live.stop()
+        door: Door = self._site.state.door
+        await door.send_home()
 
     async def stop(self) -> None:
         """Let answers that are under way end, and close it."""

@@ -28,8 +28,9 @@ async def events(
 
     With `Last-Event-ID` those of the last five minutes that were missed come first.
     """
-    after = int(last_event_id) if last_event_id and last_event_id.isdecimal() else None
-    told = _told(duly_app, request, after)
+    # Asked here as well: once the stream has begun nobody can be told.
+    duly_app.watch.live.refuse_if_full()
+    told = _told(duly_app, request, _second(last_event_id))
     stream = ServerSentEvent(told, headers={"cache-control": "no-store"})
     return cast("Response[Any]", stream)
 
@@ -47,6 +48,12 @@ async def _told(
             data=msgspec.json.encode(second).decode(),
             retry=AGAIN_MILLISECONDS,
         )
+
+
+def _second(last_event_id: str | None) -> int | None:
+    """The event that was heard last; what was never one of ours is passed over."""
+    given = last_event_id or ""
+    return int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else None
 
 
 ROUTES = [events]

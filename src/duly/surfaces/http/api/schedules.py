@@ -8,6 +8,7 @@ from litestar import Response, delete, get, patch, post, put
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, JSONBody, SkipValidation
+from msgspec import UNSET
 
 from duly.app import App
 from duly.domain.errors import InvalidInput, NotFound
@@ -79,8 +80,8 @@ async def change(
 ) -> Response[Upserted]:
     """Change what is given of a schedule; the rest stays as it is."""
     was = await duly_app.schedules.get(name)
-    rule = was.timing.rule if not data.rule else data.rule.rule()
-    target = shapes.target_in(was.contents) if not data.target else target_of(data.target)
+    rule = was.timing.rule if data.rule is UNSET else data.rule.rule()
+    target = shapes.target_in(was.contents) if data.target is UNSET else target_of(data.target)
     given = bytes(data.payload)
     payload = was.contents.payload if not given else data.payload
     declared = await _declare(
