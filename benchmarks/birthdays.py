@@ -16,8 +16,8 @@ from typing import Any
 
 import uvloop
 
-from benchmarks.api.__main__ import running
 from benchmarks.api.callers import posted, trickle
+from benchmarks.api.servers import running
 from benchmarks.places import ROOT, folder, fresh, server
 from duly_birthday.__main__ import POLITE
 from duly_birthday.importing import import_people
@@ -119,12 +119,12 @@ async def measured(kind: str, people: int, burst: int) -> None:
         async with BirthdayApp(database, environment={}):
             pass
         serve = ("duly", "serve", "benchmarks.birthday_served:app", "--port", "0")
-        with running(*serve, "--database", database) as url:
+        with running(*serve, "--database", database) as served:
             command = [sys.executable, "-m", "benchmarks.birthdays", "--import-into", database]
             import_ = await asyncio.create_subprocess_exec(
                 *command, "--people", str(people), cwd=ROOT
             )
-            waits, took = await asked_beside(url, import_)
+            waits, took = await asked_beside(served.url, import_)
             due = await _burst(database, burst)
             async with BirthdayApp(database, environment={}) as app:
                 late = await late_by(app, due, burst)

@@ -2,22 +2,20 @@
 
 python -m benchmarks.api [--store postgresql] [--seconds 5] [--rounds 3]
 python -m benchmarks.api --part lists [--store postgresql] [--rows 5000000]
+python -m benchmarks.api --part overload [--store postgresql] [--seconds 5]
 """
 
 import argparse
 import asyncio
-import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from statistics import median
 
 import uvloop
 
 from benchmarks.api.callers import flood, posted, trickle
 from benchmarks.api.lists import lists
-from benchmarks.places import ROOT, folder, fresh, server
+from benchmarks.api.overload import overload
+from benchmarks.api.servers import running
+from benchmarks.places import folder, fresh, server
 from benchmarks.windows import typical_p99
 
 CALLERS, RATE = 64, 500
@@ -30,43 +28,17 @@ MANY = posted(
 )
 
 
-@contextmanager
-def running(*arguments: str) -> Iterator[str]:
-    """A server in a process of its own; yields its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        yield _address(process.stdout.readline)
-    finally:
-        process.terminate()
-        process.communicate()
-
-
-def _address(read: Callable[[], str]) -> str:
-    while line := read():
-        if line.startswith("http"):
-            return line.strip()
-        if '"Serving"' in line:
-            return str(json.loads(line)["url"])
-    raise RuntimeError("it ended before it served")
-
-
 async def measured(kind: str, seconds: float, rounds: int) -> None:
     """Print the figures of one store."""
     single, echoed, bulk, waits = [], [], [], []
     with server() as postgres, folder() as place:
         for _ in range(rounds):
-            with running("benchmarks.api.echo") as url:
-                echoed.append(await flood(url, LATER, CALLERS, seconds))
+            with running("benchmarks.api.echo") as echo:
+                echoed.append(await flood(echo.url, LATER, CALLERS, seconds))
             database = await fresh(kind, postgres, place)
             serve = ("duly", "serve", "benchmarks.api.served:app", "--port", "0")
-            with running(*serve, "--database", database) as url:
+            with running(*serve, "--database", database) as served:
+                url = served.url
                 await flood(url, NOW, 4, 1)
                 waits += await trickle(url, NOW, RATE, 2 * seconds)
                 single.append(await flood(url, LATER, CALLERS, seconds))
@@ -91,7 +63,9 @@ if __name__ == "__main__":
     arguments.add_argument("--store", choices=["postgresql", "sqlite"])
     arguments.add_argument("--seconds", type=float, default=5)
     arguments.add_argument("--rounds", type=int, default=3)
-    arguments.add_argument("--part", choices=["accepting", "lists"], default="accepting")
+    arguments.add_argument(
+        "--part", choices=["accepting", "lists", "overload"], default="accepting"
+    )
     arguments.add_argument("--rows", type=int, default=5_000_000)
     given = arguments.parse_args()
     stores = ["postgresql", "sqlite"] if given.store is None else [given.store]
@@ -99,5 +73,8 @@ if __name__ == "__main__":
     if given.part == "lists":
         for store in stores:
             asyncio.run(lists(store, given.rows))
+    elif given.part == "overload":
+        for store in stores:
+            asyncio.run(overload(store, given.seconds))
     else:
         asyncio.run(main(stores, given.seconds, given.rounds))

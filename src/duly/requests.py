@@ -46,29 +46,31 @@ class Requests:
         return asked
 
     async def _begun(self, asked: Asked, repeatable: bool) -> Asked:
-        first = await self._store.requests.begin(asked)
-        if first is None:
-            return asked
-        if first.fingerprint != asked.fingerprint:
-            raise InvalidInput(FIELD, "it was used for another request; take a new one")
-        is_free = first.status is not None or repeatable
-        if not is_free and not await self._store.requests.take_over(asked.key):
-            raise _under_way(asked.key)
-        return first
+        while (first := await self._store.requests.begin(asked)) is not None:
+            if first.fingerprint != asked.fingerprint:
+                raise InvalidInput(FIELD, "it was used for another request; take a new one")
+            if first.status is not None:
+                return first
+            if await self._store.requests.take_over(first, at_once=repeatable):
+                return first
+            if not repeatable:
+                raise _under_way(asked.key)
+            # In between it was answered or abandoned: which, the next look tells.
+        return asked
 
     async def finish(
         self, asked: Asked, status: int, headers: dict[str, str], answer: bytes | None
     ) -> None:
         """Keep the answer; one that refused is forgotten, and one that failed stays open.
 
-        So does one that somebody else began and perhaps carried out: forgotten, it would be made
-        anew by whoever is asked next.
+        So does one that somebody else took part in and perhaps carried out, as the store knows:
+        forgotten, it would be made anew by whoever is asked next.
         """
         try:
             if status < 300:
                 told = msgspec.structs.replace(asked, status=status, headers=headers, answer=answer)
                 await self._store.requests.finish(told)
-            elif status < 500 and asked.is_new:
+            elif status < 500:
                 await self._store.requests.abandon(asked)
         finally:
             self.leave(asked)

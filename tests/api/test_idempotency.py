@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -9,8 +10,8 @@ from duly import App
 from duly.domain.errors import Busy, Conflict
 from duly.engine.maintenance import Forgetter
 from duly.ports import KEPT_FOR
+from duly.requests import Requests
 from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.pressure import Queue
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
 from tests.api.doors import port
@@ -97,13 +98,41 @@ async def test_who_is_refused_in_between_does_not_make_it_forgotten(
         with pytest.raises(asyncio.CancelledError):
             await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     with monkeypatch.context() as crowded:
-        crowded.setattr(Queue, "place", full)
+        crowded.setattr(App, "deliver", full)
         assert (await client.post("/v1/deliveries", json=GIVEN, headers=KEY)).status_code == 429
     again = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert [each.id for each in await app.list()] == [again.json()["id"]]
 
 
-def full(*_: object) -> None:
+async def test_who_refuses_does_not_forget_what_another_server_carries_out(app: App) -> None:
+    elsewhere = Requests(app.store, app.chance.delivery_id)
+    first = await app.requests.begin("k", "f", repeatable=True)
+    second = await elsewhere.begin("k", "f", repeatable=True)
+    await app.requests.finish(first, 422, {}, b"")
+    third = await app.requests.begin("k", "f", repeatable=True)
+    assert first.seed == second.seed == third.seed
+    await elsewhere.finish(second, 201, {}, b"{}")
+    app.requests.leave(third)
+    assert (await app.requests.begin("k", "f", repeatable=True)).status == 201
+
+
+async def test_what_is_forgotten_while_another_asks_is_begun_anew(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await app.requests.begin("k", "f", repeatable=True)
+    take_over = app.store.requests.take_over
+
+    async def too_late(*asked: Any, **how: Any) -> bool:
+        await app.requests.finish(first, 422, {}, b"")
+        return await take_over(*asked, **how)
+
+    monkeypatch.setattr(app.store.requests, "take_over", too_late)
+    elsewhere = Requests(app.store, app.chance.delivery_id)
+    second = await elsewhere.begin("k", "f", repeatable=True)
+    assert (second.status, second.seed == first.seed) == (None, False)
+
+
+def full(*_: object, **__: object) -> None:
     raise Busy("many wait")
 
 

@@ -105,6 +105,13 @@ MUTANTS = [
         ("tests/api/test_idempotency.py", "-k", "dead_one and sqlite"),
     ),
     Mutant(
+        "a_refusal_forgets_what_another_server_carries_out",
+        f"{SQLITE}/requests.sql",
+        "\n  and not shared;",
+        ";",
+        ("tests/api/test_idempotency.py", "-k", "another_server and sqlite"),
+    ),
+    Mutant(
         "a_buried_worker_beats_on",
         f"{SQLITE}/workers.sql",
         "where id = :worker and ended_at is null\nreturning id",

@@ -21,8 +21,6 @@ class Asked(msgspec.Struct, frozen=True):
     status: int | None = None
     headers: dict[str, str] = {}
     answer: bytes | None = None
-    is_new: bool = True
-    """Whether nobody began it before, so that it can have made nothing yet."""
 
 
 class Requests(Protocol):
@@ -31,14 +29,21 @@ class Requests(Protocol):
     async def begin(self, asked: Asked) -> Asked | None:
         """Note a request before it is carried out; None when it is new, otherwise the first."""
 
-    async def take_over(self, key: str) -> bool:
-        """Whether a request that nobody answered is so old that another may carry it out."""
+    async def take_over(self, first: Asked, *, at_once: bool) -> bool:
+        """Whether a request that nobody answered yet may be carried out by another as well.
+
+        If not `at_once`, only when whoever began it was silent for PATIENCE. From then on it
+        cannot be abandoned.
+        """
 
     async def finish(self, asked: Asked) -> None:
         """Keep the answer, once."""
 
     async def abandon(self, asked: Asked) -> None:
-        """Forget a request that came to nothing, so that it can be made again."""
+        """Forget a request that came to nothing, so that it can be made again.
+
+        Nothing happens when it was taken over: whoever did may have carried it out.
+        """
 
     async def prune(self, kept_for: timedelta, batch: int) -> int:
         """Forget at most a batch of what was begun longer ago; returns how many."""

@@ -25,12 +25,13 @@ class Requests:
             if rows := await self._run("find", asked.key):
                 fingerprint, seed, status, headers, answer = rows[0]
                 known = msgspec.json.decode(headers) if headers else {}
-                return Asked(asked.key, fingerprint, seed, status, known, answer, is_new=False)
+                return Asked(asked.key, fingerprint, seed, status, known, answer)
         return None
 
-    async def take_over(self, key: str) -> bool:
-        """Whether a request that nobody answered is so old that another may carry it out."""
-        return bool(await self._run("take_over", key, patience=_seconds(PATIENCE)))
+    async def take_over(self, first: Asked, *, at_once: bool) -> bool:
+        """Whether a request that nobody answered yet may be carried out by another as well."""
+        patience = {"at_once": at_once, "patience": _seconds(PATIENCE)}
+        return bool(await self._run("take_over", first.key, seed=first.seed, **patience))
 
     async def finish(self, asked: Asked) -> None:
         """Keep the answer, once."""
@@ -39,7 +40,7 @@ class Requests:
         await self._run("finish", asked.key, seed=asked.seed, **answered)
 
     async def abandon(self, asked: Asked) -> None:
-        """Forget a request that came to nothing, so that it can be made again."""
+        """Forget a request that came to nothing, unless somebody took it over."""
         await self._run("abandon", asked.key, seed=asked.seed)
 
     async def prune(self, kept_for: timedelta, batch: int) -> int:

@@ -19,6 +19,7 @@ from duly.app import App
 from duly.domain.keys import Scope as KeyScope
 from duly.ports import Asked
 from duly.surfaces.http.bodies import StrictRequest
+from duly.surfaces.http.pressure import place_for
 
 KEPT_HEADERS = ("content-type", "location", "etag")
 AppOf = Callable[[Request[Any, Any, Any]], App]
@@ -39,29 +40,33 @@ class Idempotency(ASGIMiddleware):
         if key is None:
             await next_app(scope, receive, send)
             return
-        request, handler = StrictRequest(scope, receive, send), scope["route_handler"]
+        request = StrictRequest(scope, receive, send)
         # The door first: whoever may not enter must not hear an answer that is kept for others.
-        await handler.authorize_connection(connection=request)
+        await request.route_handler.authorize_connection(connection=request)
         # What is refused out of hand is not noted: another server may be asked at once.
         await self._check(request)
-        app = self._app_of(request)
+        with place_for(request):
+            await self._carry_out(key, request, next_app)
+
+    async def _carry_out(self, key: str, request: StrictRequest, next_app: ASGIApp) -> None:
+        app, opt = self._app_of(request), request.route_handler.opt
         asked = await app.requests.begin(
-            key, await _fingerprint(request), repeatable=handler.opt.get("repeatable", False)
+            key, await _fingerprint(request), repeatable=opt.get("repeatable", False)
         )
         if asked.status is not None:
-            await _replay(asked, send)
+            await _replay(asked, request.send)
             return
-        scope["state"]["seed"] = asked.seed
+        request.scope["state"]["seed"] = asked.seed
         heard = _Answer()
         try:
-            await next_app(scope, receive, heard)
+            await next_app(request.scope, request.receive, heard)
         except BaseException:
             app.requests.leave(asked)
             raise
-        answer = None if handler.opt.get("secret") else heard.body
+        answer = None if opt.get("secret") else heard.body
         await app.requests.finish(asked, heard.status, heard.kept_headers(), answer)
         for message in heard.messages:
-            await send(message)
+            await request.send(message)
 
 
 def _key(scope: Scope) -> str | None:

@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from litestar import Request
+from litestar.types import Scope, Send
 
 from duly.domain.errors import Busy
+from duly.surfaces.http.problems import MEDIA_TYPE, later, problem_of
 
-BULK_SHARE = 8
-"""How many bulks may be under way: each holds as much memory as thousands of single ones."""
+SINGLE = {"share": 1}
+BULK = {"share": 8}
+"""Options of a route that asks for a place: how many of its kind may have one, 1 for as many as
+there are. A bulk holds as much memory as thousands of single ones.
+"""
+TAKING_IN = frozenset({"/v1/deliveries", "/v1/deliveries/bulk"})
+"""Where a POST asks for a place."""
 
 
 class Queue:
@@ -26,15 +34,47 @@ class Queue:
         """A place for one, or for one that takes up a share of all of them; Busy when full."""
         places = self._most // share if share > 1 else 1
         if self._waiting + places > self._most:
-            raise Busy(f"{self._waiting} already wait to be stored; send it again in a moment")
+            raise self._full()
         self._waiting += places
         try:
             yield
         finally:
             self._waiting -= places
 
+    def refuses(self, scope: Scope) -> bool:
+        """Whether it is full, and would not take this request."""
+        return (
+            self._waiting >= self._most
+            and scope.get("path") in TAKING_IN
+            and scope.get("method") == "POST"
+        )
 
-def queue_of(request: Request[Any, Any, Any]) -> Queue:
-    """The queue of the port that the request came to."""
-    queue: Queue = request.app.state.queue
-    return queue
+    async def refuse(self, send: Send) -> None:
+        """Answer so before anything is looked at: those who are refused ask again and again.
+
+        Were it as much work as to take them in, the server would do nothing else.
+        """
+        problem = problem_of(self._full())
+        body = msgspec.json.encode(problem)
+        headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body))} | later(problem)
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": problem.status, "headers": raw})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _full(self) -> Busy:
+        return Busy(f"{self._waiting} already wait to be stored; send it again in a moment")
+
+
+@contextmanager
+def place_for(request: Request[Any, Any, Any]) -> Iterator[None]:
+    """A place for a request, if its route asks for one; Busy when there is none.
+
+    One with an Idempotency-Key has its place before it is noted, and asks here a second time.
+    """
+    share, state = request.route_handler.opt.get("share"), request.scope["state"]
+    if share is None or "place" in state:
+        yield
+        return
+    state["place"] = True
+    with request.app.state.queue.place(share):
+        yield

@@ -71,8 +71,8 @@ def unable(request: AnyRequest, error: DulyError) -> Response[Problem]:
     problem = problem_of(error)
     if problem.status == 500:
         return failed(request, error)
-    headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if problem.status in LATER else None
-    return Response(problem, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
+    status, headers = problem.status, later(problem)
+    return Response(problem, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def problem_of(error: DulyError) -> Problem:
@@ -80,6 +80,11 @@ def problem_of(error: DulyError) -> Problem:
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     field = error.field if isinstance(error, InvalidInput) else UNSET
     return Problem(status, HTTPStatus(status).phrase, str(error), field=field)
+
+
+def later(problem: Problem) -> dict[str, str]:
+    """The header that says when to ask again, if that may help."""
+    return {"retry-after": str(RETRY_AFTER_SECONDS)} if problem.status in LATER else {}
 
 
 def failed(request: AnyRequest, error: Exception) -> Response[Problem]:

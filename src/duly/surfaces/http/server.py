@@ -14,6 +14,12 @@ from duly.surfaces.addresses import CannotListen, bound, url_of
 
 GOODBYE_SECONDS = 5
 """How long a stop waits for answers that are under way."""
+LISTENERS = 32
+"""How many callers may come in at each turn of the loop.
+
+uvloop takes in one a turn from each listener. Under load a turn is long, and with one listener
+hundreds would wait for seconds before anybody heard them, the probe of /health among them.
+"""
 
 
 class HttpServer:
@@ -25,6 +31,7 @@ class HttpServer:
     def __init__(self, application: Litestar, host: str, port: int, taken: Any = None) -> None:
         self._host, self._port = host, port
         self._socket = bound(host, port) if taken is None else taken
+        self._listeners: list[Any] = []
         self._server = _Server(_config(application))
         self._task: asyncio.Task[None] | None = None
 
@@ -35,7 +42,8 @@ class HttpServer:
 
     async def start(self, on_end: Callable[[], None]) -> None:
         """Open the port; `on_end` is called when it closes, for whatever reason."""
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name="http")
+        self._listeners = [self._socket.dup() for _ in range(LISTENERS)]
+        self._task = asyncio.create_task(self._server.serve(sockets=self._listeners), name="http")
         self._task.add_done_callback(lambda _: on_end())
         opened = asyncio.create_task(self._server.opened.wait())
         await asyncio.wait((self._task, opened), return_when=asyncio.FIRST_COMPLETED)
@@ -49,7 +57,8 @@ class HttpServer:
         if self._task is not None:
             self._server.should_exit = True
             await self._task
-        self._socket.close()
+        for each in (self._socket, *self._listeners):
+            each.close()
 
     def _end(self, task: asyncio.Task[None]) -> None:
         try:

@@ -39,9 +39,16 @@ BESIDE_PAYLOAD = 65_536
 
 
 class Site(Litestar):
-    """Litestar, but a path is taken apart before its parts are decoded: names may have slashes."""
+    """Litestar, but a path is taken apart before its parts are decoded: names may have slashes.
+
+    And whom a full queue would refuse does not come that far.
+    """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        queue: Queue = self.state.queue
+        if queue.refuses(scope):
+            await queue.refuse(send)
+            return
         if b"%" in scope.get("raw_path", b""):
             scope["path"] = scope["raw_path"].decode("ascii", "replace")
         await super().__call__(scope, receive, send)

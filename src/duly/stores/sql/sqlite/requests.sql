@@ -4,7 +4,7 @@ insert into duly.requests as r (namespace, key, fingerprint, seed, begun_at)
 values (:namespace, :key, :fingerprint, :seed, :now)
 on conflict (namespace, key) do update
 set fingerprint = excluded.fingerprint, seed = excluded.seed, begun_at = excluded.begun_at,
-    status = null, headers = null, answer = null
+    status = null, headers = null, answer = null, shared = false
 where r.begun_at < excluded.begun_at - :kept_for * 1000000
 returning key;
 
@@ -13,10 +13,11 @@ select fingerprint, seed, status, headers, answer from duly.requests
 where namespace = :namespace and key = :key;
 
 -- name: take_over
--- Whoever began it has been silent for too long.
-update duly.requests set begun_at = :now
-where namespace = :namespace and key = :key and status is null
-  and begun_at < :now - :patience * 1000000
+-- Whoever began it has been silent for too long, or two at once do no harm. From here on it is not
+-- theirs alone.
+update duly.requests set begun_at = :now, shared = true
+where namespace = :namespace and key = :key and seed = :seed and status is null
+  and (:at_once or begun_at < :now - :patience * 1000000)
 returning key;
 
 -- name: finish
@@ -24,8 +25,10 @@ update duly.requests set status = :status, headers = :headers, answer = :answer
 where namespace = :namespace and key = :key and seed = :seed and status is null;
 
 -- name: abandon
+-- Not what another took over, who may have carried it out: forgotten, it would be made anew.
 delete from duly.requests
-where namespace = :namespace and key = :key and seed = :seed and status is null;
+where namespace = :namespace and key = :key and seed = :seed and status is null
+  and not shared;
 
 -- name: prune
 delete from duly.requests where rowid in (

@@ -14,7 +14,7 @@ from duly.domain.delivery import Accepted
 from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.identity import sibling
 from duly.surfaces.http.bodies import asked as asked_query
-from duly.surfaces.http.pressure import BULK_SHARE, queue_of
+from duly.surfaces.http.pressure import BULK, place_for
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.shapes import bulk
 from duly.surfaces.http.shapes.bulk import NDJSON, BulkAnswer, BulkQuery, Checked, Items
@@ -27,7 +27,7 @@ def _body() -> Any:
     return Items
 
 
-OPT = {"repeatable": True, "body": _body, "media": ("application/json", *NDJSON)}
+OPT = {"repeatable": True, "body": _body, "media": ("application/json", *NDJSON)} | BULK
 
 
 @post(
@@ -48,7 +48,7 @@ async def accept_bulk(
     one transaction, and when one cannot be taken none is: its problem is then the answer.
     """
     seed = seed_of(request)
-    with queue_of(request).place(share=BULK_SHARE):
+    with place_for(request):
         items = bulk.items_of(await request.body(), request.content_type[0])
         given = bulk.asked(items, lambda place: None if seed is None else sibling(seed, place))
         if not wanted.atomic:

@@ -13,7 +13,7 @@ from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.states import State
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page
-from duly.surfaces.http.pressure import queue_of
+from duly.surfaces.http.pressure import SINGLE, place_for
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.shapes import seconds, shown
 from duly.surfaces.http.shapes.deliveries import (
@@ -35,14 +35,14 @@ from duly.surfaces.http.shapes.deliveries import (
 KNOWN = ResponseSpec(AcceptedDelivery, description="Its key is known: this is that delivery.")
 
 
-@post("/deliveries", responses={200: KNOWN}, opt={"repeatable": True})
+@post("/deliveries", responses={200: KNOWN}, opt={"repeatable": True} | SINGLE)
 async def accept(
     duly_app: Served, request: AnyRequest, data: JSONBody[NewDelivery]
 ) -> Response[AcceptedDelivery]:
     """Accept a delivery; what is answered is on disk."""
     options = data.options() | {"id": seed_of(request)}
     try:
-        with queue_of(request).place():
+        with place_for(request):
             accepted = await duly_app.deliver(target_of(data.target), data.payload, **options)
     except NotFound as error:
         # It is what the body names that is not there, not what the path does.

@@ -1,0 +1,57 @@
+"""Servers in processes of their own."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from benchmarks.places import ROOT
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server: its address and its process."""
+
+    url: str
+    number: int
+
+    def memory(self) -> float:
+        """Megabytes that it holds."""
+        told = subprocess.check_output(["ps", "-o", "rss=", "-p", str(self.number)], text=True)
+        return int(told) / 1024
+
+
+@contextmanager
+def running(*arguments: str, **variables: str) -> Iterator[Running]:
+    """A module that serves, until the block ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        found = Running(_address(process.stdout), process.pid)
+        # Read on: whoever tells much and is not heard stands still.
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        yield found
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _address(told: IO[str]) -> str:
+    for line in told:
+        if line.startswith("http"):
+            return line.strip()
+        if '"Serving"' in line:
+            return str(json.loads(line)["url"])
+    raise RuntimeError("it ended before it served")

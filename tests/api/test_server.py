@@ -1,0 +1,43 @@
+"""The port's own server: whoever comes is heard soon, however many come at once."""
+
+import asyncio
+import select
+import socket
+
+import pytest
+import uvloop
+from litestar import Litestar, get
+
+from duly.surfaces.http.server import HttpServer
+
+CALLERS = 100
+
+
+@get("/health")
+async def health() -> str:
+    return "ok"
+
+
+@pytest.mark.requirement("S2")
+def test_many_who_come_at_once_are_heard_within_a_few_turns_of_the_loop() -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(turns_until_all_are_heard()) < CALLERS / 4
+
+
+async def turns_until_all_are_heard() -> int:
+    server = HttpServer(
+        Litestar([health], openapi_config=None, logging_config=None), "127.0.0.1", 0
+    )
+    await server.start(on_end=lambda: None)
+    port = int(server.url.rpartition(":")[2])
+    callers = [socket.create_connection(("127.0.0.1", port)) for _ in range(CALLERS)]
+    for each in callers:
+        each.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    turns = 0
+    while len(select.select(callers, [], [], 0)[0]) < CALLERS:
+        turns += 1
+        await asyncio.sleep(0)
+    for each in callers:
+        each.close()
+    await server.stop()
+    return turns
