@@ -12,7 +12,7 @@ import uvloop
 
 import duly
 from benchmarks.places import commits
-from duly.intake import Item
+from duly.faces.intake import Item
 
 
 def items(count: int, streams: int) -> Iterator[Item]:

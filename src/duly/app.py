@@ -26,12 +26,11 @@ from duly.domain.rules import Rule
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
 from duly.engine.supervisor import Engine
-from duly.faces import Faces
+from duly.faces.intake import Item, Options, Target, pieces
+from duly.faces.listing import Page, Wanted, listed, page
+from duly.faces.schedules import Declared
 from duly.failpoints import arm_from
-from duly.intake import Item, Options, Target, pieces
-from duly.listing import Page, Wanted, listed, page
 from duly.ports import Chance, Clock, Message, Store, Transaction, Transport
-from duly.schedules import Declared
 from duly.settings import load
 from duly.stores import postgres
 from duly.system import (
@@ -52,6 +51,7 @@ from duly.transports.handlers import Handlers
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
+from duly.views import Faces
 from duly.watch import Watch
 from duly.wiring import signing_keys, store_of, watched
 

@@ -19,10 +19,10 @@ from duly.domain.webhooks import is_webhook, webhook
 from duly.engine.bookkeeper import Bookkeeper
 from duly.engine.supervisor import Engine
 from duly.engine.watchman import Watchman
-from duly.live import Live
+from duly.faces.live import Live
+from duly.faces.status import Status, Top, status, top
 from duly.ports import Clock, Store
 from duly.settings import Settings
-from duly.status import Status, Top, status, top
 from duly.telemetry import Telemetry
 
 FRESH_SECONDS = 1.0

@@ -9,8 +9,8 @@ import pytest
 from duly import App
 from duly.domain.errors import Busy, Conflict
 from duly.engine.maintenance import Forgetter
+from duly.faces.requests import Requests
 from duly.ports import KEPT_FOR
-from duly.requests import Requests
 from duly.surfaces.http.health import Pulse
 from duly.testing import VirtualClock
 from tests.api.conftest import Client

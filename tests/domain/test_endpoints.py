@@ -8,7 +8,7 @@ import pytest
 from duly.domain.endpoints import Details, Endpoint, EndpointState, Sealed, why_shut, why_waiting
 from duly.domain.gates import Gate
 from duly.domain.webhooks import shown_headers, webhook
-from duly.endpoints import Added
+from duly.faces.endpoints import Added
 from duly.settings import load
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

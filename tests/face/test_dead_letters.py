@@ -9,8 +9,8 @@ import pytest
 
 import duly
 from duly import App, Conflict, DeadFilter, InvalidInput, NotFound
-from duly.dead_letters import place
 from duly.domain.fingerprints import fingerprint
+from duly.faces.dead_letters import place
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START

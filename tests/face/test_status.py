@@ -7,7 +7,7 @@ import pytest
 from duly.domain.figures import Retries
 from duly.domain.rollups import Point
 from duly.domain.situation import Situation
-from duly.status import top
+from duly.faces.status import top
 
 MINUTE = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from duly.domain.delivery import Claimed
 from duly.domain.outcomes import Settlement, Verdict, emptied
+from duly.faces.streams import Streams
 from duly.stores.postgres import Postgres
-from duly.streams import Streams
 from tests.stores.books import Books, Row, _plain, settlement
 
 NAME = "team:7"

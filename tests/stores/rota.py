@@ -11,8 +11,8 @@ from duly.domain.events import Event
 from duly.domain.rules import Rule
 from duly.domain.schedule import Schedule
 from duly.engine.planner import Planner
+from duly.faces.schedules import Declared, Schedules
 from duly.ports import AuditEntry
-from duly.schedules import Declared, Schedules
 from duly.stores.postgres import Postgres
 from duly.system import SystemChance
 from tests.stores.books import Books, Row

@@ -11,7 +11,7 @@ from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
 from duly.domain.gates import Circuit, Gate
 from duly.domain.outcomes import Completed, Failed, Outcome
 from duly.domain.webhooks import shown_headers
-from duly.endpoints import Standing
+from duly.faces.endpoints import Standing
 from duly.ports import Waiting
 
 NOTHING_LEFT = "nothing left this machine: it has no route, no sockets, or no resolver"

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment
-from duly.schedules import BACKFILL_SLICE
+from duly.faces.schedules import BACKFILL_SLICE
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, progress, talk

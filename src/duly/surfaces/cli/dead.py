@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.dead_letters import Candidate, place
 from duly.domain.delivery import Delivery
+from duly.faces.dead_letters import Candidate, place
 from duly.ports import DeadGroup
 from duly.surfaces.cli.apps import Path, imported_app
 from duly.surfaces.cli.dead_moves import discard, edit, retry

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.dead_letters import checked_note
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS
 from duly.domain.errors import InvalidInput
+from duly.faces.dead_letters import checked_note
 from duly.ports import DeadFilter, Progress
 from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts
 from duly.surfaces.cli.deliveries import record

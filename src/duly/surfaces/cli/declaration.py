@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from duly.domain.rules import At, Rule
 from duly.domain.schedule import CatchUp, Overlap
-from duly.schedules import Declared
+from duly.faces.schedules import Declared
 from duly.surfaces.cli.moments import local
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, facts, talk

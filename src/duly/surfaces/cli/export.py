@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from duly.app import App
 from duly.domain.errors import DulyError
 from duly.domain.exports import KINDS
-from duly.exporting import Told
+from duly.faces.exporting import Told
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress, talk
 from duly.surfaces.cli.terms import STDIN as STDOUT

@@ -18,7 +18,7 @@ from duly.app import App
 from duly.domain.errors import InvalidInput
 from duly.domain.exports import KINDS
 from duly.domain.readings import LONGEST_LINE, Survey
-from duly.importing import Manner
+from duly.faces.importing import Manner
 from duly.stores import migrations
 from duly.stores.sqlite import Sqlite
 from duly.surfaces.cli.bulk import BULK, Bulk

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from duly.domain.endpoints import Endpoint, Sealed, still_used
 from duly.domain.gates import Circuit, Gate
 from duly.domain.webhooks import shown_headers
-from duly.endpoints import Standing
+from duly.faces.endpoints import Standing
 from duly.surfaces.cli.plans import plan_in_words
 from duly.surfaces.cli.render import cell, facts, table
 from duly.surfaces.cli.times import spelled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duly.domain.situation import Recovering
-from duly.status import Status
+from duly.faces.status import Status
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, cell, facts, fields
 from duly.surfaces.cli.times import spelled

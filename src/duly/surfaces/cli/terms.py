@@ -15,7 +15,7 @@ from duly.domain.durations import duration
 from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.errors import InvalidInput
 from duly.domain.webhooks import webhook
-from duly.intake import Target
+from duly.faces.intake import Target
 from duly.surfaces.cli.times import moment
 
 STDIN = "-"

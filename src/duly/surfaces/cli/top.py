@@ -10,7 +10,7 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from duly.status import Top
+from duly.faces.status import Top
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, counted, facts, table
 from duly.surfaces.cli.times import spelled

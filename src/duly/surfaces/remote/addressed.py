@@ -10,7 +10,7 @@ from duly.domain.endpoints import EndpointTarget
 from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_name, payload_bytes
 from duly.domain.webhooks import Webhook
-from duly.intake import Target
+from duly.faces.intake import Target
 from duly.surfaces.remote.answers import Missing
 
 LARGEST_PAYLOAD = 1_048_576

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from duly.dead_letters import ALL, Candidate, checked, checked_note
 from duly.domain.delivery import Delivery
 from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_id
 from duly.domain.retry import RetryPlan
+from duly.faces.dead_letters import ALL, Candidate, checked, checked_note
 from duly.ports import DeadFilter, DeadGroup, Progress
 from duly.surfaces.remote.addressed import contents
 from duly.surfaces.remote.moving import Moved, Moving

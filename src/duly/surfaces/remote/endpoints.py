@@ -13,7 +13,7 @@ from duly.domain.endpoints import OVERLAP, Details, Endpoint, EndpointState, Sea
 from duly.domain.failures import Reason
 from duly.domain.gates import Circuit, Gate
 from duly.domain.outcomes import Completed, Failed, Outcome, Released
-from duly.endpoints import LONGEST_TEST, Added, Standing
+from duly.faces.endpoints import LONGEST_TEST, Added, Standing
 from duly.ports import Progress, Waiting
 from duly.surfaces.remote.moving import Moved, Moving
 from duly.surfaces.remote.wire import Wire

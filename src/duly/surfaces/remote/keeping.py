@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from duly.audit import LAST
 from duly.domain import keys, payloads
 from duly.domain.alerts import Alert
 from duly.domain.keys import Key, Made, Scope
+from duly.faces.audit import LAST
 from duly.ports import AuditEntry, WorkerRow
 from duly.surfaces.remote.wire import Wire, page_of
 

@@ -16,9 +16,9 @@ from duly.domain.payloads import checked_id
 from duly.domain.rollups import Series
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure, checked_policy
-from duly.intake import Target
-from duly.listing import Wanted, checked
-from duly.outlook import Outlook
+from duly.faces.intake import Target
+from duly.faces.listing import Wanted, checked
+from duly.faces.outlook import Outlook
 from duly.ports import Chance, Clock
 from duly.surfaces.remote.addressed import contents, destination, refusal
 from duly.surfaces.remote.dead_letters import DeadLetters

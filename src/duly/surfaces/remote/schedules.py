@@ -14,7 +14,7 @@ from duly.domain.errors import InvalidInput
 from duly.domain.rules import Rule
 from duly.domain.schedule import CatchUp, Contents, Overlap, Progress, Schedule, Timing
 from duly.domain.webhooks import Webhook, encode_webhook
-from duly.schedules import BACKFILL_SLICE, Declared, Target
+from duly.faces.schedules import BACKFILL_SLICE, Declared, Target
 from duly.surfaces.moments import Moment
 from duly.surfaces.remote.addressed import LARGEST_PAYLOAD, destination, refusal
 from duly.surfaces.remote.wire import Wire

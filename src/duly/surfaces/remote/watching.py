@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from duly.domain.delivery import Delivery
-from duly.status import Status, Top
+from duly.faces.status import Status, Top
 from duly.surfaces.remote.wire import Wire, page_of
 
 

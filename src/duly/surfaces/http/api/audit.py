@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from litestar import get
 
-from duly.audit import LAST
 from duly.domain.errors import InvalidInput
 from duly.domain.keys import Scope
+from duly.faces.audit import LAST
 from duly.ports import AuditEntry
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery, Wanted

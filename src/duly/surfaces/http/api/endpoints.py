@@ -13,7 +13,7 @@ from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.app import App
 from duly.domain.endpoints import Endpoint
-from duly.endpoints import Added
+from duly.faces.endpoints import Added
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery
 from duly.surfaces.http.served import Served

@@ -11,7 +11,7 @@ from litestar.params import HeaderParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from duly.app import App
-from duly.live import Second
+from duly.faces.live import Second
 from duly.surfaces.http.door import Door
 from duly.surfaces.http.served import Served
 

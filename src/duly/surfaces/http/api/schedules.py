@@ -14,7 +14,7 @@ from duly.app import App
 from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.keys import Scope
 from duly.domain.schedule import Schedule
-from duly.schedules import Declared
+from duly.faces.schedules import Declared
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery
 from duly.surfaces.http.served import AnyRequest, Served, seed_of

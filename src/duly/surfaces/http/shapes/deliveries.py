@@ -15,8 +15,8 @@ from duly.domain.errors import InvalidInput
 from duly.domain.states import State
 from duly.domain.streams import OnFailure
 from duly.domain.webhooks import Webhook, webhook
-from duly.intake import Options
-from duly.outlook import EndpointPlace
+from duly.faces.intake import Options
+from duly.faces.outlook import EndpointPlace
 from duly.surfaces.http.cursors import Cursor, Limit, Most, Payloads
 from duly.surfaces.http.shapes import Moment, shown
 

@@ -15,7 +15,7 @@ from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.schedule import DEFAULT_CAP, CatchUp, Contents, Overlap, Progress, Schedule
 from duly.domain.webhooks import decode_webhook, shown_headers
-from duly.schedules import Target as AnyTarget
+from duly.faces.schedules import Target as AnyTarget
 from duly.surfaces.http.shapes import Moment
 from duly.surfaces.http.shapes.deliveries import Target
 from duly.surfaces.moments import Moment as WallMoment

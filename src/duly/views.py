@@ -6,30 +6,30 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Self
 
-from duly.audit import Audit
-from duly.dead_letters import DeadLetters
 from duly.domain import retry
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import is_outside
 from duly.domain.retry import RetryPlan
-from duly.endpoints import Endpoints
 from duly.engine.acceptor import Acceptor
-from duly.exporting import Exporting
-from duly.importing import Importing
-from duly.intake import Intake
-from duly.keys import Keys
-from duly.outbox import Outbox
-from duly.outlook import Outlook, outlook
+from duly.faces.audit import Audit
+from duly.faces.dead_letters import DeadLetters
+from duly.faces.endpoints import Endpoints
+from duly.faces.exporting import Exporting
+from duly.faces.importing import Importing
+from duly.faces.intake import Intake
+from duly.faces.keys import Keys
+from duly.faces.outbox import Outbox
+from duly.faces.outlook import Outlook, outlook
+from duly.faces.requests import Requests
+from duly.faces.schedules import Schedules
+from duly.faces.streams import Streams
+from duly.faces.workers import Workers
 from duly.ports import Chance, Clock, Store
-from duly.requests import Requests
-from duly.schedules import Schedules
 from duly.settings import Settings
-from duly.streams import Streams
 from duly.telemetry import Telemetry
 from duly.tracing import Tracing
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault
-from duly.workers import Workers
 
 WITH_ACTOR = (
     *("schedules", "streams", "dead_letters", "endpoints", "workers", "keys"),
