@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from duly.domain import keys, payloads
+from duly.domain import keys, payloads, rates
 from duly.domain.errors import InvalidInput
 from duly.domain.keys import Key, KeyState, Made, Scope
 from duly.ports import Chance, Clock, Store
@@ -72,6 +72,10 @@ class Keys:
         if key.last_used_at is None or key.last_used_at <= now - NOTED_EVERY:
             await self._store.keys.touch(key.id, now - NOTED_EVERY)
         return key
+
+    async def spend(self, id: str, uses: int, rate: float) -> float:
+        """Take uses of a key out of what all servers may let pass; what is left, or their debt."""
+        return await self._store.keys.spend(id, uses, rate, rates.most_shared(rate))
 
     async def any_active(self) -> bool:
         """Whether any key of any namespace opens anything now."""
