@@ -88,7 +88,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     key_rate: Annotated[
-        float, Meta(ge=0.01, le=1_000_000, description="requests a second that a key may make")
+        float,
+        Meta(
+            ge=0.01,
+            le=1_000_000,
+            description="requests a second that a key may make, at all servers together",
+        ),
     ] = 5000.0
     concurrency: Annotated[
         int, Meta(ge=1, le=10_000, description="deliveries attempted at once by one process")
@@ -137,7 +142,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=1_000_000,
-            description="requests that may wait for their deliveries to be stored",
+            description="requests that may wait in one process for their deliveries to be stored",
         ),
     ] = 1000
     egress_allow: Annotated[

@@ -162,6 +162,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        # All copies, in other processes too, wait or do not wait together. One that was made to
+        # wait, as `dup` does, would halt whoever lost the race for a caller.
+        bound.setblocking(False)
     except BaseException:
         bound.close()
         raise

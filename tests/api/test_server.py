@@ -1,6 +1,7 @@
 """The port's own server: whoever comes is heard soon, however many come at once."""
 
 import asyncio
+import os
 import select
 import socket
 
@@ -8,6 +9,7 @@ import pytest
 import uvloop
 from litestar import Litestar, get
 
+from duly.surfaces.addresses import bound
 from duly.surfaces.http.server import HttpServer
 
 CALLERS = 100
@@ -22,6 +24,14 @@ async def health() -> str:
 def test_many_who_come_at_once_are_heard_within_a_few_turns_of_the_loop() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(turns_until_all_are_heard()) < CALLERS / 4
+
+
+@pytest.mark.requirement("D14")
+def test_an_address_that_processes_share_never_halts_one_of_them() -> None:
+    # Whoever loses the race for a caller would wait for the next, with its loop.
+    with bound("127.0.0.1", 0) as taken, taken.dup() as copy:
+        assert not os.get_blocking(taken.fileno())
+        assert not os.get_blocking(copy.fileno())
 
 
 async def turns_until_all_are_heard() -> int:

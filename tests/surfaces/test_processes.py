@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -81,6 +82,22 @@ def test_they_share_a_port_and_one_that_is_killed_is_replaced(shop: Home) -> Non
         server.signal(signal.SIGTERM)
         assert server.end() == 0
     assert sum('"WorkerStopped"' in line for line in server.log) == 2
+
+
+@pytest.mark.requirement("S2")
+async def test_a_key_gets_its_pace_from_all_of_them_together(shop: Home) -> None:
+    async with shop.app() as app:
+        token = (await app.keys.create("greedy")).token
+    rate, passed = 40, 0
+    environ = QUICK | {"DULY_KEY_RATE": str(rate)}
+    with shop.serving("shop:app", "--processes", "2", environ=environ) as server:
+        until_two_work(server)
+        begun_at = time.monotonic()
+        # Each time over a new connection, to either of them.
+        while (seconds := time.monotonic() - begun_at) < 1.5:
+            passed += server.get("/v1/workers", key=token)[0] == 200
+    # What they may save up is two seconds' worth; had each its own pace, it were rate * (2 + 3).
+    assert rate <= passed < rate * (2 + seconds + 0.5)
 
 
 @pytest.mark.requirement("D13", "D5")

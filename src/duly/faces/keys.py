@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from duly.domain import keys, payloads
+from duly.domain import keys, payloads, rates
 from duly.domain.errors import DulyError, InvalidInput
 from duly.domain.keys import Key, KeyState, Made, Scope
 from duly.ports import Chance, Clock, Store
@@ -93,6 +93,10 @@ class Keys:
                 await self._store.keys.touch(id, before)
         finally:
             del self._noting[id]
+
+    async def spend(self, id: str, uses: int, rate: float) -> float:
+        """Take uses of a key out of what all servers may let pass; what is left, or their debt."""
+        return await self._store.keys.spend(id, uses, rate, rates.most_shared(rate))
 
     async def any_active(self) -> bool:
         """Whether any key of any namespace opens anything now."""

@@ -9,7 +9,7 @@ from duly.domain.keys import Key
 
 
 class Keys(Protocol):
-    """Keys to the HTTP port; those of one namespace, but for `find`, `touch` and `any_active`."""
+    """Keys to the HTTP port; those of one namespace, but at the door those of all."""
 
     async def create(self, key: Key, hash: bytes, actor: str) -> Key:
         """Keep a new key of this namespace, with its audit entry."""
@@ -28,6 +28,12 @@ class Keys(Protocol):
 
     async def touch(self, id: str, before: datetime) -> None:
         """Note that it is in use, unless that was noted after `before`."""
+
+    async def spend(self, id: str, uses: int, rate: float, most: float) -> float:
+        """Take uses out of a key's bucket, which fills at a rate and holds so many; what is left.
+
+        It may be less than nothing.
+        """
 
     async def any_active(self) -> bool:
         """Whether any key of any namespace opens anything now."""

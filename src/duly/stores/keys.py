@@ -65,6 +65,12 @@ class Keys:
         """Note that it is in use, unless that was noted after `before`."""
         await self._database.fetch("keys.touch", "any", id=id, before=before)
 
+    async def spend(self, id: str, uses: int, rate: float, most: float) -> float:
+        """Take uses out of a key's bucket; what is left."""
+        taken = {"uses": float(uses), "rate": rate, "most": most}
+        rows = await self._database.fetch("keys.spend", "any", id=id, **taken)
+        return float(rows[0][0]) if rows else most
+
     async def any_active(self) -> bool:
         """Whether any key of any namespace opens anything now."""
         rows = await self._database.fetch_named("keys.any_active")

@@ -29,6 +29,7 @@ from duly.domain.keys import Key, Scope
 from duly.settings import Settings
 from duly.surfaces.http.keyring import Keyring
 from duly.surfaces.http.origins import Headers, Names, is_loopback, is_passed_on, text
+from duly.surfaces.http.pace import Pace
 
 OPEN: Literal["open"] = "open"
 """The scope of a route that everybody may call."""
@@ -58,7 +59,9 @@ class Door:
         self._names = Names(app.settings)
         self._open_here = not needs_keys(app.settings)
         self._local = Caller(LOOPBACK, app.store.namespace, Scope.ADMIN)
-        self._ring = Keyring(app.keys.check, app.clock, app.settings.key_rate)
+        self._ring = Keyring(app.keys.check, app.clock)
+        spend = None if app.store.single_owner else app.keys.spend
+        self._pace = Pace(app.clock, app.settings.key_rate, spend)
         self._apps: dict[tuple[str, str], App] = {}
 
     async def admit(self, connection: Connection, handler: BaseRouteHandler) -> None:
@@ -130,7 +133,7 @@ class Door:
         return Caller(key.actor, key.namespace, key.scope, key)
 
     def _check_rate(self, caller: Caller) -> None:
-        wait = 0.0 if caller.key is None else self._ring.wait(caller.key)
+        wait = 0.0 if caller.key is None else self._pace.wait(caller.key.id)
         if wait:
             raise TooManyRequestsException(
                 f"this key may ask {self._app.settings.key_rate:g} times a second; ask again later",

@@ -1,4 +1,4 @@
-"""The keys that were shown lately: asked of the store once a second each, and paced."""
+"""The keys that were shown lately: asked of the store once a second each."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from duly.domain import rates
 from duly.domain.keys import Key, KeyState, digest, id_in
-from duly.domain.rates import Bucket
 from duly.ports import Clock
 
 FRESH_SECONDS = 1.0
@@ -26,15 +24,13 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Keyring:
-    """Tokens by their hash: what each opens, and how often it was used."""
+    """Tokens by their hash: what each opens."""
 
-    def __init__(self, check: Check, clock: Clock, rate: float) -> None:
+    def __init__(self, check: Check, clock: Clock) -> None:
         self._check = check
         self._clock = clock
-        self._rate = rate
         self._seen: dict[bytes, Seen] = {}
         self._asking: dict[bytes, asyncio.Task[Seen]] = {}
-        self._buckets: dict[str, Bucket] = {}
 
     async def key(self, token: str) -> Key | None:
         """The key of a token, or None if it opens nothing now."""
@@ -79,10 +75,3 @@ class Keyring:
         self._seen = {hash: seen for hash, seen in self._seen.items() if seen.at > since}
         if len(self._seen) >= MOST_KEPT:
             self._seen.clear()
-
-    def wait(self, key: Key) -> float:
-        """Count one use of a key: 0, or how many seconds until it may be used again."""
-        now = self._clock.monotonic()
-        bucket = self._buckets.get(key.id) or rates.full(self._rate, now)
-        self._buckets[key.id], wait = rates.take(bucket, self._rate, now)
-        return wait

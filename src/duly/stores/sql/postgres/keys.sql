@@ -27,6 +27,16 @@ update duly.keys set last_used_at = coalesce(:now::timestamptz, now())
 where id = :id and (last_used_at is null or last_used_at <= :before::timestamptz)
 returning id;
 
+-- name: spend
+-- Before the bucket is found full, for those that used it while it filled tell of it only now.
+update duly.keys
+set filled = least(:most::double precision, coalesce(
+        filled + extract(epoch from coalesce(:now::timestamptz, now()) - filled_at)::double precision
+                 * :rate::double precision, :most::double precision) - :uses::double precision),
+    filled_at = coalesce(:now::timestamptz, now())
+where id = :id
+returning filled;
+
 -- name: any_active
 select exists (
     select 1 from duly.keys

@@ -27,6 +27,14 @@ update duly.keys set last_used_at = :now
 where id = :id and (last_used_at is null or last_used_at <= :before)
 returning id;
 
+-- name: spend
+-- Before the bucket is found full, for those that used it while it filled tell of it only now.
+update duly.keys
+set filled = min(:most, coalesce(filled + (:now - filled_at) / 1000000.0 * :rate, :most) - :uses),
+    filled_at = :now
+where id = :id
+returning filled;
+
 -- name: any_active
 select exists (
     select 1 from duly.keys
