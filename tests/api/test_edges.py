@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from httpx import ASGITransport, AsyncClient
 
-from duly import App, dead_letters, endpoint
+from duly import App, endpoint
+from duly.faces import dead_letters
 from duly.stores import listing
 from duly.testing import VirtualClock, run_until_idle
 from tests.api.conftest import Client
@@ -142,7 +143,7 @@ async def test_an_endpoint_is_removed_at_the_version_that_was_read(
 async def test_dead_letters_are_looked_at_so_many_at_a_time(
     app: App, client: Client, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letters, "MOST", 2)
+    monkeypatch.setattr(dead_letters, "LOOKED_AT", 2)
     for n in range(7):
         await app.deliver("work", stream=f"s{n}", after=60, tags=["red"] if n == 1 else [])
         await app.streams.dead_letter_head(f"s{n}")

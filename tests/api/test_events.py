@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from httpx import AsyncClient
 
-from duly import App, live
+from duly import App
+from duly.faces import live
 from duly.surfaces.http.port import HttpPort
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
