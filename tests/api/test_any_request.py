@@ -118,7 +118,7 @@ def check(found: Stage, case: Any) -> None:
         sent.method or "",
         sent.url or "",
         content=sent.body or b"",
-        headers=list(sent.headers.items()),
+        headers=[(on_the_wire(name), on_the_wire(value)) for name, value in sent.headers.items()],
     )
     told = schemathesis.Response(
         status_code=answer.status_code,
@@ -131,3 +131,7 @@ def check(found: Stage, case: Any) -> None:
     case.validate_response(told, checks=CHECKS)
     if answer.status_code >= 400:
         assert found.rows() == before, (sent.method, sent.url, sent.body, answer.text)
+
+
+def on_the_wire(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("latin-1")
