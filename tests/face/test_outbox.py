@@ -13,7 +13,7 @@ from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START, noted
 
 pytestmark = pytest.mark.requirement("F10")
-WITHIN = 20.0
+WITHIN = 10.0
 
 
 def mark(app: App) -> str:

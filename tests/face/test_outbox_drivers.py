@@ -238,12 +238,12 @@ async def test_a_commit_wakes_the_workers(postgres_url: str) -> None:
     async with app:
         running = asyncio.create_task(app.run(signals=False))
         await app.deliver("work", 1)
-        assert await asyncio.wait_for(handled.get(), 20) == 1
+        assert await asyncio.wait_for(handled.get(), 10) == 1
         async with by_psycopg(postgres_url) as (connection, _):
             app.deliver_within(connection, "work", 2)
             with pytest.raises(TimeoutError):  # and meanwhile the worker comes to rest
                 await asyncio.wait_for(handled.get(), 0.5)
-        assert await asyncio.wait_for(handled.get(), 20) == 2
+        assert await asyncio.wait_for(handled.get(), 10) == 2
         app.stop()
         await running
 
