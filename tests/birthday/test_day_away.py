@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -77,13 +79,22 @@ async def test_a_day_away_greets_everybody_once_though_killed_twice(
     last = serve(environment, log)
     try:
         there.wait_for_ids(PEOPLE, within=100)
+        if PEOPLE >= MANY:
+            wait_for_events(log, {"RecoveryBegan", "RecoveryEnded"})
     finally:
         last.terminate()
     assert last.wait(30) == 0
     check(there, ids)
-    if PEOPLE >= MANY:
-        events = [json.loads(line).get("event") for line in log.read_text().splitlines()]
-        assert {"RecoveryBegan", "RecoveryEnded"} <= set(events)
+
+
+def wait_for_events(log: Path, wanted: set[str]) -> None:
+    """Wait until the log tells of all of them."""
+    deadline, told = time.monotonic() + 30, set[str]()
+    while not wanted <= told:
+        assert time.monotonic() < deadline, f"only told: {told}"
+        threading.Event().wait(0.05)
+        whole = log.read_text().rpartition("\n")[0]
+        told = {json.loads(line).get("event") for line in whole.splitlines()}
 
 
 def check(there: Receiver, ids: set[str]) -> None:
