@@ -158,3 +158,24 @@ async def test_dead_letters_are_looked_at_so_many_at_a_time(
             cursor, pages = page["next"], pages + 1
         assert (len(ids), len(set(ids))) == (wanted, wanted)
         assert pages > 1
+
+
+async def test_groups_count_all_that_their_index_knows_and_of_others_the_latest(
+    app: App, client: Client, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.stores.dead_letters.LOOKED_AT", 2)
+    for n in range(6):
+        await app.deliver("work", stream=f"s{n}", after=60, tags=["red"])
+        await app.streams.dead_letter_head(f"s{n}")
+        clock.advance(1)
+
+    async def counted(**query: str) -> list[int]:
+        found = (await client.get("/v1/dead-letters/groups", params=query)).json()
+        return [each["count"] for each in found["items"]]
+
+    assert await counted() == [6]
+    assert await counted(target="work") == [6]
+    assert await counted(target="nobody") == []
+    # The one that so many are above is looked at as well.
+    assert await counted(tag="red") == [3]
+    assert await counted(tag="none") == []

@@ -7,6 +7,7 @@ import pytest
 
 import duly
 from duly import App
+from duly.domain.alerts import Alert
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import StoreWentAway
 from duly.domain.failures import Reason
@@ -65,17 +66,23 @@ async def test_of_two_that_watch_one_raises_and_one_clears(
     assert told == ["AlertRaised", "AlertCleared"]
 
 
+async def told_but_not_noted(house: House) -> tuple[App, Alert]:
+    """An app whose alert was handed to its webhook, though its row does not say so."""
+    app = house.app(alert_late=2, alert_url="https://hooks.example.com/alerts")
+    app.expect("work")
+    await app.open()
+    await late(house, app)
+    await watchman(app).tick()
+    (alert,) = await app.alerts.raised()
+    await app.store.alerts.tell(alert, "nothing")
+    return app, alert
+
+
 async def test_the_alert_webhook_is_a_delivery_and_is_sent_once_for_each_word(
     any_house: House,
 ) -> None:
-    app = any_house.app(alert_late=2, alert_url="https://hooks.example.com/alerts")
-    app.expect("work")
-    await app.open()
-    await late(any_house, app)
-    await watchman(app).tick()
     # One that crashed before it could note that it had told tells it again, in vain.
-    (alert,) = await app.alerts.raised()
-    await app.store.alerts.tell(alert, "nothing")
+    app, alert = await told_but_not_noted(any_house)
     await watchman(app).tick()
     assert len(await app.list(key=f"duly.alert.{alert.id}.raised")) == 1
     for delivery in await app.list(target="work"):
@@ -178,14 +185,8 @@ async def test_what_happens_while_it_looks_is_raised_the_next_time(
 async def test_two_that_tell_of_one_alert_in_other_words_are_no_trouble(
     any_house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app = any_house.app(alert_late=2, alert_url="https://hooks.example.com/alerts")
-    app.expect("work")
-    await app.open()
-    await late(any_house, app)
-    await watchman(app).tick()
     # The second read it before the first had noted, and after more of them were late.
-    (alert,) = await app.alerts.raised()
-    await app.store.alerts.tell(alert, "nothing")
+    app, alert = await told_but_not_noted(any_house)
     await late(any_house, app)
     await watchman(app).tick()
     assert len(await app.list(key=f"duly.alert.{alert.id}.raised")) == 1

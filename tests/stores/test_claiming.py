@@ -226,3 +226,8 @@ async def test_a_database_that_is_serializable_as_it_comes_is_claimed_from_all_t
     await postgres._execute(f'alter database "{name}" set {serializable}')
     async with duly.App(postgres_url) as app, app.transaction() as tx:
         assert await tx.fetch("show transaction_isolation") == [("read committed",)]
+
+
+async def test_postgresql_compiles_nothing_for_us(postgres_url: str) -> None:
+    async with duly.App(postgres_url) as app, app.transaction() as tx:
+        assert await tx.fetch("show jit") == [("off",)]

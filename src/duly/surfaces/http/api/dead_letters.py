@@ -43,7 +43,10 @@ async def list_(duly_app: Served, wanted: Wanted) -> Page[DeliveryRecord]:
 async def groups(
     duly_app: Served, wanted: NamedDependency[SkipValidation[GroupQuery]]
 ) -> Page[DeadGroup]:
-    """Dead letters by what their errors have in common, the most frequent first."""
+    """Dead letters by what their errors have in common, the most frequent first.
+
+    By reason, fingerprint, target and `since` all are counted; else the latest 5,000 are looked at.
+    """
     found = await duly_app.dead_letters.groups(wanted.filter(), limit=wanted.limit)
     return Page(list(found), None)
 
