@@ -1,24 +1,26 @@
-"""The limit: a route of Litestar on uvicorn that decodes what it gets and answers, nothing more."""
+"""The limit: the same server software, which decodes what it gets and answers, nothing more."""
 
 import asyncio
 from typing import Any
 
 import msgspec
 import uvloop
-from litestar import Litestar, Request, post
 
+from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.server import HttpServer
 
+JSON = {"content-type": "application/json"}
 
-@post("/v1/deliveries")
-async def echo(request: Request[Any, Any, Any]) -> dict[str, Any]:
+
+async def echo(_scope: Any, receive: Any, send: Any) -> None:
     """Answer with what came."""
-    return dict(msgspec.json.decode(await request.body()))
+    body = (await receive())["body"]
+    await send_answer(send, 201, JSON, msgspec.json.encode(msgspec.json.decode(body)))
 
 
 async def main() -> None:
     """Serve until killed."""
-    server = HttpServer(Litestar([echo], openapi_config=None, logging_config=None), "127.0.0.1", 0)
+    server = HttpServer(echo, "127.0.0.1", 0)
     await server.start(on_end=lambda: None)
     print(server.url, flush=True)
     await asyncio.Event().wait()

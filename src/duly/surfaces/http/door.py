@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
-from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.exceptions import (
     ClientException,
@@ -66,22 +65,26 @@ class Door:
 
     async def admit(self, connection: Connection, handler: BaseRouteHandler) -> None:
         """Let the request pass, or say why not; it may be asked of the same request again."""
-        needed = _needed(connection, handler)
-        if needed == OPEN or "caller" in connection.scope["state"]:
+        scope, needed = connection.scope, _needed(connection, handler)
+        if needed == OPEN or "caller" in scope["state"]:
             return
-        headers = _once(connection.scope["headers"])
-        self._check_origin(connection, headers)
-        caller = await self._caller(connection, headers)
+        scope["state"]["caller"] = await self.enter(scope, needed, handler.opt.get("here", False))
+
+    async def enter(self, scope: Any, needed: Scope, here: bool = False) -> Caller:
+        """Who asks, if they may; it says why not."""
+        headers = _once(scope["headers"])
+        self._check_origin(scope, headers)
+        caller = await self._caller(scope, headers)
         _check_scope(caller, needed)
-        if handler.opt.get("here") and caller.namespace != self._local.namespace:
+        if here and caller.namespace != self._local.namespace:
             raise PermissionDeniedException("this tells of the server's own namespace only")
         self._check_rate(caller)
-        connection.scope["state"]["caller"] = caller
+        return caller
 
     async def still_admits(self, connection: Connection) -> bool:
         """Whether the caller could still come in: for answers that go on for long."""
         try:
-            await self._caller(connection, dict(connection.scope["headers"]))
+            await self._caller(connection.scope, dict(connection.scope["headers"]))
         except NotAuthorizedException:
             return False
         return True
@@ -91,9 +94,8 @@ class Door:
         for app in (self._app, *self._apps.values()):
             await app.watch.live.stop()
 
-    def app_of(self, request: Request[Any, Any, Any]) -> App:
-        """The app that a request which was admitted is for."""
-        caller: Caller = request.scope["state"]["caller"]
+    def app_for(self, caller: Caller) -> App:
+        """The app in the caller's namespace, acting as the caller."""
         place = (caller.namespace, caller.actor)
         if place not in self._apps:
             if len(self._apps) >= MOST_APPS:
@@ -110,20 +112,20 @@ class Door:
             self._apps[place] = self._app.within(namespace)
         return self._apps[place]
 
-    def _check_origin(self, connection: Connection, headers: Headers) -> None:
+    def _check_origin(self, scope: Any, headers: Headers) -> None:
         host = text(headers, b"host")
         if not self._names.allow(host):
             raise HTTPException(
                 f"{host!r} is no name of this server; if it should be, add it to allowed_hosts",
                 status_code=421,
             )
-        if not _only_reads(connection) and self._names.are_foreign(headers):
+        if not _only_reads(scope) and self._names.are_foreign(headers):
             raise PermissionDeniedException("another site's page may not change anything here")
 
-    async def _caller(self, connection: Connection, headers: Headers) -> Caller:
+    async def _caller(self, scope: Any, headers: Headers) -> Caller:
         given = text(headers, b"authorization")
         if given is None:
-            if self._open_here and _is_local(connection, headers):
+            if self._open_here and _is_local(scope, headers):
                 return self._local
             raise _unknown("give a key, as in Authorization: Bearer duly_...")
         scheme, _, token = given.partition(" ")
@@ -158,7 +160,7 @@ async def refuse_without_keys(app: App) -> None:
 
 
 def _needed(connection: Connection, handler: BaseRouteHandler) -> Scope | Literal["open"]:
-    by_method = Scope.READ if _only_reads(connection) else Scope.OPERATE
+    by_method = Scope.READ if _only_reads(connection.scope) else Scope.OPERATE
     scope: Scope | Literal["open"] = handler.opt.get("scope", by_method)
     # What is open in short may not be so in full.
     if scope == OPEN and handler.opt.get("unless") in connection.query_params:
@@ -174,12 +176,12 @@ def _once(given: Iterable[tuple[bytes, bytes]]) -> Headers:
     return dict(given)
 
 
-def _only_reads(connection: Connection) -> bool:
-    return connection.scope.get("method") in READING
+def _only_reads(scope: Any) -> bool:
+    return scope.get("method") in READING
 
 
-def _is_local(connection: Connection, headers: Headers) -> bool:
-    peer = connection.scope["client"]
+def _is_local(scope: Any, headers: Headers) -> bool:
+    peer = scope["client"]
     return peer is not None and is_loopback(peer[0]) and not is_passed_on(headers)
 
 

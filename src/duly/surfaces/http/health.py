@@ -70,6 +70,11 @@ class Pulse:
         self.engine = engine
         self.stopping = False
 
+    def refuse_if_stopping(self) -> None:
+        """StoreUnavailable to whoever still asks for something."""
+        if self.stopping:
+            raise StoreUnavailable("this server is stopping; ask again in a moment")
+
     def brief(self) -> Health:
         """Whether it lives."""
         return Health(status="stopping" if self.stopping else "ok")

@@ -18,13 +18,14 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from duly.app import App
 from duly.domain.keys import Scope as KeyScope
 from duly.ports import Asked
+from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.bodies import StrictRequest
 from duly.surfaces.http.pressure import place_for
 
 KEPT_HEADERS = ("content-type", "location", "etag")
 AppOf = Callable[[Request[Any, Any, Any]], App]
 Check = Callable[[Request[Any, Any, Any]], Awaitable[None]]
-REPLAYED = (b"idempotent-replayed", b"true")
+REPLAYED = {"idempotent-replayed": "true"}
 
 
 class Idempotency(ASGIMiddleware):
@@ -94,16 +95,7 @@ async def _replay(asked: Asked, send: Send) -> None:
             status_code=409,
         )
     assert asked.status is not None
-    headers = [(name.encode(), value.encode()) for name, value in asked.headers.items()]
-    length = (b"content-length", str(len(asked.answer)).encode())
-    await send(
-        {
-            "type": "http.response.start",
-            "status": asked.status,
-            "headers": [*headers, length, REPLAYED],
-        }
-    )
-    await send({"type": "http.response.body", "body": asked.answer, "more_body": False})
+    await send_answer(send, asked.status, asked.headers | REPLAYED, asked.answer)
 
 
 class _Answer:

@@ -11,6 +11,7 @@ from litestar import Request
 from litestar.types import Scope, Send
 
 from duly.domain.errors import Busy
+from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.problems import MEDIA_TYPE, later, problem_of
 
 SINGLE = {"share": 1}
@@ -55,11 +56,8 @@ class Queue:
         Were it as much work as to take them in, the server would do nothing else.
         """
         problem = problem_of(self._full())
-        body = msgspec.json.encode(problem)
-        headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body))} | later(problem)
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": problem.status, "headers": raw})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        headers = {"content-type": MEDIA_TYPE} | later(problem)
+        await send_answer(send, problem.status, headers, msgspec.json.encode(problem))
 
     def _full(self) -> Busy:
         return Busy(f"{self._waiting} already wait to be stored; send it again in a moment")

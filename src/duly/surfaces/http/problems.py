@@ -105,9 +105,17 @@ def answer(
     return Response(problem, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
+def problem_answer(request: AnyRequest, error: Exception) -> Response[Problem]:
+    """The answer to any error."""
+    handler = next(each for kind, each in HANDLERS.items() if isinstance(error, kind))
+    found: Response[Problem] = handler(request, error)
+    return found
+
+
 HANDLERS: Any = {
     ValidationException: unfit,
     HTTPException: refused,
     DulyError: unable,
     Exception: failed,
 }
+"""By kind, the nearer before the wider."""

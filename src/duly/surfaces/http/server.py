@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import uvicorn
-from litestar import Litestar
+from litestar.types import ASGIApp
 
 from duly.surfaces.addresses import CannotListen, bound, url_of
 
@@ -28,7 +28,7 @@ class HttpServer:
     Whoever shares one brings it, `taken` already.
     """
 
-    def __init__(self, application: Litestar, host: str, port: int, taken: Any = None) -> None:
+    def __init__(self, application: ASGIApp, host: str, port: int, taken: Any = None) -> None:
         self._host, self._port = host, port
         self._socket = bound(host, port) if taken is None else taken
         self._listeners: list[Any] = []
@@ -82,7 +82,7 @@ class _Server(uvicorn.Server):
         self.opened.set()
 
 
-def _config(application: Litestar) -> uvicorn.Config:
+def _config(application: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         http="httptools",

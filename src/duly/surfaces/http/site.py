@@ -11,7 +11,6 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
 from duly.app import App
-from duly.domain.errors import StoreUnavailable
 from duly.surfaces.http import docs
 from duly.surfaces.http.api import (
     audit,
@@ -33,6 +32,7 @@ from duly.surfaces.http.idempotency import AppOf, Idempotency
 from duly.surfaces.http.metrics import metrics_route
 from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
+from duly.surfaces.http.straight import Straight
 
 BESIDE_PAYLOAD = 65_536
 """Bytes that a body may have besides a payload."""
@@ -41,13 +41,17 @@ BESIDE_PAYLOAD = 65_536
 class Site(Litestar):
     """Litestar, but a path is taken apart before its parts are decoded: names may have slashes.
 
-    And whom a full queue would refuse does not come that far.
+    And whom a full queue would refuse does not come that far, nor does a plain delivery.
     """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         queue: Queue = self.state.queue
         if queue.refuses(scope):
             await queue.refuse(send)
+            return
+        straight: Straight = self.state.straight
+        if straight.takes(scope):
+            await straight(scope, receive, send)
             return
         if b"%" in scope.get("raw_path", b""):
             scope["path"] = scope["raw_path"].decode("ascii", "replace")
@@ -60,7 +64,11 @@ def site(app: App, pulse: Pulse) -> Litestar:
 
     def app_of(request: Request[Any, Any, Any]) -> App:
         # A function, since routers copy what they are given, and a method brings its object along.
-        return door.app_of(request)
+        return door.app_for(request.scope["state"]["caller"])
+
+    queue = Queue(app.settings.accept_queue)
+    body_limit = app.settings.payload_limit + BESIDE_PAYLOAD
+    straight = Straight(door, queue, pulse, body_limit)
 
     return Site(
         route_handlers=[
@@ -72,9 +80,9 @@ def site(app: App, pulse: Pulse) -> Litestar:
         ],
         guards=[door.admit],
         dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
-        state=State({"queue": Queue(app.settings.accept_queue), "door": door}),
+        state=State({"queue": queue, "door": door, "straight": straight}),
         request_class=StrictRequest,
-        request_max_body_size=app.settings.payload_limit + BESIDE_PAYLOAD,
+        request_max_body_size=body_limit,
         exception_handlers=HANDLERS | _strays(app.routes),
         openapi_config=None,
         logging_config=None,
@@ -101,8 +109,7 @@ def _strays(routes: Sequence[Any]) -> dict[Any, Any]:
 
 def _api(pulse: Pulse, app_of: AppOf) -> Router:
     async def check(request: Request[Any, Any, Any]) -> None:
-        if pulse.stopping:
-            raise StoreUnavailable("this server is stopping; ask again in a moment")
+        pulse.refuse_if_stopping()
         check_query(request)
 
     return Router(

@@ -40,19 +40,34 @@ async def accept(
     duly_app: Served, request: AnyRequest, data: JSONBody[NewDelivery]
 ) -> Response[AcceptedDelivery]:
     """Accept a delivery; what is answered is on disk."""
-    options = data.options() | {"id": seed_of(request)}
+    with place_for(request):
+        accepted = await take_in(duly_app, data, seed_of(request))
+    headers = {"location": location_of(accepted)}
+    return Response(accepted, status_code=status_of(accepted), headers=headers)
+
+
+async def take_in(app: App, new: NewDelivery, id: str | None = None) -> AcceptedDelivery:
+    """Have a delivery stored; what it was answered is then true."""
+    options = new.options() | {"id": id}
     try:
-        with place_for(request):
-            accepted = await duly_app.deliver(target_of(data.target), data.payload, **options)
+        accepted = await app.deliver(target_of(new.target), new.payload, **options)
     except NotFound as error:
         # It is what the body names that is not there, not what the path does.
         raise InvalidInput("target", str(error)) from error
-    state = (await duly_app.get(accepted.id)).state if accepted.known else State.PENDING
-    answer = AcceptedDelivery(
+    state = (await app.get(accepted.id)).state if accepted.known else State.PENDING
+    return AcceptedDelivery(
         id=accepted.id, state=state, due_at=accepted.due_at, known=accepted.known
     )
-    location = {"location": f"/v1/deliveries/{accepted.id}"}
-    return Response(answer, status_code=200 if accepted.known else 201, headers=location)
+
+
+def status_of(accepted: AcceptedDelivery) -> int:
+    """200 for one that was there, 201 for one that is new."""
+    return 200 if accepted.known else 201
+
+
+def location_of(accepted: AcceptedDelivery) -> str:
+    """Where it can be looked at."""
+    return f"/v1/deliveries/{accepted.id}"
 
 
 @get("/deliveries", dependencies={"wanted": asked(DeliveryQuery)})
