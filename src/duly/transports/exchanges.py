@@ -6,12 +6,12 @@ when it is needed.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
@@ -28,6 +28,7 @@ from duly.domain.signatures import ID, SIGNATURE, TIMESTAMP, signatures
 from duly.domain.webhooks import outcome_of
 from duly.ports import Clock
 from duly.transports.connector import Connector
+from duly.transports.deadline import Deadline
 from duly.transports.egress import Guard, Passage
 from duly.transports.endpoints import Reach
 from duly.transports.resolver import Resolver, ResolverAway
@@ -74,11 +75,11 @@ class Exchanges:
     async def make(self, claimed: Claimed, reach: Reach) -> Outcome:
         """Make one exchange within its deadline."""
         webhook = reach.webhook
-        PASSAGE.set(Passage(URL(webhook.url, encoded=True).host))
+        PASSAGE.set(Passage(_parsed(webhook.url).host))
         timing = Timing(self._clock.monotonic)
         TIMED.set(timing)
         try:
-            async with asyncio.timeout(webhook.timeout):
+            with Deadline(webhook.timeout):
                 return await self._exchange(claimed, reach, timing)
         except TimeoutError:
             problem = f"no whole answer within {webhook.timeout:g} seconds"
@@ -92,7 +93,7 @@ class Exchanges:
         webhook, body = reach.webhook, claimed.payload
         sending = self._opened().request(
             webhook.method,
-            URL(webhook.url, encoded=True),
+            _parsed(webhook.url),
             data=BytesPayload(body),
             headers=self._headers(claimed, reach, body),
             allow_redirects=False,
@@ -172,6 +173,12 @@ class Exchanges:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+@lru_cache(1000)
+def _parsed(url: str) -> URL:
+    """Kept for the next to the same place: it remembers what the client asks of it each time."""
+    return URL(url, encoded=True)
 
 
 async def _excerpt(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
