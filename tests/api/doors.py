@@ -19,7 +19,8 @@ class Port:
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self.site = site(app, Pulse(app, app.engine()))
+        self.pulse = Pulse(app, app.engine())
+        self.site = site(app, self.pulse)
 
     async def ask(
         self,

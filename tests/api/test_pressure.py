@@ -14,17 +14,17 @@ from tests.api.conftest import Client, calling
 pytestmark = pytest.mark.requirement("S2")
 
 
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8"])
 async def test_a_full_queue_is_429_and_loses_nothing(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
+    """Whether it goes straight or the long way."""
+    new = {"content": b'{"target": "work"}', "headers": {"content-type": kind}}
     async with App(sqlite_url, accept_queue=5, environment={}) as app:
         app.expect("work")
         goes_on = held_back(app, monkeypatch)
         async with calling(app, Pulse(app, app.engine())) as client:
-            calls = [
-                asyncio.create_task(client.post("/v1/deliveries", json={"target": "work"}))
-                for _ in range(20)
-            ]
+            calls = [asyncio.create_task(client.post("/v1/deliveries", **new)) for _ in range(20)]
             done, _ = await asyncio.wait(calls, timeout=0.5)
             # Nothing of it is looked at, and other routes are not full.
             unread = await client.post("/v1/deliveries", content=b"{")

@@ -1,5 +1,6 @@
 """The straight way of a plain POST: what comes of it is what comes of it the long way."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -12,6 +13,7 @@ from duly.domain.errors import StoreUnavailable
 from duly.surfaces.http.straight import Straight
 from duly.testing import VirtualClock
 from tests.api.doors import Port, port
+from tests.api.test_pressure import held_back, until
 from tests.api.test_problems import BAD_BODIES
 
 pytestmark = pytest.mark.requirement("S2")
@@ -19,6 +21,7 @@ PATH = "/v1/deliveries"
 PLAIN = "application/json"
 LONG = "application/json; charset=utf-8"
 """Says the same, and is unusual."""
+TYPES = ({"content-type": PLAIN}, {"content-type": LONG})
 SIMPLE = b'{"target": "work", "payload": {"n": [1, 2.50, "\xc3\xa4"]}}'
 FULL = b"""{"target": "work", "payload": 1, "at": "2030-01-01T00:00:00Z", "stream": "s",
     "on_failure": "release", "priority": 2, "tags": ["a"], "expires_at": "2031-01-01T00:00:00Z"}"""
@@ -138,6 +141,59 @@ async def test_a_key_that_asks_too_often_is_429(sqlite_url: str, clock: VirtualC
         assert len(await here.app.list()) == len(asked) - len(refused)
 
 
+async def test_both_ways_spend_of_one_rate(sqlite_url: str, clock: VirtualClock) -> None:
+    async with port(sqlite_url, clock, key_rate=1) as here:
+        headers = {"authorization": f"Bearer {await here.token('operate')}"}
+        while (await here.status(PATH, "POST", content=SIMPLE, headers=headers | TYPES[0])) == 201:
+            pass
+        for kind in TYPES:
+            assert await here.status(PATH, "POST", content=SIMPLE, headers=headers | kind) == 429
+
+
+async def test_nothing_is_read_of_who_may_not_enter_or_comes_too_late(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    async def receive() -> Any:
+        raise AssertionError("nobody asked for it")
+
+    async with port(sqlite_url, clock) as here:
+        assert await answered(here, scope({"host": "rebound.example"}), receive) == 421
+        here.pulse.stopping = True
+        assert await answered(here, scope(), receive) == 503
+
+
+async def answered(here: Port, asked: Any, receive: Any) -> int:
+    """The status."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await here.site(asked, receive, send)
+    return int(sent[0]["status"])
+
+
+async def test_whoever_is_cancelled_gives_their_place_back(
+    sqlite_url: str, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with port(sqlite_url, clock, accept_queue=1) as here:
+        goes_on = held_back(here.app, monkeypatch)
+
+        def ask() -> asyncio.Task[int]:
+            asked = here.status(PATH, "POST", peer="127.0.0.1", content=SIMPLE, headers=TYPES[0])
+            return asyncio.create_task(asked)
+
+        first = ask()
+        queue = here.site.state.queue
+        await until(lambda: queue.refuses(scope()))
+        first.cancel()
+        await until(first.done)
+        second = ask()
+        await until(lambda: queue.refuses(scope()))
+        goes_on.set()
+        assert await second == 201
+
+
 async def test_what_the_store_or_we_fail_at_is_told(
     sqlite_url: str,
     clock: VirtualClock,
@@ -196,36 +252,53 @@ async def test_a_body_may_come_in_pieces(sqlite_url: str, clock: VirtualClock) -
         assert found.payload == msgspec.Raw(b'{"n": [1, 2.50, "\xc3\xa4"]}')
 
 
-def scope(headers: dict[str, str] | None = None, **changed: Any) -> Any:
+Headers = list[tuple[str, str]]
+
+
+def scope(headers: dict[str, str] | None = None, more: Headers | None = None, **other: Any) -> Any:
     """A request as the server hands it on."""
     given = {"host": "127.0.0.1", "content-type": PLAIN, "content-length": "9"} | (headers or {})
+    every = [*given.items(), *(more or [])]
     return {
         "type": "http",
         "path": PATH,
+        "raw_path": PATH.encode(),
         "method": "POST",
         "query_string": b"",
         "client": ("127.0.0.1", 4711),
-        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
-    } | changed
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in every],
+    } | other
 
 
 UNUSUAL: dict[str, dict[str, Any]] = {
-    "another path": {"path": "/v1/deliveries/bulk"},
+    "another path": {"raw_path": b"/v1/deliveries/bulk"},
+    "an escaped path": {"raw_path": b"/v1/%64eliveries"},
     "another method": {"method": "GET"},
     "a query": {"query_string": b"a=1"},
     "an Idempotency-Key": {"headers": {"idempotency-key": "once"}},
     "another type": {"headers": {"content-type": "text/plain"}},
+    "another type first": {
+        "headers": {"content-type": "text/plain"},
+        "more": [("content-type", PLAIN)],
+    },
+    "a host with a path": {"headers": {"host": "127.0.0.1/x"}},
+    "a host with a query": {"headers": {"host": "127.0.0.1?x"}},
+    "a host and more": {"headers": {"host": "127.0.0.1:80 x"}},
+    "a host that is no text": {"headers": {"host": "127.0.0.1\xff"}},
+    "no host": {"headers": {"host": ""}},
     "in pieces": {"headers": {"transfer-encoding": "chunked"}},
     "packed": {"headers": {"content-encoding": "gzip"}},
     "nothing": {"headers": {"content-length": "0"}},
     "of no length": {"headers": {"content-length": ""}},
     "too much": {"headers": {"content-length": "99999999"}},
+    "a length as long as a book": {"headers": {"content-length": "0" * 4400 + "9"}},
 }
 
 
 async def test_only_a_plain_one_goes_straight(sqlite_url: str, clock: VirtualClock) -> None:
     async with port(sqlite_url, clock) as here:
         straight: Straight = here.site.state.straight
-        assert straight.takes(scope())
+        for host in ("127.0.0.1", "localhost:8000", "[::1]:8000", "a-b.example"):
+            assert straight.takes(scope({"host": host}))
         for what, changed in UNUSUAL.items():
             assert not straight.takes(scope(**changed)), what

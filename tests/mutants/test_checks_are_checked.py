@@ -100,8 +100,8 @@ MUTANTS = [
     Mutant(
         "a_repeated_request_makes_something_new",
         "surfaces/http/api/deliveries.py",
-        '{"id": seed_of(request)}',
-        '{"id": None}',
+        "data, seed_of(request)",
+        "data, None",
         ("tests/api/test_idempotency.py", "-k", "dead_one and sqlite"),
     ),
     Mutant(

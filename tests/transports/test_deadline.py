@@ -1,6 +1,7 @@
 """The end to waiting: what it ends, and what it leaves alone."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -73,6 +74,31 @@ async def test_a_cancellation_that_comes_with_the_end_wins() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(both())
+
+
+async def test_the_end_that_comes_with_a_cancellation_gives_way() -> None:
+    async def both() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_later(0, task.cancel)
+        with Deadline(0):
+            await asyncio.Event().wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(both())
+
+
+async def test_who_passed_over_a_cancellation_before_still_hears_of_the_end() -> None:
+    async def stubborn() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await for_ever(0)
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(TimeoutError):
+        await task
 
 
 async def test_of_two_the_one_that_is_over_tells() -> None:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -167,7 +166,6 @@ def encode_webhook(given: Webhook) -> str:
     return msgspec.json.encode(given).decode()
 
 
-@lru_cache(1000)
 def decode_webhook(stored: str) -> Webhook:
     """The webhook that was stored."""
     return _webhooks.decode(stored)

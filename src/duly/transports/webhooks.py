@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from duly.transports.exchanges import Exchanges
 
 CLIENT = "duly.transports.exchanges"
+SHORT = 500
+"""Characters of a target that is remembered: with headers it may be much longer."""
 STORE_AWAY_SECONDS = 1.0
 UNREACHABLE_SECONDS = 15.0
 """Paused after it was claimed, removed, or its secret cannot be read."""
@@ -89,7 +92,7 @@ class Webhooks:
         if name is not None:
             return await self._book.reach(name)
         assert execution.claimed.address is not None
-        return Reach(decode_webhook(execution.claimed.address), self._keys)
+        return Reach(_decoded(execution.claimed.address), self._keys)
 
     async def try_out(self, endpoint: Endpoint, id: str, body: bytes) -> Outcome:
         """Send something to an endpoint as it stands, past its state and its gate."""
@@ -124,3 +127,10 @@ class Webhooks:
         """Let go of the connections."""
         if self._made is not None:
             await self._made.close()
+
+
+def _decoded(address: str) -> Webhook:
+    return _remembered(address) if len(address) <= SHORT else decode_webhook(address)
+
+
+_remembered = lru_cache(1000)(decode_webhook)

@@ -7,6 +7,8 @@ has something unusual about it goes the long way.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -15,7 +17,7 @@ from litestar.types import HTTPScope, Receive, Send
 
 from duly.domain.keys import Scope
 from duly.surfaces.http.answers import send_answer
-from duly.surfaces.http.api.deliveries import location_of, status_of, take_in
+from duly.surfaces.http.api.deliveries import answer_to, location_of, status_of, take_in
 from duly.surfaces.http.bodies import decoded
 from duly.surfaces.http.door import Door
 from duly.surfaces.http.health import Pulse
@@ -23,8 +25,10 @@ from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import MEDIA_TYPE, problem_answer
 from duly.surfaces.http.shapes.deliveries import NewDelivery
 
-PATH = "/v1/deliveries"
+PATH = b"/v1/deliveries"
 JSON = b"application/json"
+HOST = re.compile(rb"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
+DIGITS = 9
 DETOURS = frozenset((b"idempotency-key", b"transfer-encoding", b"content-encoding"))
 """Headers that ask for more than this way can do."""
 encode = msgspec.json.Encoder().encode
@@ -41,19 +45,24 @@ class Straight:
 
     def takes(self, scope: Any) -> bool:
         """Whether there is nothing unusual about it."""
+        # The path as it was sent: an escaped one is another.
         return (
-            scope.get("path") == PATH
-            and scope.get("method") == "POST"
+            scope.get("raw_path") == PATH
+            and scope["method"] == "POST"
             and not scope["query_string"]
-            and self._is_plain(dict(scope["headers"]))
+            and self._is_plain(scope["headers"])
         )
 
-    def _is_plain(self, headers: dict[bytes, bytes]) -> bool:
+    def _is_plain(self, given: Collection[tuple[bytes, bytes]]) -> bool:
+        headers = dict(given)
         length = headers.get(b"content-length", b"")
         return (
-            headers.get(b"content-type") == JSON
+            len(headers) == len(given)
+            and headers.get(b"content-type") == JSON
             and DETOURS.isdisjoint(headers)
+            and HOST.fullmatch(headers.get(b"host", b"")) is not None
             and length.isdigit()
+            and len(length) <= DIGITS
             and 0 < int(length) <= self._body_limit
         )
 
@@ -66,15 +75,17 @@ class Straight:
             if body is None:
                 return
             new: NewDelivery = decoded(body, NewDelivery)
+            app = self._door.app_for(caller)
             with self._queue.place():
-                accepted = await take_in(self._door.app_for(caller), new)
+                accepted = await take_in(app, new)
+            answer = await answer_to(app, accepted)
         except Exception as error:
             told = problem_answer(Request(scope, receive, send), error)
             headers = {"content-type": MEDIA_TYPE} | dict(told.headers)
             await send_answer(send, told.status_code or 500, headers, encode(told.content))
             return
         headers = {"content-type": JSON.decode(), "location": location_of(accepted)}
-        await send_answer(send, status_of(accepted), headers, encode(accepted))
+        await send_answer(send, status_of(accepted), headers, encode(answer))
 
 
 async def _body(receive: Receive) -> bytes | None:

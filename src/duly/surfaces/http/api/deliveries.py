@@ -8,7 +8,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.app import App
-from duly.domain.delivery import Attempt
+from duly.domain.delivery import Accepted, Attempt
 from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.states import State
 from duly.surfaces.http.bodies import asked
@@ -42,30 +42,34 @@ async def accept(
     """Accept a delivery; what is answered is on disk."""
     with place_for(request):
         accepted = await take_in(duly_app, data, seed_of(request))
-    headers = {"location": location_of(accepted)}
-    return Response(accepted, status_code=status_of(accepted), headers=headers)
+    answer, headers = await answer_to(duly_app, accepted), {"location": location_of(accepted)}
+    return Response(answer, status_code=status_of(accepted), headers=headers)
 
 
-async def take_in(app: App, new: NewDelivery, id: str | None = None) -> AcceptedDelivery:
-    """Have a delivery stored; what it was answered is then true."""
+async def take_in(app: App, new: NewDelivery, id: str | None = None) -> Accepted:
+    """Have a delivery stored."""
     options = new.options() | {"id": id}
     try:
-        accepted = await app.deliver(target_of(new.target), new.payload, **options)
+        return await app.deliver(target_of(new.target), new.payload, **options)
     except NotFound as error:
         # It is what the body names that is not there, not what the path does.
         raise InvalidInput("target", str(error)) from error
+
+
+async def answer_to(app: App, accepted: Accepted) -> AcceptedDelivery:
+    """The yes, with how it stands if it was there already."""
     state = (await app.get(accepted.id)).state if accepted.known else State.PENDING
     return AcceptedDelivery(
         id=accepted.id, state=state, due_at=accepted.due_at, known=accepted.known
     )
 
 
-def status_of(accepted: AcceptedDelivery) -> int:
+def status_of(accepted: Accepted) -> int:
     """200 for one that was there, 201 for one that is new."""
     return 200 if accepted.known else 201
 
 
-def location_of(accepted: AcceptedDelivery) -> str:
+def location_of(accepted: Accepted) -> str:
     """Where it can be looked at."""
     return f"/v1/deliveries/{accepted.id}"
 
