@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.domain.errors import Busy, Conflict
+from duly.domain.errors import Busy, Conflict, StoreUnavailable
 from duly.engine.maintenance import Forgetter
 from duly.faces.requests import Requests
 from duly.ports import KEPT_FOR
@@ -55,6 +55,26 @@ async def test_what_was_refused_may_be_sent_again(app: App, client: Client) -> N
     app.expect("later")
     accepted = await client.post("/v1/deliveries", json=given, headers=KEY)
     assert accepted.status_code == 201
+
+
+async def test_what_was_done_is_told_though_the_answer_could_not_be_kept(
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise StoreUnavailable("it went away just then")
+
+    with monkeypatch.context() as going:
+        going.setattr(app.store.requests, "finish", away)
+        going.setattr(app.store.requests, "abandon", away)
+        first = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+        refused = await client.post("/v1/deliveries", json={}, headers={"idempotency-key": "no"})
+        path = f"/v1/deliveries/{first.json()['id']}/cancel"
+        cancelled = await client.post(path, headers={"idempotency-key": "cancel"})
+    statuses = [each.status_code for each in (first, refused, cancelled)]
+    assert statuses == [201, 422, 200]
+    again = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
+    assert again.json()["id"] == first.json()["id"]
+    assert len(await app.list()) == 1
 
 
 async def test_a_bulk_is_answered_again_too(app: App, client: Client) -> None:

@@ -6,6 +6,7 @@ nothing twice, and with `opt={"secret": True}` that its answer must not be kept.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
@@ -16,6 +17,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from duly.app import App
+from duly.domain.errors import StoreUnavailable
 from duly.domain.keys import Scope as KeyScope
 from duly.ports import Asked
 from duly.surfaces.http.answers import send_answer
@@ -65,7 +67,9 @@ class Idempotency(ASGIMiddleware):
             app.requests.leave(asked)
             raise
         answer = None if opt.get("secret") else heard.body
-        await app.requests.finish(asked, heard.status, heard.kept_headers(), answer)
+        # What was done is told, kept or not: told otherwise, the caller would have it done again.
+        with contextlib.suppress(StoreUnavailable):
+            await app.requests.finish(asked, heard.status, heard.kept_headers(), answer)
         for message in heard.messages:
             await request.send(message)
 
