@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import mmap
 import os
 import queue
 import random
@@ -265,6 +266,11 @@ def read_at_once(end: int) -> bytes:
         return os.read(end, 65536)
     except BlockingIOError:
         return b""
+
+
+def shared_memory(many: int) -> mmap.mmap:
+    """So many bytes, all zero, that this process and those it starts have together."""
+    return mmap.mmap(-1, many)
 
 
 def fork(run: Callable[[], int]) -> int:

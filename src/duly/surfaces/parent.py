@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duly.ports import Clock
+from duly.surfaces.board import Board, Page
 from duly.surfaces.notices import READY, Notices
 from duly.surfaces.serving import PATIENCE_SECONDS, Place
 from duly.system import Signals, ended_children, fork, pipe_without_waiting, read_at_once
@@ -68,6 +69,7 @@ class Parent:
         self._lifeline, self._held = os.pipe()
         self._reports, self._reporting = pipe_without_waiting()
         self._signals = Signals()
+        self._board = Board(self._many)
         self._start()
         while self._children or self._due:
             for number in self._signals.wait(self._reports, self._seconds()):
@@ -90,8 +92,8 @@ class Parent:
         os.close(self._held)
         os.close(self._reports)
         notices = Notices(self._report, self._notices.watchdog)
-        which = number if self._many > 1 else None
-        return self._serve(Place(notices, self._socket, self._lifeline, which), not self._serves)
+        page = Page(self._board, number) if self._many > 1 else None
+        return self._serve(Place(notices, self._socket, self._lifeline, page), not self._serves)
 
     def _report(self, message: str) -> None:
         """Tell the parent, from a child."""
@@ -136,6 +138,8 @@ class Parent:
             child = self._children.pop(number, None)
             if child is None:
                 continue
+            # What it said last of how it stands is not so any more.
+            self._board.write(child.number, b"")
             if self._kill_at is not None:
                 self._code = max(self._code, code)
             elif not self._serves or self._many == 1:

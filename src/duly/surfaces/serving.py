@@ -12,6 +12,7 @@ from duly.app import App
 from duly.domain.roles import Role
 from duly.engine.supervisor import Engine
 from duly.ports import Clock
+from duly.surfaces.board import Page
 from duly.surfaces.notices import Notices
 from duly.system import collect_rarely, listen_for_signals, stop_when_orphaned
 
@@ -29,8 +30,8 @@ class Place:
     """Bound already, and shared with others."""
     lifeline: int | None = None
     """A pipe that ends when the parent does."""
-    number: int | None = None
-    """Which of several it is."""
+    page: Page | None = None
+    """Where it tells others at the same address how it stands, if there are any."""
 
 
 class Port(Protocol):
@@ -54,7 +55,7 @@ async def serve(app: App, place: Place, announce: Announce) -> None:
     The store is opened and migrated, what dead workers held is taken back and the workers run
     before anyone can connect.
     """
-    app.telemetry.process = place.number
+    app.telemetry.process = None if place.page is None else place.page.number
     engine, stop = app.engine(), asyncio.Event()
     patience = app.settings.drain + PATIENCE_SECONDS
     with (
@@ -118,7 +119,7 @@ async def _port(app: App, engine: Engine, place: Place) -> Port:
     # Imported here: a worker answers nobody, and need not load what could.
     from duly.surfaces.http.port import HttpPort
 
-    return await HttpPort.of(app, engine, place.socket)
+    return await HttpPort.of(app, engine, place.socket, place.page)
 
 
 class NoPort:

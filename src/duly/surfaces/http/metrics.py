@@ -1,4 +1,4 @@
-"""`GET /metrics`: what this process counted, and how its namespace stands, for Prometheus."""
+"""`GET /metrics`: what the processes here counted, and how their namespace stands."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from duly.domain.alerts import Alert, AlertKind
 from duly.domain.errors import StoreUnavailable
 from duly.domain.situation import Situation
 from duly.engine.supervisor import Engine
+from duly.surfaces.http.siblings import Siblings, merged
 from duly.telemetry import Histogram
 from duly.version import __version__
 from duly.watch import SOON_ENOUGH
@@ -61,22 +62,33 @@ class Seen(msgspec.Struct, frozen=True):
     alerts: list[Alert] = []
 
 
-class Duly(Collector):
-    """One app's numbers at one scrape."""
+class Scrape(Collector):
+    """What one scrape tells: of every process here, and of the namespace."""
 
-    def __init__(self, app: App, engine: Engine | None, seen: Seen) -> None:
-        self._app = app
-        self._engine = engine
+    def __init__(self, families: Iterable[Metric], seen: Seen) -> None:
+        self._families = families
         self._seen = seen
 
     def collect(self) -> Iterable[Metric]:
-        """All of them."""
-        for family in (*self._counters(), *self._histograms(), *self._process()):
-            yield apart(family, self._app.telemetry.process)
+        """All of it."""
+        yield from self._families
         yield gauge("store_up", "Whether the store answers", self._seen.situation is not None)
         if self._seen.situation is not None:
             yield from standing(self._seen.situation)
-            yield from self._alerts()
+            yield raised(self._seen.alerts)
+
+
+class Figures:
+    """What one process counted, and what it is at."""
+
+    def __init__(self, app: App, engine: Engine | None) -> None:
+        self._app = app
+        self._engine = engine
+
+    def families(self) -> list[Metric]:
+        """All of it, with the number of the process if there are several."""
+        found = (*self._counters(), *self._histograms(), *self._process())
+        return [apart(family, self._app.telemetry.process) for family in found]
 
     def _counters(self) -> Iterator[Metric]:
         told = self._app.telemetry
@@ -131,11 +143,13 @@ class Duly(Collector):
         left = None if late is None else late.seconds_left
         yield gauge("recovering_seconds_left", "Until they are drained", left or 0.0)
 
-    def _alerts(self) -> Iterator[Metric]:
-        raised = dict.fromkeys(AlertKind, 0)
-        for each in self._seen.alerts:
-            raised[each.kind] += 1
-        yield by_state("alerts", "Alerts that are raised", raised, label="kind")
+
+def raised(alerts: Iterable[Alert]) -> Metric:
+    """How many alerts there are of each kind."""
+    many = dict.fromkeys(AlertKind, 0)
+    for each in alerts:
+        many[each.kind] += 1
+    return by_state("alerts", "Alerts that are raised", many, label="kind")
 
 
 def standing(now: Situation) -> Iterator[Metric]:
@@ -241,17 +255,17 @@ async def seen_of(app: App) -> Seen:
         return Seen()
 
 
-def metrics_route(app: App, engine: Engine | None) -> HTTPRouteHandler:
-    """The route over an app and, if it works here, its engine."""
+def metrics_route(
+    app: App, engine: Engine | None, siblings: Siblings | None = None
+) -> HTTPRouteHandler:
+    """The route over an app and, if it works here, its engine, and others at the same port."""
+    figures = Figures(app, engine)
 
     @get("/metrics", opt={"here": True}, media_type=CONTENT_TYPE_PLAIN_0_0_4)
     async def metrics() -> Response[bytes]:
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(Duly(app, engine, await seen_of(app)))
-        # The next question goes to whichever comes next, and not to this one again and again.
-        headers = {} if app.telemetry.process is None else {"connection": "close"}
-        return Response(
-            generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4, headers=headers
-        )
+        told = [] if siblings is None else siblings.told()
+        registry.register(Scrape(merged([*figures.families(), *told]), await seen_of(app)))
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     return metrics

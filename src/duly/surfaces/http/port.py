@@ -2,36 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
 from duly.app import App
 from duly.engine.supervisor import Engine
+from duly.surfaces.board import Page
 from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.metrics import Figures
 from duly.surfaces.http.server import HttpServer
+from duly.surfaces.http.siblings import Siblings
 from duly.surfaces.http.site import site
+
+TELL_SECONDS = 1.0
 
 
 class HttpPort:
     """Opens after everything else runs, and closes last."""
 
-    def __init__(self, app: App, engine: Engine, taken: Any = None) -> None:
+    def __init__(self, app: App, engine: Engine, taken: Any, page: Page | None) -> None:
+        self._app = app
         self._pulse = Pulse(app, engine)
+        self._siblings = None if page is None else Siblings(page)
         address = (app.settings.host, app.settings.port)
-        self._site = site(app, self._pulse)
+        self._site = site(app, self._pulse, self._siblings)
         self._server = HttpServer(self._site, *address, taken)
+        self._telling: asyncio.Task[None] | None = None
         self.url: str | None = self._server.url
 
     @classmethod
-    async def of(cls, app: App, engine: Engine, taken: Any = None) -> Self:
-        """The port, at its address or the one `taken` already; BadSetting if it lacks keys."""
+    async def of(
+        cls, app: App, engine: Engine, taken: Any = None, page: Page | None = None
+    ) -> Self:
+        """The port, at its address or the one `taken` already; BadSetting if it lacks keys.
+
+        Of several at one address each has a `page`.
+        """
         await refuse_without_keys(app)
-        return cls(app, engine, taken)
+        return cls(app, engine, taken, page)
 
     async def start(self, on_end: Callable[[], None]) -> None:
         """Open it; `on_end` is called when it closes, for whatever reason."""
         await self._server.start(on_end)
+        if self._siblings is not None:
+            self._telling = asyncio.create_task(self._tell(self._siblings))
+
+    async def _tell(self, siblings: Siblings) -> None:
+        """Let the others know how this one stands: whichever is asked tells of all."""
+        figures = Figures(self._app, self._pulse.engine)
+        while True:
+            siblings.tell(figures.families())
+            await self._app.clock.sleep(TELL_SECONDS)
 
     async def stopping(self) -> None:
         """Refuse from now on, and say why; those who watch live are let go."""
@@ -41,4 +64,6 @@ class HttpPort:
 
     async def stop(self) -> None:
         """Let answers that are under way end, and close it."""
+        if self._telling is not None:
+            self._telling.cancel()
         await self._server.stop()

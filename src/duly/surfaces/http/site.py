@@ -32,6 +32,7 @@ from duly.surfaces.http.idempotency import AppOf, Idempotency
 from duly.surfaces.http.metrics import metrics_route
 from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
+from duly.surfaces.http.siblings import Siblings
 from duly.surfaces.http.straight import Straight
 
 BESIDE_PAYLOAD = 65_536
@@ -58,8 +59,8 @@ class Site(Litestar):
         await super().__call__(scope, receive, send)
 
 
-def site(app: App, pulse: Pulse) -> Litestar:
-    """Everything that the port answers."""
+def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
+    """Everything that the port answers; `siblings` are others at the same address."""
     door = Door(app)
 
     def app_of(request: Request[Any, Any, Any]) -> App:
@@ -73,7 +74,7 @@ def site(app: App, pulse: Pulse) -> Litestar:
     return Site(
         route_handlers=[
             *health_routes(pulse),
-            metrics_route(app, pulse.engine),
+            metrics_route(app, pulse.engine, siblings),
             *docs.ROUTES,
             _api(pulse, app_of),
             *app.routes,

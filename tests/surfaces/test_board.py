@@ -1,0 +1,74 @@
+"""The board on which processes of one parent tell one another how they stand."""
+
+import os
+
+import pytest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+from duly.surfaces.board import HEAD, PAGE_BYTES, Board, Page
+from duly.surfaces.http.siblings import Siblings, merged
+from duly.system import fork
+
+pytestmark = pytest.mark.requirement("S3")
+
+
+def test_what_one_process_writes_another_reads() -> None:
+    board = Board(3)
+
+    def child() -> int:
+        Page(board, 2).write(b"from the second")
+        return 0
+
+    assert os.waitpid(fork(child), 0)[1] == 0
+    assert Page(board, 1).others() == [b"from the second"]
+    assert Page(board, 2).others() == []
+    Page(board, 3).write(b"third")
+    assert Page(board, 1).others() == [b"from the second", b"third"]
+
+
+def test_what_is_wiped_is_nothing() -> None:
+    board = Board(2)
+    board.write(2, b"before it died")
+    board.write(2, b"")
+    assert Page(board, 1).others() == []
+
+
+def test_what_is_half_written_is_not_taken() -> None:
+    board = Board(2)
+    board.write(2, b"whole and true")
+    board._memory[PAGE_BYTES + HEAD.size] ^= 1
+    assert board.read(2) == b""
+    HEAD.pack_into(board._memory, PAGE_BYTES, 0xFFFFFFFF, 7)
+    assert board.read(2) == b""
+
+
+def test_what_is_too_long_leaves_the_page_and_its_neighbours_as_they_are() -> None:
+    board = Board(2)
+    board.write(1, b"short")
+    board.write(2, b"neighbour")
+    board.write(1, b"x" * (PAGE_BYTES - HEAD.size + 1))
+    assert (board.read(1), board.read(2)) == (b"short", b"neighbour")
+    longest = b"x" * (PAGE_BYTES - HEAD.size)
+    board.write(1, longest)
+    assert (board.read(1), board.read(2)) == (longest, b"neighbour")
+
+
+def test_figures_of_all_are_in_one_family_each() -> None:
+    board = Board(2)
+    one, other = (Siblings(Page(board, number)) for number in (1, 2))
+    counted = CounterMetricFamily("duly_claimed", "Lanes claimed", labels=["process"])
+    counted.add_metric(["2"], 7)
+    other.tell([counted])
+    own = CounterMetricFamily("duly_claimed", "Lanes claimed", labels=["process"])
+    own.add_metric(["1"], 5)
+    running = GaugeMetricFamily("duly_running", "Under way", value=3)
+    claimed, still = merged([own, running, *one.told()])
+    assert [(each.labels, each.value) for each in claimed.samples] == [
+        ({"process": "1"}, 5),
+        ({"process": "2"}, 7),
+    ]
+    assert (claimed.type, claimed.documentation, still.name) == (
+        "counter",
+        "Lanes claimed",
+        "duly_running",
+    )
