@@ -11,6 +11,7 @@ import duly
 from duly import App, Delivery
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START, noted
+from tests.face.lines import running
 
 pytestmark = pytest.mark.requirement("F10")
 WITHIN = 10.0
@@ -140,8 +141,7 @@ async def test_the_workers_are_woken_by_the_commit(database_url: str) -> None:
         if delivery.payload == 2:
             await app.deliver("work", 3, connection=delivery.transaction)
 
-    async with app:
-        running = asyncio.create_task(app.run(signals=False))
+    async with app, running(app):
         await app.deliver("work", 1)
         assert await asyncio.wait_for(handled.get(), WITHIN) == 1
         async with app.transaction() as tx:
@@ -150,8 +150,6 @@ async def test_the_workers_are_woken_by_the_commit(database_url: str) -> None:
                 await asyncio.wait_for(handled.get(), 0.5)
         assert await asyncio.wait_for(handled.get(), WITHIN) == 2
         assert await asyncio.wait_for(handled.get(), WITHIN) == 3
-        app.stop()
-        await running
 
 
 async def test_what_would_wait_for_itself_is_refused(app: App) -> None:

@@ -25,6 +25,7 @@ from tests.face.drivers import (
     django_connection,
     hand_over,
 )
+from tests.face.lines import running
 
 pytestmark = pytest.mark.requirement("F10")
 WAYS = ASYNC | PLAIN
@@ -235,8 +236,7 @@ async def test_a_commit_wakes_the_workers(postgres_url: str) -> None:
     async def work(delivery: duly.Delivery[int]) -> None:
         await handled.put(delivery.payload)
 
-    async with app:
-        running = asyncio.create_task(app.run(signals=False))
+    async with app, running(app):
         await app.deliver("work", 1)
         assert await asyncio.wait_for(handled.get(), 10) == 1
         async with by_psycopg(postgres_url) as (connection, _):
@@ -244,8 +244,6 @@ async def test_a_commit_wakes_the_workers(postgres_url: str) -> None:
             with pytest.raises(TimeoutError):  # and meanwhile the worker comes to rest
                 await asyncio.wait_for(handled.get(), 0.5)
         assert await asyncio.wait_for(handled.get(), 10) == 2
-        app.stop()
-        await running
 
 
 async def test_without_a_transaction_it_is_accepted_at_once(app: App, postgres_url: str) -> None:

@@ -81,7 +81,7 @@ MUTANTS = [
         "engine/recovery.py",
         "        if not held:\n",
         "        if True:\n",
-        ("tests/crash/test_kill.py", "-k", "runs_elsewhere and postgres"),
+        ("tests/crash/test_kill.py", "-k", "runs_elsewhere and postgres and five"),
     ),
     Mutant(
         "keys_are_forgotten",
