@@ -69,6 +69,27 @@ async def test_a_change_of_another_version_is_refused(app: App, client: Client) 
     assert (bad.status_code, bad.json()["field"]) == (422, "If-Match")
 
 
+NEW = {"if-none-match": "*"}
+
+
+async def test_what_is_to_be_new_changes_nothing_that_is_there(app: App, client: Client) -> None:
+    other = SPEC | {"priority": 1}
+    calls = [client.put("/v1/schedules/s", json=each, headers=NEW) for each in (SPEC, other) * 4]
+    answers = await asyncio.gather(*calls)
+    assert sorted(each.status_code for each in answers) == [201] + [412] * 7
+    assert all("not new" in each.text for each in answers if each.status_code == 412)
+    (created,) = [each.json()["priority"] for each in answers if each.status_code == 201]
+    found = (await client.get("/v1/schedules/s")).json()
+    assert (found["version"], found["priority"]) == (1, created)
+    for call in (client.patch("/v1/schedules/s", json={}, headers=NEW),
+                 client.delete("/v1/schedules/s", headers=NEW)):  # fmt: skip
+        assert (await call).status_code == 412
+    for headers in ({"if-none-match": '"1"'}, NEW | {"if-match": '"1"'}):
+        bad = await client.put("/v1/schedules/s", json=other, headers=headers)
+        assert (bad.status_code, bad.json()["field"]) == (422, "If-None-Match")
+    assert len(await app.schedules.list()) == 1
+
+
 async def test_the_moves_of_a_schedule(app: App, client: Client, clock: VirtualClock) -> None:
     await client.put("/v1/schedules/h", json=SPEC | {"rule": {"every": "1h"}})
     paused = await client.post("/v1/schedules/h/pause", json={"reason": "holiday"})

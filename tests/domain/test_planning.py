@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from duly.domain.planning import STILL_FRESH, Drop
@@ -442,16 +442,22 @@ class Naive:
                 self.kept[keep[-1].identity] = rest
 
     def is_fresh(self, each: Occurrence, ours: Occurrence | None, now: datetime) -> bool:
-        if self.timing.catch_up is SKIP:
-            moment = self.due(each) if each is ours else each.at
-            return moment >= now - STILL_FRESH
         window = self.timing.window
-        return window is None or each.at >= now - timedelta(seconds=window)
+        if window is not None and each.at < now - timedelta(seconds=window):
+            return False
+        moment = self.due(each) if each is ours else each.at
+        return self.timing.catch_up is not SKIP or moment >= now - STILL_FRESH
+
+
+NARROW = {"catch_up": SKIP, "window": 10.0, "cap": 7}
 
 
 @pytest.mark.requirement("C1", "C3", "C4")
 @settings(max_examples=600, deadline=None)
 @given(cases)
+@example(Case(every("90s", "2026-11-01T00:00:30Z"), NARROW, [(31 * SECOND, False)]))
+@example(Case(every("20s", "2026-11-01T00:00:30Z"), NARROW, [(55 * SECOND, False)]))
+@example(Case(every("20s", "2026-11-01T00:00:30Z"), NARROW, [(95 * SECOND, True)]))
 def test_what_is_made_merged_and_skipped_is_what_counting_by_hand_says(case: Case) -> None:
     diary, naive, now = Diary(case.rule, **case.timing), Naive(case), NOON
     for span, is_claimed in case.looks:

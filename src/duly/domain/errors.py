@@ -60,14 +60,17 @@ class Conflict(DulyError):
     """The thing is in a state in which this move is refused."""
 
 
+NOT_YET = 0
+"""The version of what is not there yet."""
+
+
 class Outdated(Conflict):
     """It was changed since whoever changes it now has read it."""
 
     def __init__(self, kind: str, name: str, version: int | None, wanted: int) -> None:
         present = "gone" if version is None else f"at version {version}"
-        super().__init__(
-            f"{kind} {name!r} is {present}, and not at version {wanted}; read it again"
-        )
+        hoped = f"at version {wanted}" if wanted else "new"
+        super().__init__(f"{kind} {name!r} is {present}, and not {hoped}; read it again")
 
 
 class StoreIsOwned(Conflict):

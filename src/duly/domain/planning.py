@@ -183,7 +183,10 @@ class Planning:
     def _make_fresh(self, waiting: bool) -> None:
         if waiting and self._is_stale(_on_books(self._was)):
             self._skip_waiting()
-        fresh_since = max(self._after, self.now - STILL_FRESH - INSTANT)
+        begins = self.now - STILL_FRESH
+        if self._begins is not None:
+            begins = max(begins, self._begins)
+        fresh_since = max(self._after, begins - INSTANT)
         self._skipped += self._count(self._after, min(fresh_since, self._until))
         for each in islice(self._missed(fresh_since), self._room(self.timing.cap)):
             self._add(each, 0)

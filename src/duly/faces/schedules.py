@@ -21,7 +21,7 @@ import msgspec
 from duly.domain import declarations, payloads, revisions
 from duly.domain.declarations import checked_options
 from duly.domain.endpoints import EndpointTarget
-from duly.domain.errors import InvalidInput, Outdated
+from duly.domain.errors import NOT_YET, InvalidInput, Outdated
 from duly.domain.occurrences import Occurrence
 from duly.domain.planning import INSTANT, Planned
 from duly.domain.revisions import Revision
@@ -121,7 +121,7 @@ class Schedules:
 
         What it has on the books moves with it, in the same transaction: one of its own, or the one
         that is open in `connection`. Outdated when it is not, or no longer, at the `version` that
-        is given.
+        is given, which is 0 for one that is not there yet.
         """
         name, timing, contents = self._checked(name, rule, target, payload, given)
         await self._check([contents.target])
@@ -314,7 +314,7 @@ def _known(schedule: Schedule | None, name: str) -> Schedule:
 
 def _check_version(schedule: Schedule | None, name: str, version: int | None) -> None:
     present = None if schedule is None else schedule.version
-    if version is not None and version != present:
+    if version is not None and version != (present or NOT_YET):
         raise Outdated("schedule", name, present, version)
 
 

@@ -35,7 +35,10 @@ OPEN: Literal["open"] = "open"
 LOOPBACK = "loopback"
 """Who the audit trail says it was when somebody on this machine came without a key."""
 READING = ("GET", "HEAD", "OPTIONS")
-SINGLE = (b"host", b"authorization", b"origin", b"sec-fetch-site", b"idempotency-key", b"if-match")
+SINGLE = (
+    *(b"host", b"authorization", b"origin", b"sec-fetch-site"),
+    *(b"idempotency-key", b"if-match", b"if-none-match"),
+)
 """Headers of which others, as a proxy, might hear the first and we the last."""
 MOST_APPS = 1000
 Connection = ASGIConnection[Any, Any, Any, Any]

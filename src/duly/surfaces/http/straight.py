@@ -48,7 +48,7 @@ class Straight:
         # The path as it was sent: an escaped one is another.
         return (
             scope.get("raw_path") == PATH
-            and scope["method"] == "POST"
+            and scope.get("method") == "POST"
             and not scope["query_string"]
             and self._is_plain(scope["headers"])
         )

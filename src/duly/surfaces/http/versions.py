@@ -8,15 +8,19 @@ from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
 
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import NOT_YET, InvalidInput
 
 Version = NamedDependency[SkipValidation[int | None]]
-"""`version: Version` in a route with `dependencies=IF_MATCH`: what If-Match says, if anything."""
+"""`version: Version` in a route with `dependencies=IF_MATCH`: what the caller says of it."""
 
 
 def if_match(request: ASGIConnection[Any, Any, Any, Any]) -> int | None:
-    """The version that the caller has read; None when any will do."""
-    given = request.headers.get("if-match")
+    """The version that the caller has read, or 0 if it is to be new; None when any will do."""
+    given, other_than = (request.headers.get(name) for name in ("if-match", "if-none-match"))
+    if other_than is not None:
+        if other_than.strip() != "*" or given is not None:
+            raise InvalidInput("If-None-Match", "give * for what is to be new, and no If-Match")
+        return NOT_YET
     if given is None or given.strip() == "*":
         return None
     version = given.strip().removeprefix("W/").strip('"')
