@@ -443,10 +443,12 @@ class Naive:
 
     def is_fresh(self, each: Occurrence, ours: Occurrence | None, now: datetime) -> bool:
         window = self.timing.window
-        if window is not None and each.at < now - timedelta(seconds=window):
-            return False
-        moment = self.due(each) if each is ours else each.at
-        return self.timing.catch_up is not SKIP or moment >= now - STILL_FRESH
+        is_inside = window is None or each.at >= now - timedelta(seconds=window)
+        if each is ours:
+            # On the books already, it is missed only when it is late.
+            is_late = self.due(each) < now - STILL_FRESH
+            return not is_late or (is_inside and self.timing.catch_up is not SKIP)
+        return is_inside and (self.timing.catch_up is not SKIP or each.at >= now - STILL_FRESH)
 
 
 NARROW = {"catch_up": SKIP, "window": 10.0, "cap": 7}

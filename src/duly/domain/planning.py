@@ -195,7 +195,7 @@ class Planning:
         """Where the window begins; what lies before it is skipped, on the books or not."""
         if self._begins is None:
             return self._after
-        if waiting and self._was.made_at is not None and self._was.made_at < self._begins:
+        if waiting and self._is_stale(_on_books(self._was)):
             self._skip_waiting()
         since = max(self._after, self._begins - INSTANT)
         self._skipped += self._count(self._after, min(since, self._until))
@@ -207,11 +207,11 @@ class Planning:
         self._skipped += 1
 
     def _is_stale(self, on_books: Occurrence) -> bool:
-        due = due_at(self.name, self.timing.jitter, on_books)
-        if self._begins is not None and on_books.at < self._begins:
-            return True
+        if due_at(self.name, self.timing.jitter, on_books) >= self.now - STILL_FRESH:
+            # It is not missed yet: somebody is about to claim it.
+            return False
         is_skipping = self.timing.catch_up is CatchUp.SKIP and not self.timing.makes_up_all
-        return is_skipping and due < self.now - STILL_FRESH
+        return is_skipping or (self._begins is not None and on_books.at < self._begins)
 
     def _missed(self, since: datetime) -> Iterator[Occurrence]:
         found = following(self.timing.rule, self._done, since)
