@@ -10,7 +10,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from duly.domain.errors import DulyError, InvalidInput, StoreUnavailable
+from duly.domain.errors import Conflict, DulyError, InvalidInput, StoreUnavailable
 from duly_birthday.users.checks import InvalidUser, Problem
 from duly_birthday.users.user import UserChanged, UserNotFound
 
@@ -76,6 +76,11 @@ def refused(_request: AnyRequest, error: HTTPException) -> Response[Answer]:
     return answer(error.status_code, code, error.detail, headers=error.headers)
 
 
+def busy(_request: AnyRequest, error: Conflict) -> Response[Answer]:
+    """The same request is under way."""
+    return answer(409, "CONFLICT", str(error))
+
+
 def away(_request: AnyRequest, error: StoreUnavailable) -> Response[Answer]:
     """The store does not answer."""
     return answer(503, "UNAVAILABLE", str(error), headers={"retry-after": "1"})
@@ -107,6 +112,7 @@ HANDLERS: Any = {
     UserNotFound: unknown,
     UserChanged: changed,
     HTTPException: refused,
+    Conflict: busy,
     StoreUnavailable: away,
     DulyError: failed,
     Exception: failed,

@@ -9,9 +9,11 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.params import FromPath, JSONBody
 
 from duly import App
+from duly.domain.identity import sibling
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery, Wanted
-from duly.surfaces.http.served import Served
+from duly.surfaces.http.idempotency import Idempotency
+from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.versions import IF_MATCH, Version, etag
 from duly_birthday.faults import HANDLERS
 from duly_birthday.greetings.greetings import Manner
@@ -40,9 +42,11 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
             raise PermissionDeniedException(f"the users are in namespace {home!r}; use a key of it")
         return Birthdays(app, manner)
 
-    @post("/")
-    async def register(duly_app: Served, data: JSONBody[dict[str, Any]]) -> Response[Registered]:
-        user, greeting = await of(duly_app).register(data)
+    @post("/", opt={"repeatable": True})
+    async def register(
+        duly_app: Served, request: AnyRequest, data: JSONBody[dict[str, Any]]
+    ) -> Response[Registered]:
+        user, greeting = await of(duly_app).register(data, seed_of(request))
         shape = Registered(user_shape(user), event_shape(greeting, user))
         headers = etag(user.version) | {"location": f"/user/{user.id}"}
         return Response(shape, status_code=201, headers=headers)
@@ -72,12 +76,16 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
     async def remove(duly_app: Served, user_id: FromPath[str]) -> None:
         await of(duly_app).remove(user_id)
 
-    @post("/bulk", status_code=200)
-    async def register_many(duly_app: Served, data: JSONBody[list[dict[str, Any]]]) -> Imported:
+    @post("/bulk", status_code=200, opt={"repeatable": True})
+    async def register_many(
+        duly_app: Served, request: AnyRequest, data: JSONBody[list[dict[str, Any]]]
+    ) -> Imported:
         if not 1 <= len(data) <= MOST_AT_ONCE:
             reason = f"give from 1 to {MOST_AT_ONCE} users"
             raise InvalidUser([Problem("body", reason)])
-        return imported_shape(await of(duly_app).register_many(data))
+        seed = seed_of(request)
+        ids = None if seed is None else [sibling(seed, place) for place in range(len(data))]
+        return imported_shape(await of(duly_app).register_many(data, ids))
 
     one = [register, page, show, edit, remove]
     return [
@@ -87,4 +95,10 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
 
 
 def _router(handlers: list[Any], **options: Any) -> Router:
-    return Router("/user", route_handlers=handlers, exception_handlers=HANDLERS, **options)
+    return Router(
+        "/user",
+        route_handlers=handlers,
+        exception_handlers=HANDLERS,
+        middleware=[Idempotency()],
+        **options,
+    )

@@ -105,4 +105,4 @@ def event_shape(greeting: Greeting | None, user: User) -> EventShape | None:
 def imported_shape(taken: Taken) -> Imported:
     """What became of many."""
     refused = [RefusedShape(each.index, each.problems) for each in taken.refused]
-    return Imported(len(taken.created), [each.id for each in taken.created], refused)
+    return Imported(len(taken.ids), taken.ids, refused)

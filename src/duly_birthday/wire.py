@@ -33,8 +33,14 @@ class Taken(msgspec.Struct, frozen=True):
     """Of many people, those who are new, those who were there, and those who were refused."""
 
     created: list[User]
-    known: int
+    ids: list[str]
+    """Of all who are there now, in their order."""
     refused: list[Refused]
+
+    @property
+    def known(self) -> int:
+        """How many were there already."""
+        return len(self.ids) - len(self.created)
 
 
 class Calendar:
@@ -63,13 +69,17 @@ class Birthdays:
         self._users = Directory(self.dialect, app.clock.now, app.chance.delivery_id)
         self._greetings = Greetings(app, manner)
 
-    async def register(self, given: Given) -> tuple[User, Greeting | None]:
-        """Take one user in, with the schedule and the first greeting."""
-        fields = checked(given, self._calendar)
+    async def register(self, given: Given, id: str | None = None) -> tuple[User, Greeting | None]:
+        """Take one user in, with the schedule and the first greeting; with an `id`, once."""
+        fields = checked(given, self._calendar) | ({} if id is None else {"id": id})
         async with self._app.transaction() as transaction:
-            (user,), events = await self._users.register(transaction, [fields])
+            new, events = await self._users.register(transaction, [fields])
             report = await self._greetings.react(transaction, events)
-        return user, report.next
+        if new:
+            return new[0], report.next
+        assert id is not None
+        user, upcoming, _ = await self.show(id)
+        return user, upcoming
 
     async def register_many(
         self, people: Iterable[Given], ids: Iterable[str] | None = None
@@ -80,11 +90,14 @@ class Birthdays:
         """
         fields, refused = self._sorted(people, ids)
         if not fields:
-            return Taken([], 0, refused)
+            return Taken([], [], refused)
         async with self._app.transaction() as transaction:
             created, events = await self._users.register(transaction, fields)
             await self._greetings.react(transaction, events)
-        return Taken(created, len(fields) - len(created), refused)
+        taken = (
+            [each["id"] for each in fields] if ids is not None else [each.id for each in created]
+        )
+        return Taken(created, taken, refused)
 
     def _sorted(
         self, people: Iterable[Given], ids: Iterable[str] | None

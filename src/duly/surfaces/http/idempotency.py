@@ -16,25 +16,27 @@ from litestar.exceptions import HTTPException
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from duly.app import App
 from duly.domain.errors import StoreUnavailable
 from duly.domain.keys import Scope as KeyScope
 from duly.ports import Asked
 from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.bodies import StrictRequest
+from duly.surfaces.http.door import Door
 from duly.surfaces.http.pressure import place_for
 
 KEPT_HEADERS = ("content-type", "location", "etag")
-AppOf = Callable[[Request[Any, Any, Any]], App]
 Check = Callable[[Request[Any, Any, Any]], Awaitable[None]]
 REPLAYED = {"idempotent-replayed": "true"}
 
 
-class Idempotency(ASGIMiddleware):
-    """Carries out a POST with a key once."""
+async def _nothing(_request: Request[Any, Any, Any]) -> None:
+    """There is nothing to refuse."""
 
-    def __init__(self, app_of: AppOf, check: Check) -> None:
-        self._app_of = app_of
+
+class Idempotency(ASGIMiddleware):
+    """Carries out a POST with a key once; `check` refuses what should not even be noted."""
+
+    def __init__(self, check: Check = _nothing) -> None:
         self._check = check
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
@@ -52,7 +54,9 @@ class Idempotency(ASGIMiddleware):
             await self._carry_out(key, request, next_app)
 
     async def _carry_out(self, key: str, request: StrictRequest, next_app: ASGIApp) -> None:
-        app, opt = self._app_of(request), request.route_handler.opt
+        door: Door = request.app.state.door
+        app = door.app_for(request.scope["state"]["caller"])
+        opt = request.route_handler.opt
         asked = await app.requests.begin(
             key, await _fingerprint(request), repeatable=opt.get("repeatable", False)
         )

@@ -28,7 +28,7 @@ from duly.surfaces.http.api import (
 from duly.surfaces.http.bodies import StrictRequest, check_query
 from duly.surfaces.http.door import Door
 from duly.surfaces.http.health import Pulse, health_routes
-from duly.surfaces.http.idempotency import AppOf, Idempotency
+from duly.surfaces.http.idempotency import Idempotency
 from duly.surfaces.http.metrics import metrics_route
 from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
@@ -76,7 +76,7 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
             *health_routes(pulse),
             metrics_route(app, pulse.engine, siblings),
             *docs.ROUTES,
-            _api(pulse, app_of),
+            _api(pulse),
             *app.routes,
         ],
         guards=[door.admit],
@@ -108,7 +108,7 @@ def _strays(routes: Sequence[Any]) -> dict[Any, Any]:
     return {NotFoundException: stray, MethodNotAllowedException: stray}
 
 
-def _api(pulse: Pulse, app_of: AppOf) -> Router:
+def _api(pulse: Pulse) -> Router:
     async def check(request: Request[Any, Any, Any]) -> None:
         pulse.refuse_if_stopping()
         check_query(request)
@@ -117,7 +117,7 @@ def _api(pulse: Pulse, app_of: AppOf) -> Router:
         "/v1",
         route_handlers=API,
         before_request=check,
-        middleware=[Idempotency(app_of, check)],
+        middleware=[Idempotency(check)],
     )
 
 
