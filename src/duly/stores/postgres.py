@@ -23,6 +23,7 @@ Connect = Callable[[], Awaitable[Connection]]
 Discard = Callable[[Connection], Awaitable[None]]
 
 SHARED = 8
+WHOLE = 4
 LENT = 8
 PLANS = 2
 CONNECT_SECONDS = 5.0
@@ -262,6 +263,8 @@ class Postgres(PostgresSession):
             "plan": Lines(connect, discard, PLANS, planner),
         }
         self._shared = Lines(connect, discard, SHARED)
+        # Apart from those for a moment: what is asked in the middle of a transaction may need one.
+        self._whole = Lines(connect, discard, WHOLE)
         # Apart from the others: handlers that hold one each and then deliver wait for nobody.
         self._lent = Lines(connect, discard, LENT)
         self._kept = Lines(connect, discard, LENT)
@@ -301,7 +304,8 @@ class Postgres(PostgresSession):
     async def together(self, channel: Channel = "any", /) -> AsyncIterator[Session]:
         """Statements in one transaction."""
         try:
-            async with self._line(channel) as connection, connection.transaction():
+            line = self._whole.use() if channel == "any" else self._own[channel].use()
+            async with line as connection, connection.transaction():
                 yield PostgresSession(connection, self.moment)
         except AGAIN as error:
             raise StoreUnavailable(
@@ -324,7 +328,8 @@ class Postgres(PostgresSession):
 
     async def close(self) -> None:
         """Let go of every connection."""
-        lines: list[Line | Lines] = [*self._own.values(), self._shared, self._lent, self._kept]
+        pools = (self._shared, self._whole, self._lent, self._kept)
+        lines: list[Line | Lines] = [*self._own.values(), *pools]
         await asyncio.gather(*(each.close() for each in lines))
 
 

@@ -31,16 +31,23 @@ class Targets:
     async def numbers_within(self, session: Session, names: Collection[str]) -> dict[str, int]:
         """The numbers of all those names; unknown ones are made in the session.
 
-        They are not remembered: the session's transaction may be undone.
+        They are not remembered: the session's transaction may be undone. And nothing is asked
+        beside it: whoever has a connection must not wait for another, or all may wait for ever.
         """
-        numbers = await self.numbers(names, create=False)
-        if missing := sorted(set(names) - numbers.keys()):
-            columns = {"name": missing}
-            await session.fetch_batch(
-                "deliveries.create_target", columns=columns, namespace=self._namespace
-            )
-            rows = await session.fetch_named("deliveries.target_numbers", namespace=self._namespace)
-            numbers |= {row["name"]: row["id"] for row in rows if row["name"] in missing}
+        numbers = {name: self._numbers[name] for name in names if name in self._numbers}
+        for create in (False, True):
+            missing = sorted(set(names) - numbers.keys())
+            if missing and create:
+                await session.fetch_batch(
+                    "deliveries.create_target",
+                    columns={"name": missing},
+                    namespace=self._namespace,
+                )
+            if missing:
+                found = await session.fetch_named(
+                    "deliveries.target_numbers", namespace=self._namespace
+                )
+                numbers |= {row["name"]: row["id"] for row in found if row["name"] in missing}
         return numbers
 
     async def refresh(self) -> dict[int, str]:
