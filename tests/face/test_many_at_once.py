@@ -10,7 +10,7 @@ import duly
 from duly import App
 from duly.stores.postgres import SHARED
 
-pytestmark = pytest.mark.requirement("D4")
+pytestmark = pytest.mark.requirement("D14")
 MANY = 3 * SHARED
 
 

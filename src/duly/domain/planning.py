@@ -183,16 +183,16 @@ class Planning:
     def _make_fresh(self, waiting: bool) -> None:
         if waiting and self._is_stale(_on_books(self._was)):
             self._skip_waiting()
-        begins = self.now - STILL_FRESH
+        fresh_from = self.now - STILL_FRESH
         if self._begins is not None:
-            begins = max(begins, self._begins)
-        fresh_since = max(self._after, begins - INSTANT)
+            fresh_from = max(fresh_from, self._begins)
+        fresh_since = max(self._after, fresh_from - INSTANT)
         self._skipped += self._count(self._after, min(fresh_since, self._until))
         for each in islice(self._missed(fresh_since), self._room(self.timing.cap)):
             self._add(each, 0)
 
     def _since(self, waiting: bool) -> datetime:
-        """Where the window begins; what lies before it is skipped, on the books or not."""
+        """Where the window begins; what lies before it is skipped, on the books too when late."""
         if self._begins is None:
             return self._after
         if waiting and self._is_stale(_on_books(self._was)):

@@ -35,20 +35,19 @@ class Targets:
         beside it: whoever has a connection must not wait for another, or all may wait for ever.
         """
         numbers = {name: self._numbers[name] for name in names if name in self._numbers}
-        for create in (False, True):
-            missing = sorted(set(names) - numbers.keys())
-            if missing and create:
-                await session.fetch_batch(
-                    "deliveries.create_target",
-                    columns={"name": missing},
-                    namespace=self._namespace,
-                )
-            if missing:
-                found = await session.fetch_named(
-                    "deliveries.target_numbers", namespace=self._namespace
-                )
-                numbers |= {row["name"]: row["id"] for row in found if row["name"] in missing}
+        if numbers.keys() < set(names):
+            numbers |= await self._seen(session, names)
+        if missing := sorted(set(names) - numbers.keys()):
+            columns = {"name": missing}
+            await session.fetch_batch(
+                "deliveries.create_target", columns=columns, namespace=self._namespace
+            )
+            numbers |= await self._seen(session, missing)
         return numbers
+
+    async def _seen(self, session: Session, names: Collection[str]) -> dict[str, int]:
+        rows = await session.fetch_named("deliveries.target_numbers", namespace=self._namespace)
+        return {row["name"]: row["id"] for row in rows if row["name"] in names}
 
     async def refresh(self) -> dict[int, str]:
         """Read them anew; returns the names by number."""
