@@ -85,7 +85,12 @@ class App(Faces):
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
         self.store: Store = store_of(self.settings, self.clock, pool, connect)
         self.vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
-        self.book = Book(self.store.endpoints, self.clock, self.vault.open, self.telemetry.emit)
+        self.book = Book(
+            lambda namespace: self.store.within(namespace).endpoints,
+            self.clock,
+            self.vault.open,
+            self.telemetry.emit,
+        )
         self.webhooks = Webhooks(
             self.clock,
             Guard(self.settings.egress_allow.replace(",", " ").split()),
@@ -98,7 +103,7 @@ class App(Faces):
         self.routes: list[Any] = []
         self._open = False
         self._stop: asyncio.Event | None = None
-        self._furnish(self.handlers.serves, self.transports.plan)
+        self._furnish(self.handlers.serves, self.plan)
         self.webhooks.carried = self.tracing.carried
 
     def _furnish(

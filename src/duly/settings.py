@@ -20,6 +20,7 @@ CENTURY = 36500 * DAY
 SECRETS = frozenset({"key", "webhook_secret", "secret_key", "alert_url"})
 ADDRESSES = frozenset({"database", "server", "analytics"})
 """What may carry a password."""
+DEFAULT_NAMESPACE = "default"
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
 """Variables of ours that are none: see failpoints."""
 
@@ -41,7 +42,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             title="letters, digits and _ . : / -, at most 200",
             description="whose deliveries: each sees its own only",
         ),
-    ] = "default"
+    ] = DEFAULT_NAMESPACE
+    namespaces: Annotated[
+        str,
+        Meta(
+            pattern=r"^$|^\*\Z|^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}"
+            r"([, ]+[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199})*\Z",
+            title="names with commas between, * for all, or nothing",
+            description="the namespaces this process works for; nothing means all of them in the "
+            "namespace `default`, and only its own in any other",
+        ),
+    ] = ""
     server: Annotated[
         str,
         Meta(
@@ -199,6 +210,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def roles(self) -> Roles:
         """What this process does."""
         return roles_of(self.role)
+
+    @property
+    def served(self) -> list[str] | None:
+        """The namespaces this process works for; None for all that the store has."""
+        if not self.namespaces:
+            return None if self.namespace == DEFAULT_NAMESPACE else [self.namespace]
+        names = sorted(set(self.namespaces.replace(",", " ").split()))
+        return None if names == ["*"] else names
 
     def __repr__(self) -> str:
         # It may end in a log; an address of a database carries a password too.

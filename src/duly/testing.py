@@ -117,7 +117,7 @@ class RecordingTransport:
         """Whether it was made for the target."""
         return target in self._targets
 
-    def plan(self, target: str) -> RetryPlan:  # noqa: ARG002 - one plan for all its targets
+    def plan(self, target: str, namespace: str) -> RetryPlan:  # noqa: ARG002 - one plan for all
         """The plan it was made with."""
         return self._plan
 

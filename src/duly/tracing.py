@@ -113,9 +113,9 @@ class Traced:
         """Whether it reaches the target."""
         return self._transport.reaches(target)
 
-    def plan(self, target: str) -> RetryPlan:
+    def plan(self, target: str, namespace: str) -> RetryPlan:
         """Its plan."""
-        return self._transport.plan(target)
+        return self._transport.plan(target, namespace)
 
     async def attempt(self, execution: Execution) -> Outcome:
         """Have the attempt made."""

@@ -28,6 +28,8 @@ from duly.ports import Chance, Clock, Store
 from duly.settings import Settings
 from duly.telemetry import Telemetry
 from duly.tracing import Tracing
+from duly.transports.handlers import Handlers
+from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault
 
@@ -46,7 +48,9 @@ class Faces:
     chance: Chance
     store: Store
     vault: Vault
+    handlers: Handlers
     webhooks: Webhooks
+    transports: Routes
     telemetry: Telemetry
     actor: str | None = None
     """Who moves deliveries, if it is not the program for itself; the audit trail tells only those.
@@ -97,14 +101,23 @@ class Faces:
     def within(self, namespace: str) -> Self:
         """This app in another namespace of its store: it takes in, shows and moves, runs nothing.
 
-        It is open as long as this one. Which handlers there are, only the store can tell there.
+        It is open as long as this one. If this process works for the namespace, it has the handlers
+        of this process; otherwise only the store can tell which there are.
         """
         view = copy(self)
         view.store = self.store.within(namespace)
         # What happens there is not to be found among what happens here.
         view.telemetry = Telemetry()
-        view._furnish(tuple, _plan_elsewhere)
+        served = self.settings.served
+        if served is None or namespace in served:
+            view._furnish(self.handlers.serves, view.plan)
+        else:
+            view._furnish(tuple, _plan_elsewhere)
         return view
+
+    def plan(self, target: str) -> RetryPlan:
+        """The retry plan of deliveries to a target that carry none, as this process knows it."""
+        return self.transports.plan(target, self.store.namespace)
 
     def acting_as(self, actor: str) -> Self:
         """This app, with `actor` as the one who the audit trail says made its changes."""

@@ -59,7 +59,11 @@ class Watch:
         self, store: Store, clock: Clock, telemetry: Telemetry, settings: Settings, deliver: Deliver
     ) -> None:
         self.alerts = Alerts(store)
-        self.bookkeeper = Bookkeeper(store.rollups, clock, telemetry.tally)
+        self.bookkeeper = Bookkeeper(
+            lambda namespace: store.within(namespace).rollups,
+            clock,
+            lambda: telemetry.tallies(store.namespace),
+        )
         self.live = Live(store.rollups, self.situation, clock)
         self._store = store
         self._clock = clock

@@ -23,6 +23,7 @@ def watched(engine: Engine, settings: Settings, emit: Emit) -> Engine:
     if settings.analytics and Role.WORKER in settings.roles:
         keep = timedelta(seconds=settings.analytics_keep)
         analyst = Analyst(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
+        analyst.foreign = engine.dispatcher.known.foreign
         engine.observe(analyst.note, analyst.close)
         engine.attach(analyst)
     return engine

@@ -152,7 +152,7 @@ async def test_a_hint_is_heeded_that_comes_while_a_full_target_is_looked_at(
     await app.open()
     engine = app.engine(transport)
     await engine.prepare(beating=False)
-    agenda, dispatcher = app.store.agenda, engine.dispatcher
+    agenda, dispatcher = engine._store.agenda, engine.dispatcher
     ask = getattr(agenda, statement)
 
     async def hinted_meanwhile(*given: Any) -> Any:

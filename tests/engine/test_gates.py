@@ -61,7 +61,7 @@ class Wire:
     def reaches(self, _: str) -> bool:
         return True
 
-    def plan(self, _: str) -> RetryPlan:
+    def plan(self, _: str, __: str) -> RetryPlan:
         return duly.no_retry
 
     async def attempt(self, _: Any) -> Outcome:

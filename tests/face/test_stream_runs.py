@@ -221,17 +221,19 @@ async def test_an_end_in_a_run_whose_answer_was_lost_is_counted_once(
 ) -> None:
     app.expect("work")
     ids = [(await app.deliver("work", number, stream=NAME)).id for number in range(2)]
-    held, settle = Held(answer), app.store.agenda.settle
+    held = Held(answer)
+    life = await born(app, held)
+    agenda = life.engine._store.agenda
+    settle = agenda.settle
 
     async def lost(settlements: Any) -> Any:
         await settle(settlements)
         raise StoreUnavailable("the answer was lost")
 
-    life = await born(app, held)
     await life.tick()
     assert held.began.is_set()
     with monkeypatch.context() as patched:
-        patched.setattr(app.store.agenda, "settle", lost)
+        patched.setattr(agenda, "settle", lost)
         with pytest.raises(StoreUnavailable):
             await life.engine.settler.flush()
     held.open.set()

@@ -16,7 +16,7 @@ from tests.plans.steps import sqlite_steps
 
 NOBODY = "'{00000000-0000-0000-0000-000000000000}'"
 ARGUMENTS = {
-    "agenda.survey": {"namespace": "'default'", "now": "null"},
+    "agenda.survey": {"served": "null", "now": "null"},
     "agenda.claim": {
         "priority": "'{5}'",
         "target": "'{1}'",
@@ -122,6 +122,7 @@ ARGUMENTS |= {
         "zone_version": "'{x}'",
         "now": "null",
     },
+    "schedules.soonest": {"served": "null", "now": "null"},
     "schedules.behind": {
         "namespace": "'default'",
         "until_at": "now()",
@@ -245,6 +246,7 @@ EXPECTED = {
     "schedules.plan": {("progress", "progress_pkey"), ("schedules", "schedules_pkey")},
     "schedules.due": {("progress", "progress_next")},
     "schedules.behind": {("progress", "progress_next")},
+    "schedules.soonest": {("progress", "progress_next")},
     "figures.recent": {("deliveries", "deliveries_pkey"), ("agenda", "agenda_pkey")},
     "figures.reasons": {("attempts", "attempts_failed"), ("deliveries", "deliveries_pkey")},
     "figures.retries": {

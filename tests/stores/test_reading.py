@@ -180,7 +180,10 @@ async def test_without_a_worker_everything_that_goes_outside_is_stuck(books: Boo
         await books.deliver(target=target)
     books.clock.advance(1)
     found = await books.store.deliveries.stuck(timedelta(minutes=5), 99)
-    assert [why for _, why in found] == ["no worker is alive; start one: duly serve"] * 2
+    assert [why for _, why in found] == [
+        "no worker that is alive works for namespace 'default'; start one: "
+        "duly serve --namespaces default"
+    ] * 2
 
 
 async def add_endpoint(books: Books, name: str, state: str) -> None:

@@ -18,6 +18,7 @@ async def test_a_registration_tells_every_fact(books: Books) -> None:
         "name": "host:42",
         "version": __version__,
         "handlers": ["mail", "sms"],
+        "namespaces": ["default"],
         "concurrency": 77,
         "lease": 12.5,
         "started_at": START,

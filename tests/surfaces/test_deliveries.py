@@ -116,7 +116,11 @@ async def test_late_and_stuck_name_what_waits_and_why(home: Home) -> None:
     assert ids(home.json("late")) == [late.id]
     assert ids(home.json("late", "--grace", "1000w")) == []
     (stuck,) = home.json("stuck")["items"]
-    assert (stuck["id"], stuck["why"]) == (late.id, "no worker alive has the handler 'log'")
+    assert (stuck["id"], stuck["why"]) == (
+        late.id,
+        "no worker that is alive works for namespace 'default'; start one: "
+        "duly serve --namespaces default",
+    )
 
 
 def test_workers_are_listed_with_what_they_hold_and_can_be_drained(sqlite_home: Home) -> None:

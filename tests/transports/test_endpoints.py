@@ -283,10 +283,10 @@ async def test_endpoints_that_take_turns_are_read_together(
         await app.endpoints.add(name, "https://example.org/in")
     for _ in range(10):
         for name in ("x", "y"):
-            assert await app.book.reach(name) is not None
+            assert await app.book.reach(name, "default") is not None
     assert read == [{"x"}, {"x", "y"}]
     clock.advance(1)
-    assert await app.book.reach("x") is not None
+    assert await app.book.reach("x", "default") is not None
     assert read[2:] == [{"x", "y"}]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,17 +25,24 @@ class Count(NamedTuple):
     schedule: str
     minute: datetime
     field: str
+    namespace: str | None = None
+    """Whose schedule it is, if not the worker's own namespace's."""
 
 
-def counts_of(settled: Iterable[Settlement]) -> Iterator[Count]:
-    """What settlements add one to; those without a schedule add nothing."""
+def counts_of(settled: Iterable[Settlement], foreign: Mapping[int, str]) -> Iterator[Count]:
+    """What settlements add one to; those without a schedule add nothing.
+
+    `foreign` has the namespaces of targets that are not of the worker's own.
+    """
     for each in settled:
         field = FIELDS.get(each.verdict)
         if each.occasion is not None and field is not None:
             schedule = decode_occasion(each.occasion).schedule
-            yield Count(schedule, each.finished_at.replace(second=0, microsecond=0), field)
+            minute = each.finished_at.replace(second=0, microsecond=0)
+            yield Count(schedule, minute, field, foreign.get(each.target))
 
 
 def key_of(namespace: str, count: Count) -> str:
     """The name under which a schedule's minute is kept."""
+    namespace = count.namespace or namespace
     return f"duly:{namespace}:schedule:{count.schedule}:{count.minute:%Y-%m-%dT%H:%MZ}"

@@ -8,7 +8,12 @@ import msgspec
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """The root of all happenings."""
+    """The root of all happenings.
+
+    `namespace` is set by those who work for several, when it is not their own.
+    """
+
+    namespace: str | None = None
 
 
 class WorkerStarted(Event, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from duly.domain.analytics import Count, counts_of
 from duly.domain.events import AnalyticsCameBack, AnalyticsWentAway
@@ -29,6 +29,8 @@ class Analyst:
 
     def __init__(self, analytics: Analytics, emit: Emit) -> None:
         self.wake = asyncio.Event()
+        self.foreign: Mapping[int, str] = {}
+        """The namespaces of targets that are not of the worker's own."""
         self._analytics = analytics
         self._emit = emit
         self._gathered: Counter[Count] = Counter()
@@ -38,7 +40,7 @@ class Analyst:
 
     def note(self, settled: Sequence[Settlement]) -> None:
         """Count what was written to the books."""
-        for count in counts_of(settled):
+        for count in counts_of(settled, self.foreign):
             self._gather(count, 1)
 
     def _gather(self, count: Count, many: int) -> None:

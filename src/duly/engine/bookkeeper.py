@@ -6,7 +6,7 @@ Nothing waits for it. A process that is killed loses the last second of its coun
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from duly.domain.rollups import NOTHING, Tally, less
 from duly.engine.loops import Pause
@@ -18,27 +18,33 @@ LONG_SECONDS = 3.0
 
 
 class Bookkeeper:
-    """Adds to this worker's minute what was counted since it last wrote."""
+    """Adds to this worker's minute what was counted since it last wrote, in each namespace."""
 
     name = "bookkeeper"
 
-    def __init__(self, rollups: Rollups, clock: Clock, counted: Callable[[], Tally]) -> None:
+    def __init__(
+        self,
+        rollups: Callable[[str], Rollups],
+        clock: Clock,
+        counted: Callable[[], Mapping[str, Tally]],
+    ) -> None:
         self.wake = asyncio.Event()
         self.worker: Callable[[], int] = lambda: 0
         self._rollups = rollups
         self._clock = clock
         self._counted = counted
-        self._written = NOTHING
+        self._written: dict[str, Tally] = {}
         self._written_at = float("-inf")
         self._turn = asyncio.Lock()
 
     async def tick(self) -> Pause:
         """Write what is not written yet."""
         async with self._turn:
-            counted = self._counted()
-            if since := less(counted, self._written):
-                await self._rollups.add(self.worker(), since)
-                self._written = counted
+            for namespace, counted in self._counted().items():
+                before = self._written.get(namespace, NOTHING)
+                if counted is not before and (since := less(counted, before)):
+                    await self._rollups(namespace).add(self.worker(), since)
+                    self._written[namespace] = counted
             self._written_at = self._clock.monotonic()
         return Pause(WRITE_SECONDS)
 

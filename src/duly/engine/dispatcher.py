@@ -64,9 +64,9 @@ class Dispatcher:
         self._poll = poll
         self._grace = grace
         self._gates = gates
-        self._openings = Openings(gates)
-        self.known = Known(executor.store.targets, executor.transport, gates.know)
-        settler.names = self.known.names
+        self.known = Known(executor.store, executor.transport, gates.know)
+        self._openings = Openings(gates, self.known.foreign)
+        settler.names, settler.foreign = self.known.names, self.known.foreign
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
         self._carriers = Carriers(self._run)
@@ -278,11 +278,12 @@ class Dispatcher:
         self, claimed: Claimed, task: asyncio.Task[Any], following: Claimed | None, held: Lease
     ) -> bool:
         """Make the attempt; whether whoever follows in its run is attempted next."""
-        execution = Execution(self._by, claimed, self.known.names[claimed.target], task)
+        foreign = self.known.foreign.get(claimed.target)
+        execution = Execution(self._by, claimed, self.known.names[claimed.target], task, foreign)
         if (late := execution.lateness(self._grace)) is not None:
             self._emit(late)
         elif not claimed.attempt:
-            self._settler.punctual += 1
+            self._settler.punctual[self.known.foreign.get(claimed.target)] += 1
         settlement = await execution.run()
         if settlement is None:
             if execution.is_enlisted:
@@ -316,8 +317,8 @@ class Dispatcher:
         return True
 
     def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
-        target = self.known.names[claimed.target]
-        self._settler.put(self._by.decide(claimed, target, outcome, None))
+        target, namespace = self.known.names[claimed.target], self.known.namespace(claimed.target)
+        self._settler.put(self._by.decide(claimed, target, namespace, outcome, None))
 
     def _tell(self, execution: Execution, settlement: Settlement) -> None:
         if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
@@ -331,6 +332,7 @@ class Dispatcher:
                     again_in=settlement.wait,
                     schedule=execution.schedule,
                     stream=execution.claimed.stream,
+                    namespace=execution.foreign,
                 )
             )
 

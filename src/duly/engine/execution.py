@@ -68,23 +68,28 @@ class Executor:
         """The present by the store's clock, as far as it is known: it decides what is due."""
         return self.clock.now() + self.skew
 
-    def plan(self, claimed: Claimed, target: str) -> RetryPlan:
+    def plan(self, claimed: Claimed, target: str, namespace: str) -> RetryPlan:
         """The delivery's own plan, or its target's; one that cannot be read stops nobody."""
         if claimed.retry is not None:
             try:
                 return retry.decode(claimed.retry)
             except msgspec.MsgspecError as error:
                 self._emit(PlanUnreadable(delivery=claimed.id, problem=str(error)))
-        return self.transport.plan(target)
+        return self.transport.plan(target, namespace)
 
     def decide(
-        self, claimed: Claimed, target: str, outcome: Outcome, started_at: datetime | None
+        self,
+        claimed: Claimed,
+        target: str,
+        namespace: str,
+        outcome: Outcome,
+        started_at: datetime | None,
     ) -> Settlement:
         """What the outcome means for the delivery."""
         return settle(
             claimed,
             outcome,
-            self.plan(claimed, target),
+            self.plan(claimed, target, namespace),
             started_at=started_at,
             finished_at=self.now(),
             chance=self.chance.fraction,
@@ -106,6 +111,7 @@ class Execution:
         "_transaction",
         "_turn",
         "claimed",
+        "foreign",
         "is_enlisted",
         "started_at",
         "target",
@@ -114,9 +120,16 @@ class Execution:
     )
 
     def __init__(
-        self, by: Executor, claimed: Claimed, target: str, task: asyncio.Task[Any]
+        self,
+        by: Executor,
+        claimed: Claimed,
+        target: str,
+        task: asyncio.Task[Any],
+        foreign: str | None = None,
     ) -> None:
         self._by = by
+        self.foreign = foreign
+        """Its namespace, if that is not the worker's own."""
         self._is_over = False
         self.is_enlisted = False
         self.written: Settlement | None = None
@@ -142,7 +155,17 @@ class Execution:
             due_at=claimed.due_at,
             started_at=self.started_at,
             minutes_late=round(late_by.total_seconds() / 60, 1),
+            namespace=self.foreign,
         )
+
+    @property
+    def namespace(self) -> str:
+        """The delivery's namespace."""
+        return self.foreign or self._by.store.namespace
+
+    @property
+    def _store(self) -> Store:
+        return self._by.store if self.foreign is None else self._by.store.within(self.foreign)
 
     @property
     def schedule(self) -> str | None:
@@ -174,7 +197,7 @@ class Execution:
 
     async def receive(self, message_id: str, consumer: str) -> Message:
         """Take a message in that transaction, or learn that it was handled."""
-        return await self._by.store.inbox.receive(await self.begin(), message_id, consumer)
+        return await self._store.inbox.receive(await self.begin(), message_id, consumer)
 
     @property
     def turn(self) -> asyncio.Lock:
@@ -221,7 +244,7 @@ class Execution:
     async def _join(self) -> Settlement | None:
         """Join the line of its stream now that it is due, and wait for its turn there."""
         try:
-            self.is_enlisted = await self._by.store.streams.enlist(self.claimed)
+            self.is_enlisted = await self._store.streams.enlist(self.claimed)
         except (StoreUnavailable, asyncio.CancelledError):
             # Whether it joined is unknown: if it did, handing back finds nothing to do.
             return self._decide(Released())
@@ -273,7 +296,9 @@ class Execution:
         return None
 
     def _decide(self, outcome: Outcome, *, enclosed: bool = False) -> Settlement:
-        settlement = self._by.decide(self.claimed, self.target, outcome, self.started_at)
+        settlement = self._by.decide(
+            self.claimed, self.target, self.namespace, outcome, self.started_at
+        )
         if self._steps is not None:
             settlement.steps = self._steps.unwritten(enclosed=enclosed)
         return settlement

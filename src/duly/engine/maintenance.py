@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import msgspec
 
@@ -15,13 +16,26 @@ from duly.domain.planning import NewId
 from duly.domain.revisions import Revision, replan
 from duly.domain.schedule import Schedule
 from duly.engine.loops import Emit, Pause
-from duly.ports import Inbox, Requests, Schedules, Upkeep, Wakeups
+from duly.ports import Schedules, Upkeep, Wakeups
 
 AFTER_START_SECONDS = 60.0
-Memory = Inbox | Requests
 BEGINNING = "00000000-0000-0000-0000-000000000000"
 BETWEEN_SLICES = Pause(0.1)
 """Long enough to leave the store to those who are in a hurry."""
+
+
+class Memory(Protocol):
+    """What is remembered for a while."""
+
+    async def prune(self, kept_for: timedelta, batch: int) -> int:
+        """Forget at most a batch of what is older; returns how many those were."""
+
+
+class Repair(Protocol):
+    """What gives schedules back the next occurrence that they lack."""
+
+    async def mend(self, after: str, batch: int) -> tuple[int, str | None]:
+        """Mend one slice; returns how many were mended, and where to go on."""
 
 
 class Pruner:
@@ -107,7 +121,7 @@ class Sweeper:
     name = "sweeper"
 
     def __init__(
-        self, upkeep: Upkeep, mender: Mender, emit: Emit, *, interval: float, batch: int
+        self, upkeep: Upkeep, mender: Repair, emit: Emit, *, interval: float, batch: int
     ) -> None:
         self.wake = asyncio.Event()
         self._upkeep = upkeep

@@ -1,13 +1,14 @@
 """What a worker knows of the waiting lanes, and how it shares its free slots among them.
 
-Higher priorities go first, and within one the targets share evenly. So that nothing starves,
-every fifth claim begins with another level, in turn.
+Namespaces share evenly. In each, higher priorities go first, and within one the targets share
+evenly. So that nothing starves, every fifth claim begins with another level, in turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import zip_longest
 
 from duly.domain.delivery import ALONE, Claimed
 from duly.engine.gates import Gates
@@ -19,8 +20,9 @@ FIRST_LOOK_EVERY = 5
 class Openings:
     """The openings of the last survey, less what has been found empty since."""
 
-    def __init__(self, gates: Gates) -> None:
+    def __init__(self, gates: Gates, foreign: Mapping[int, str] | None = None) -> None:
         self._gates = gates
+        self._foreign = {} if foreign is None else foreign
         self._openings: dict[tuple[int, int], datetime] = {}
         self._turn = 0
 
@@ -65,15 +67,27 @@ class Openings:
         Of more targets than there are slots another part is asked for each time, or those that
         come first would take everything.
         """
-        levels: dict[int, list[tuple[int, datetime]]] = {}
+        waiting: dict[str | None, dict[int, list[tuple[int, datetime]]]] = {}
         for (level, target), due_at in self._openings.items():
             if level != ALONE and self._is_ready((level, target), now):
+                levels = waiting.setdefault(self._foreign.get(target), {})
                 levels.setdefault(level, []).append((target, due_at))
-        return [
-            ask
-            for level in self._order(sorted(levels, reverse=True))
-            for ask in self._shares(level, levels[level], slots)
-        ]
+        self._turn += 1
+        namespaces = list(waiting)
+        if len(namespaces) > 1:
+            first = self._turn * slots % len(namespaces)
+            namespaces = [*namespaces[first:], *namespaces[:first]][:slots]
+        share = -(-slots // max(1, len(namespaces)))
+        asks = [self._by_level(waiting[each], share) for each in namespaces]
+        # Each namespace's first level before anybody's second: nobody starves the others by having
+        # many targets, or by calling everything urgent.
+        return [ask for rank in zip_longest(*asks, fillvalue=()) for level in rank for ask in level]
+
+    def _by_level(
+        self, levels: dict[int, list[tuple[int, datetime]]], slots: int
+    ) -> list[list[Ask]]:
+        order = self._order(sorted(levels, reverse=True))
+        return [self._shares(level, levels[level], slots) for level in order]
 
     def _shares(self, level: int, waiting: list[tuple[int, datetime]], slots: int) -> list[Ask]:
         room, first = self._gates.room, self._turn * slots % len(waiting)
@@ -82,7 +96,6 @@ class Openings:
         return [Ask(level, target, due_at, min(share, room(target))) for target, due_at in chosen]
 
     def _order(self, levels: list[int]) -> list[int]:
-        self._turn += 1
         turn, rest = divmod(self._turn, FIRST_LOOK_EVERY)
         if rest or len(levels) < 2:
             return levels

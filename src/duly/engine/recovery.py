@@ -7,15 +7,16 @@ so of two that try, or of one and a zombie, the store lets the first one write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from duly.domain.delivery import Lane
+from duly.domain.delivery import Claimed
 from duly.domain.events import Reclaimed, WorkersBuried
 from duly.domain.outcomes import Crashed, Settlement, Verdict
 from duly.engine.execution import Executor
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Emit, Pause
 from duly.failpoints import hit
+from duly.ports import TargetName
 
 BATCH = 500
 
@@ -70,19 +71,27 @@ class Recovery:
         if not held:
             return 0
         await hit("reclaim.before")
-        names = await store.targets.refresh()
-        settlements = [
-            self._by.decide(each, names.get(each.target, ""), Crashed(), None) for each in held
-        ]
+        nameless = TargetName(store.namespace, "")
+        names = await store.targets.named({each.target for each in held})
+        settlements = [self._settled(each, names.get(each.target, nameless)) for each in held]
         applied = await store.agenda.settle(settlements)
         await hit("reclaim.after")
-        self._report(settlements, applied)
+        self._report([each for each in settlements if each.lane in applied], names)
         store.wakeups.hint()
         return len(held)
 
-    def _report(self, settlements: list[Settlement], applied: set[Lane]) -> None:
-        taken = [each for each in settlements if each.lane in applied]
-        poison = sum(each.verdict is Verdict.DEAD for each in taken)
-        self._emit(Reclaimed(deliveries=len(taken), poison=poison))
+    def _settled(self, claimed: Claimed, to: TargetName) -> Settlement:
+        return self._by.decide(claimed, to.name, to.namespace, Crashed(), None)
+
+    def _report(self, taken: list[Settlement], names: Mapping[int, TargetName]) -> None:
+        own = self._by.store.namespace
+        by_namespace: dict[str, list[Settlement]] = {} if taken else {own: []}
+        for each in taken:
+            to = names.get(each.target)
+            by_namespace.setdefault(own if to is None else to.namespace, []).append(each)
+        for namespace, theirs in by_namespace.items():
+            poison = sum(each.verdict is Verdict.DEAD for each in theirs)
+            foreign = None if namespace == own else namespace
+            self._emit(Reclaimed(deliveries=len(theirs), poison=poison, namespace=foreign))
         if self.on_settled is not None:
             self.on_settled(taken)

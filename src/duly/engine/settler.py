@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from duly.domain.delivery import Lane
 from duly.domain.errors import SettlementRefused
@@ -35,8 +38,10 @@ class Settler:
         self.wake = asyncio.Event()
         self.names: Mapping[int, str] = {}
         """What targets are called."""
-        self.punctual = 0
-        """How many were first attempted in time since a batch was last told of."""
+        self.foreign: Mapping[int, str] = {}
+        """The namespaces of targets that are not of the worker's own."""
+        self.punctual: Counter[str | None] = Counter()
+        """How many were first attempted in time since that was last told, by foreign namespace."""
         self._agenda = agenda
         self._clock = clock
         self._emit = emit
@@ -57,7 +62,7 @@ class Settler:
         if settlement is None:
             self._emit(BatchSettled(refused=1))
         else:
-            self._emit(told_of([settlement], self.names, Call(on_time=self._on_time())))
+            self._tell([settlement], Call())
             if self.on_settled is not None:
                 self.on_settled([settlement])
 
@@ -131,12 +136,23 @@ class Settler:
             self._doubtful.difference_update((each.lane, each.token) for each in batch)
         if self.on_settled is not None:
             self.on_settled(written)
-        call = Call(refused=len(batch) - len(written), on_time=self._on_time(), seconds=seconds)
-        self._emit(told_of(written, self.names, call))
+        self._tell(written, Call(refused=len(batch) - len(written), seconds=seconds))
 
-    def _on_time(self) -> int:
-        punctual, self.punctual = self.punctual, 0
-        return punctual
+    def _tell(self, written: list[Settlement], call: Call) -> None:
+        """Tell of a batch: of the worker's own namespace, and apart of each other one in it."""
+        theirs: dict[str, list[Settlement]] = {}
+        if self.foreign:
+            for each in written:
+                if (namespace := self.foreign.get(each.target)) is not None:
+                    theirs.setdefault(namespace, []).append(each)
+        if theirs:
+            written = [each for each in written if each.target not in self.foreign]
+        punctual, self.punctual = self.punctual, Counter()
+        own = msgspec.structs.replace(call, on_time=punctual.pop(None, 0))
+        self._emit(told_of(written, self.names, own))
+        for namespace in theirs.keys() | punctual.keys():
+            call = Call(on_time=punctual[namespace], namespace=namespace)
+            self._emit(told_of(theirs.get(str(namespace), []), self.names, call))
 
     def _undoubted(self, batch: list[Settlement], applied: set[Lane]) -> list[Settlement]:
         """What was written, now or by a call whose answer was lost; the rest was refused."""

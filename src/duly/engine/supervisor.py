@@ -17,10 +17,12 @@ from duly.engine.execution import Executor
 from duly.engine.gates import Gates
 from duly.engine.lease import Heart, Lease
 from duly.engine.loops import Emit, Loop, Pause, Runner
-from duly.engine.maintenance import Forgetter, Listener, Mender, Pruner, Sweeper
+from duly.engine.maintenance import Forgetter, Listener, Pruner, Sweeper
 from duly.engine.planner import Planner
+from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
 from duly.engine.settler import UNTIL_WOKEN, OnSettled, Settler
+from duly.engine.territory import Memories, Menders, Territory
 from duly.ports import KEPT_FOR, Chance, Clock, Store, Transport
 from duly.settings import Settings
 
@@ -47,7 +49,9 @@ class Engine:
     ) -> None:
         refuse_apart(settings.roles, store.single_owner)
         self._works, self._plans = (each in settings.roles for each in (Role.WORKER, Role.PLANNER))
+        store = store.serving(settings.served)
         self._store = store
+        self._territory = Territory(store, settings.served)
         self._transport = transport
         self._clock = clock
         self._chance = chance
@@ -71,8 +75,8 @@ class Engine:
         self.recovery = Recovery(
             self._executor, emit, settings.recovery_interval, lambda: self.dispatcher.lease
         )
-        self.planner = Planner(
-            store, clock, chance, emit, poll=settings.poll, is_busy=lambda: self.dispatcher.is_busy
+        self.planner = Planners(
+            store, settings.served, clock, emit, self._planning, poll=settings.poll
         )
         self.dispatcher.on_return = self.planner.catch_up
         grace, known = timedelta(seconds=settings.grace), self.dispatcher.known
@@ -83,6 +87,12 @@ class Engine:
         self._loops: list[Loop] = self._workers_loops() if self._works else []
         if self._plans:
             self._loops.append(self.planner)
+
+    def _planning(self, store: Store, emit: Emit) -> Planner:
+        settings, clock, chance = self._settings, self._clock, self._chance
+        return Planner(
+            store, clock, chance, emit, poll=settings.poll, is_busy=lambda: self.dispatcher.is_busy
+        )
 
     def observe(self, on_settled: OnSettled, at_end: Callable[[], Awaitable[None]]) -> None:
         """Tell somebody what was written to the books, and at the end that it was all."""
@@ -125,14 +135,17 @@ class Engine:
         )
         sweeper = Sweeper(
             upkeep,
-            Mender(self._store.schedules, self._chance.delivery_id),
+            Menders(self._territory, self._chance.delivery_id),
             self._emit,
             interval=settings.sweep_interval,
             batch=settings.sweep_batch,
         )
         received_for = timedelta(seconds=settings.inbox_retention)
         forgetter = Forgetter(
-            [(self._store.inbox, received_for), (self._store.requests, KEPT_FOR)],
+            [
+                (Memories(self._territory, lambda store: store.inbox), received_for),
+                (Memories(self._territory, lambda store: store.requests), KEPT_FOR),
+            ],
             interval=settings.prune_interval,
             batch=settings.prune_batch,
         )

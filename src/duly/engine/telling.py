@@ -29,6 +29,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     refused: int = 0
     on_time: int = 0
     seconds: float | None = None
+    namespace: str | None = None
+    """Whose deliveries they are, if not the worker's own namespace's."""
 
 
 def told_of(written: Sequence[Settlement], names: Mapping[int, str], call: Call) -> BatchSettled:
@@ -50,6 +52,7 @@ def told_of(written: Sequence[Settlement], names: Mapping[int, str], call: Call)
         refused=call.refused,
         on_time=call.on_time,
         seconds=call.seconds,
+        namespace=call.namespace,
         timed=_sample(ran),
         completed_by={names.get(target, ""): many for target, many in targets.items()},
         tries=_counted([each.attempt for each in ended]),

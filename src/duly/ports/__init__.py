@@ -23,11 +23,13 @@ from duly.ports.schedules import (
     Plans,
     Schedules,
     Sitting,
+    Soonest,
     UnreadableSchedule,
     ZoneUse,
 )
 from duly.ports.steps import Notebook, Steps
 from duly.ports.store import (
+    EVERY,
     Agenda,
     Ask,
     Deliveries,
@@ -36,6 +38,7 @@ from duly.ports.store import (
     Opening,
     Store,
     Swept,
+    TargetName,
     Targets,
     Upkeep,
     Wakeups,
@@ -62,6 +65,7 @@ from duly.ports.world import (
 )
 
 __all__ = [
+    "EVERY",
     "KEPT_FOR",
     "PATIENCE",
     "RUNNING",
@@ -109,10 +113,12 @@ __all__ = [
     "Shelves",
     "Sitting",
     "Situations",
+    "Soonest",
     "Steps",
     "Store",
     "Streams",
     "Swept",
+    "TargetName",
     "Targets",
     "Traces",
     "Transaction",

@@ -115,8 +115,19 @@ class Sitting(Protocol):
         """Have the plan written when the sitting ends."""
 
 
+class Soonest(msgspec.Struct, frozen=True):
+    """When a namespace has something to plan next, by the store's clock."""
+
+    namespace: str
+    next_at: datetime
+    seen_at: datetime
+
+
 class Plans(Protocol):
     """The planner's side of schedules."""
+
+    async def soonest(self, served: Sequence[str] | None) -> list[Soonest]:
+        """When each of these namespaces, or of all, has something to plan next."""
 
     async def clock(self) -> tuple[datetime, datetime | None]:
         """The store's present, and the moment up to which anyone has planned."""

@@ -59,6 +59,10 @@ class LateWork(msgspec.Struct, frozen=True):
     oldest: datetime
 
 
+EVERY = "*"
+"""Stands for all namespaces."""
+
+
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as the store knows it."""
 
@@ -70,6 +74,8 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
     concurrency: int
     handlers: list[str]
+    namespaces: list[str]
+    """Those it works for; `*` stands for all."""
     version: str
     ended_at: datetime | None = None
     ended_how: str | None = None
@@ -153,11 +159,24 @@ class Deliveries(Protocol):
         """What will not move by itself, and why."""
 
 
+class TargetName(msgspec.Struct, frozen=True):
+    """What a target's number stands for."""
+
+    namespace: str
+    name: str
+
+
 class Targets(Protocol):
     """The short numbers under which the agenda knows where deliveries go."""
 
     async def numbers(self, names: Collection[str], *, create: bool) -> dict[str, int]:
         """The numbers of those names that are known; unknown ones are made on request."""
+
+    async def named(self, numbers: Collection[int]) -> dict[int, TargetName]:
+        """Targets of any namespace, by number."""
+
+    async def namespaces(self, served: Sequence[str] | None) -> list[str]:
+        """Of these namespaces, or of all, those that have a target or a key."""
 
     async def refresh(self) -> dict[int, str]:
         """Every target of the namespace, by number, read anew."""
@@ -341,6 +360,12 @@ class Store(Protocol):
 
     def within(self, namespace: str) -> Store:
         """The tables of another namespace over the same connections; closed with this one."""
+
+    def serving(self, served: Sequence[str] | None) -> Store:
+        """This store for an engine that works for these namespaces, or for all.
+
+        Its agenda, upkeep and workers look at all of them; everything else is its own namespace's.
+        """
 
     def check_writable(self) -> None:
         """Conflict when the caller is in a transaction that its write would wait for."""

@@ -52,6 +52,10 @@ class Execution(Protocol):
     task: asyncio.Task[Any]
 
     @property
+    def namespace(self) -> str:
+        """The delivery's namespace."""
+
+    @property
     def steps(self) -> Notebook:
         """The delivery's steps."""
 
@@ -75,8 +79,8 @@ class Transport(Protocol):
     def reaches(self, target: str) -> bool:
         """Whether this process can reach the target, be it among those it serves by name or not."""
 
-    def plan(self, target: str) -> RetryPlan:
-        """The retry plan of deliveries that carry none."""
+    def plan(self, target: str, namespace: str) -> RetryPlan:
+        """The retry plan of deliveries to a target of a namespace that carry none."""
 
     async def attempt(self, execution: Execution) -> Outcome:
         """Make one attempt; what the world did is an outcome, never an exception.

@@ -20,20 +20,23 @@ COUNTED_UP_TO = 1_000_000
 
 
 class Agenda:
-    """The hot path; each method is one statement and one commit, a mixed settle two."""
+    """The hot path of some namespaces, or of all.
 
-    def __init__(self, database: Database, namespace: str) -> None:
+    Each method is one statement and one commit, a mixed settle two.
+    """
+
+    def __init__(self, database: Database, served: Sequence[str] | None) -> None:
         self._database = database
-        self._namespace = namespace
+        self._served = None if served is None else list(served)
 
     async def survey(self) -> list[Opening]:
         """Each level and target that has lanes nobody holds, with its first due moment."""
-        rows = await self._database.fetch("agenda.survey", "claim", namespace=self._namespace)
+        rows = await self._database.fetch("agenda.survey", "claim", served=self._served)
         return [Opening(*row) for row in rows]
 
     async def look(self) -> list[Opening]:
         """The same for whoever only looks: on SQLite it works while somebody holds the writer."""
-        rows = await self._database.fetch_named("agenda.survey", namespace=self._namespace)
+        rows = await self._database.fetch_named("agenda.survey", served=self._served)
         return [Opening(**row) for row in rows]
 
     async def late_work(

@@ -15,11 +15,10 @@ Decide = Callable[[SeenGate, datetime], GateChange]
 
 
 class Gates:
-    """The gates of one namespace."""
+    """The gates of all namespaces: they go by their targets' numbers."""
 
-    def __init__(self, database: Database, namespace: str) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._namespace = namespace
 
     async def revise(
         self, worker: int, targets: Collection[int], decide: Decide
@@ -59,9 +58,9 @@ class Gates:
                 await self._disable(session, target, change.disable)
 
     async def _disable(self, session: Session, target: int, reason: str) -> None:
-        for (name,) in await session.fetch("gates.disable", target=target, reason=reason):
-            detail = {"reason": reason}
-            await note(session, self._namespace, "duly", "endpoint.disabled", name, detail)
+        rows = await session.fetch("gates.disable", target=target, reason=reason)
+        for namespace, name in rows:
+            await note(session, namespace, "duly", "endpoint.disabled", name, {"reason": reason})
 
 
 def _seen(row: Any) -> tuple[SeenGate, datetime]:

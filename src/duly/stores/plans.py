@@ -15,7 +15,7 @@ from duly.domain.planning import Plan, Planned
 from duly.domain.rules import decode_rule
 from duly.domain.schedule import CatchUp, Overlap, Progress, Timing
 from duly.failpoints import hit
-from duly.ports import DueSchedule
+from duly.ports import DueSchedule, Soonest
 from duly.stores.database import Database, Session
 
 
@@ -30,6 +30,13 @@ class Plans:
         """The store's present, and the moment up to which anyone has planned."""
         rows = await self._database.fetch_named("schedules.now", "any", namespace=self._namespace)
         return rows[0]["seen_at"], rows[0]["until_at"]
+
+    async def soonest(self, served: Sequence[str] | None) -> list[Soonest]:
+        """When each of these namespaces, or of all, has something to plan next."""
+        rows = await self._database.fetch_named(
+            "schedules.soonest", "any", served=None if served is None else list(served)
+        )
+        return [Soonest(**dict(row)) for row in rows]
 
     async def is_behind(self, until: datetime, passed_over: Sequence[int]) -> bool:
         """Whether anything is due to be planned, be it another planner's already or not."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,8 +59,8 @@ class SqlStore:
         self._others: dict[str, SqlStore] = {}
         self.single_owner = isinstance(database, Sqlite)
         self.one_loop = isinstance(database, Postgres) and database.one_loop
-        self.agenda = Agenda(database, namespace)
-        self.workers = Workers(database, namespace)
+        self.agenda = Agenda(database, [namespace])
+        self.workers = Workers(database, namespace, [namespace])
         self.targets = Targets(database, namespace)
         members = Members(database, namespace)
         self.endpoints = Endpoints(database, namespace, self.targets, members)
@@ -69,7 +70,7 @@ class SqlStore:
         self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
         self.schedules = Schedules(database, namespace, self.targets, wakeups.hint)
         self.plans = Plans(database, namespace)
-        self.gates = Gates(database, namespace)
+        self.gates = Gates(database)
         self.streams = Streams(database, namespace)
         self.steps = Steps(database)
         self.figures = Figures(database, namespace, self.deliveries, self.plans)
@@ -79,7 +80,7 @@ class SqlStore:
         self.traces = Traces(database, namespace)
         self.audit = Audit(database, namespace)
         self.keys = Keys(database, namespace)
-        self.upkeep = Upkeep(database, namespace)
+        self.upkeep = Upkeep(database, [namespace])
         self.moving = Moving(database, namespace, self.targets)
         self.inbox = Inbox(database, namespace)
         self.requests = Requests(database, namespace)
@@ -107,6 +108,15 @@ class SqlStore:
             wakeups = self.wakeups.within(namespace)
             self._others[namespace] = SqlStore(self.database, namespace, wakeups, self._clock)
         return self._others[namespace]
+
+    def serving(self, served: Sequence[str] | None) -> SqlStore:
+        """This store for an engine that works for these namespaces, or for all."""
+        view = copy(self)
+        view.agenda = Agenda(self.database, served)
+        view.workers = Workers(self.database, self.namespace, served)
+        view.upkeep = Upkeep(self.database, served)
+        self.wakeups.served = served
+        return view
 
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
@@ -145,7 +155,7 @@ class SqlStore:
         else:
             own = self.database.another()
             try:
-                yield Workers(own, self.namespace)
+                yield Workers(own, self.namespace, [])
             finally:
                 await own.close()
 

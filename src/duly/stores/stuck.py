@@ -9,23 +9,29 @@ import msgspec
 
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import Endpoint, endpoint_name, is_outside, why_shut
-from duly.ports import WorkerRow
+from duly.ports import EVERY, WorkerRow
 
 
 class Service(msgspec.Struct, frozen=True):
     """Who is there to take deliveries: workers by number, their handlers, endpoints by name."""
 
+    namespace: str
     alive: set[int]
+    works: bool
+    """Whether a living worker works for the namespace."""
     handlers: set[str]
     endpoints: Mapping[str, Endpoint]
 
 
-def service(workers: Sequence[WorkerRow], endpoints: Sequence[Endpoint]) -> Service:
-    """Who serves, of all that are on the books."""
+def service(namespace: str, workers: Sequence[WorkerRow], endpoints: Sequence[Endpoint]) -> Service:
+    """Who serves a namespace, of all that are on the books."""
     alive = [each for each in workers if each.alive]
+    serving = [each for each in alive if {EVERY, namespace} & set(each.namespaces)]
     return Service(
+        namespace,
         {each.id for each in alive},
-        {name for each in alive for name in each.handlers},
+        bool(serving),
+        {name for each in serving for name in each.handlers},
         {each.name: each for each in endpoints},
     )
 
@@ -58,6 +64,11 @@ def _why_unserved(target: str, service: Service) -> str | None:
     name = endpoint_name(target)
     if name is not None and (why := why_shut(name, service.endpoints.get(name))) is not None:
         return why
+    if not service.works:
+        return (
+            f"no worker that is alive works for namespace {service.namespace!r}; start one: "
+            f"duly serve --namespaces {service.namespace}"
+        )
     if is_outside(target):
-        return None if service.alive else "no worker is alive; start one: duly serve"
+        return None
     return None if target in service.handlers else f"no worker alive has the handler {target!r}"

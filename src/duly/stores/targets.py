@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from duly.ports import TargetName
 from duly.stores.database import Database, Session
 
 
@@ -48,6 +49,17 @@ class Targets:
     async def _seen(self, session: Session, names: Collection[str]) -> dict[str, int]:
         rows = await session.fetch_named("deliveries.target_numbers", namespace=self._namespace)
         return {row["name"]: row["id"] for row in rows if row["name"] in names}
+
+    async def named(self, numbers: Collection[int]) -> dict[int, TargetName]:
+        """Targets of any namespace, by number."""
+        rows = await self._database.fetch_named("deliveries.target_names", numbers=list(numbers))
+        return {row["id"]: TargetName(row["namespace"], row["name"]) for row in rows}
+
+    async def namespaces(self, served: Sequence[str] | None) -> list[str]:
+        """Of these namespaces, or of all, those that have a target or a key."""
+        known = None if served is None else list(served)
+        rows = await self._database.fetch_named("deliveries.namespaces", served=known)
+        return [row["namespace"] for row in rows]
 
     async def refresh(self) -> dict[int, str]:
         """Read them anew; returns the names by number."""

@@ -16,9 +16,9 @@ END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 class Upkeep:
     """Pruning what is finished, and the sweep for what no ordinary path would find."""
 
-    def __init__(self, database: Database, namespace: str) -> None:
+    def __init__(self, database: Database, served: Sequence[str] | None) -> None:
         self._database = database
-        self._namespace = namespace
+        self._served = None if served is None else list(served)
 
     async def prune(
         self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
@@ -38,22 +38,21 @@ class Upkeep:
         )
         await self._database.fetch("gates.forget")
         for kept in ("rollups.prune", "alerts.prune", "traces.prune"):
-            await self._database.fetch(
-                kept, namespace=self._namespace, kept_for=KEPT_FOR.total_seconds()
-            )
-        await self._prune_streams(completed_for, batch)
+            await self._database.fetch(kept, served=self._served, kept_for=KEPT_FOR.total_seconds())
+        for row in await self._database.fetch_named("deliveries.namespaces", served=self._served):
+            await self._prune_streams(row["namespace"], completed_for, batch)
 
-    async def _prune_streams(self, idle_for: timedelta, batch: int) -> None:
+    async def _prune_streams(self, namespace: str, idle_for: timedelta, batch: int) -> None:
         after: str | None = ""
         while after is not None:
             rows = await self._database.fetch(
-                "upkeep.slice_streams", namespace=self._namespace, after=after, batch=batch
+                "upkeep.slice_streams", namespace=namespace, after=after, batch=batch
             )
             until, size = rows[0]
             if until is not None:
                 await self._database.fetch(
                     "upkeep.prune_streams",
-                    namespace=self._namespace,
+                    namespace=namespace,
                     after=after,
                     until=until,
                     completed_for=idle_for.total_seconds(),
@@ -76,7 +75,7 @@ class Upkeep:
         return await self._database.fetch(
             f"upkeep.{statement}",
             "any",
-            namespace=self._namespace,
+            served=self._served,
             after=after,
             until=until,
             completed_for=completed_for.total_seconds(),

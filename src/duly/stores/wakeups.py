@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from duly.domain.errors import StoreUnavailable
@@ -21,13 +21,23 @@ class Notifications:
     """LISTEN and NOTIFY, each on a connection of its own."""
 
     def __init__(
-        self, database: Postgres, namespace: str, clock: Clock, voice: Line | None = None
+        self,
+        database: Postgres,
+        namespace: str,
+        clock: Clock,
+        root: Notifications | None = None,
     ) -> None:
         self._database = database
         self._namespace = namespace
         self._clock = clock
-        self._voice = voice or Line(
-            database.connect, database.discard, "set synchronous_commit = off"
+        self.served: Sequence[str] | None = [namespace]
+        """Whose hints are listened for; None for everybody's."""
+        self._root = root or self
+        """Whoever listens in this process."""
+        self._voice: Line = (
+            Line(database.connect, database.discard, "set synchronous_commit = off")
+            if root is None
+            else root._voice
         )
         self._ear: Any = None
         self._callback: Callable[[], None] | None = None
@@ -37,12 +47,11 @@ class Notifications:
 
     def within(self, namespace: str) -> Notifications:
         """Those of another namespace, spoken on the same connection."""
-        return Notifications(self._database, namespace, self._clock, self._voice)
+        return Notifications(self._database, namespace, self._clock, self._root)
 
     def hint(self) -> None:
         """Say that something is runnable now; merged with others."""
-        if self._callback is not None:
-            self._callback()
+        self._root._notice(self._namespace)
         if self._database.pooler:
             return
         if self._speaking is None or self._speaking.done():
@@ -83,7 +92,11 @@ class Notifications:
         return True
 
     def _heard(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
-        if payload == self._namespace and self._callback is not None:
+        self._notice(payload)
+
+    def _notice(self, namespace: str) -> None:
+        is_served = self.served is None or namespace in self.served
+        if is_served and self._callback is not None:
             self._callback()
 
     async def fall_silent(self) -> None:
@@ -112,13 +125,15 @@ class DataVersion:
     """SQLite tells when another process wrote; this one knows its own hints."""
 
     def __init__(self, database: Sqlite) -> None:
+        self.served: Sequence[str] | None = None
+        """Not asked: a look too many costs less than to find out whose hint it is."""
         self._database = database
         self._callback: Callable[[], None] | None = None
         self._version: int | None = None
 
     def within(self, namespace: str) -> DataVersion:  # noqa: ARG002 - all share the file
-        """Those of another namespace, whose worker is another process."""
-        return DataVersion(self._database)
+        """Those of another namespace: the one process that owns the file works for it too."""
+        return self
 
     def hint(self) -> None:
         """Say that something is runnable now."""

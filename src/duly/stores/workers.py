@@ -8,18 +8,19 @@ import msgspec
 
 from duly.domain.errors import NotFound
 from duly.failpoints import hit
-from duly.ports import WorkerRow
+from duly.ports import EVERY, WorkerRow
 from duly.stores.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
 
 
 class Workers:
-    """The workers of one namespace."""
+    """The workers that one namespace knows; `served` are those that a new one works for."""
 
-    def __init__(self, database: Database, namespace: str) -> None:
+    def __init__(self, database: Database, namespace: str, served: Sequence[str] | None) -> None:
         self._database = database
         self._namespace = namespace
+        self._served = [EVERY] if served is None else list(served)
 
     async def register(
         self, name: str, lease: float, concurrency: int, handlers: Sequence[str]
@@ -34,6 +35,7 @@ class Workers:
             handlers=msgspec.json.encode(sorted(handlers)).decode(),
             concurrency=concurrency,
             lease=lease,
+            namespaces=msgspec.json.encode(self._served).decode(),
         )
         return int(rows[0][0])
 
@@ -81,7 +83,11 @@ class Workers:
         return [
             WorkerRow(
                 **dict(row)
-                | {"handlers": msgspec.json.decode(row["handlers"]), "alive": bool(row["alive"])}
+                | {
+                    "handlers": msgspec.json.decode(row["handlers"]),
+                    "namespaces": msgspec.json.decode(row["namespaces"]),
+                    "alive": bool(row["alive"]),
+                }
             )
             for row in rows
         ]

@@ -12,8 +12,9 @@ import msgspec
 from duly.domain import events
 from duly.domain.endpoints import endpoint_name, is_outside
 from duly.domain.events import Event
-from duly.domain.rollups import Tally
+from duly.domain.rollups import NOTHING, Tally, less, plus
 from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
+from duly.telemetry.tallies import tally_of
 from duly.telemetry.wording import ONLY_COUNTED, WORDING
 
 logger = logging.getLogger("duly")
@@ -47,6 +48,8 @@ class Telemetry:
         self.drift = 0.0
         self.process: int | None = None
         """Which of several that share a port this one is."""
+        self._elsewhere: dict[str, Tally] = {}
+        """What happened in namespaces that are not the process's own."""
         self._labels: set[str] = set()
         self._worker: int | None = None
         self.trace_of: Callable[[str], str | None] = _unknown
@@ -69,6 +72,9 @@ class Telemetry:
         kind = type(event)
         if (take := self._takes.get(kind)) is not None:
             take(event)
+        if event.namespace is not None:
+            before = self._elsewhere.get(event.namespace, NOTHING)
+            self._elsewhere[event.namespace] = plus(before, tally_of(event))
         if kind in ONLY_COUNTED:
             return
         self.counts[kind.__name__] += 1
@@ -76,8 +82,14 @@ class Telemetry:
             return
         self._log(event)
 
-    def tally(self) -> Tally:
-        """What happened since this process began, as the minutes are kept."""
+    def tallies(self, own: str) -> dict[str, Tally]:
+        """What happened since this process began, by namespace, as the minutes are kept."""
+        mine = self._all()
+        for theirs in self._elsewhere.values():
+            mine = less(mine, theirs)
+        return {own: mine, **self._elsewhere}
+
+    def _all(self) -> Tally:
         counts = self.counts
         return Tally(
             accepted=counts["accepted"] + counts["planned"],
@@ -118,6 +130,8 @@ class Telemetry:
         level, words = WORDING[type(event)]
         if logger.isEnabledFor(level):
             facts = {"worker": self._worker, **msgspec.structs.asdict(event)}
+            if facts["namespace"] is None:
+                del facts["namespace"]
             if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
                 facts["trace"] = trace
             logger.log(

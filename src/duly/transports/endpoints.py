@@ -21,10 +21,12 @@ FRESH_SECONDS = 1.0
 KEPT_SECONDS = 600.0
 """How long one is read again with the others: longer than any attempt, whose plan it has."""
 Open = Callable[[Sealed, str], str]
+Place = tuple[str, str]
+"""A namespace, and an endpoint's name there."""
 
 
 class Source(Protocol):
-    """Where endpoints are read."""
+    """Where endpoints of one namespace are read."""
 
     async def some(self, names: Collection[str]) -> list[Endpoint]:
         """Those of the names that exist."""
@@ -45,57 +47,69 @@ class Book:
     """
 
     def __init__(
-        self, source: Source, clock: Clock, open_secret: Open, emit: Callable[[Event], None]
+        self,
+        source: Callable[[str], Source],
+        clock: Clock,
+        open_secret: Open,
+        emit: Callable[[Event], None],
     ) -> None:
         self._source = source
         self._clock = clock
         self._open = open_secret
         self._emit = emit
-        self._known: dict[str, Endpoint] = {}
-        self._keys: dict[str, list[bytes]] = {}
-        self._complained: set[str] = set()
-        self._wanted: dict[str, float] = {}
+        self._known: dict[Place, Endpoint] = {}
+        self._keys: dict[Place, list[bytes]] = {}
+        self._complained: set[Place] = set()
+        self._wanted: dict[Place, float] = {}
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
 
-    def plan(self, name: str) -> RetryPlan:
+    def plan(self, name: str, namespace: str) -> RetryPlan:
         """The endpoint's own plan, if it is known and has one."""
-        known = self._known.get(name)
+        known = self._known.get((namespace, name))
         if known is None or known.details.retry is None:
             return retry.WEBHOOK
         return retry.decode(known.details.retry)
 
-    async def reach(self, name: str) -> Reach | None:
+    async def reach(self, name: str, namespace: str) -> Reach | None:
         """How it is reached now; None when it is paused, disabled, removed or unreadable."""
-        self._wanted[name] = self._clock.monotonic()
-        if not self._is_fresh(name):
+        place = (namespace, name)
+        self._wanted[place] = self._clock.monotonic()
+        if not self._is_fresh(place):
             async with self._reading:
-                if not self._is_fresh(name):
+                if not self._is_fresh(place):
                     await self._read()
-        endpoint, keys = self._known.get(name), self._keys.get(name)
+        endpoint, keys = self._known.get(place), self._keys.get(place)
         if endpoint is None or keys is None or endpoint.state is not EndpointState.ACTIVE:
             return None
         return Reach(endpoint.details.webhook, keys)
 
-    def _is_fresh(self, name: str) -> bool:
+    def _is_fresh(self, place: Place) -> bool:
         age = self._clock.monotonic() - self._read_at
-        return age < FRESH_SECONDS and name in self._known
+        return age < FRESH_SECONDS and place in self._known
 
     async def _read(self) -> None:
         since = self._clock.monotonic() - KEPT_SECONDS
-        self._wanted = {name: at for name, at in self._wanted.items() if at >= since}
-        found = await self._source.some(self._wanted.keys())
-        self._known = {each.name: each for each in found}
-        self._keys = {each.name: keys for each in found if (keys := self.keys(each)) is not None}
+        self._wanted = {place: at for place, at in self._wanted.items() if at >= since}
+        wanted: dict[str, list[str]] = {}
+        for namespace, name in self._wanted:
+            wanted.setdefault(namespace, []).append(name)
+        known, usable = {}, {}
+        for namespace, names in wanted.items():
+            for each in await self._source(namespace).some(names):
+                known[namespace, each.name] = each
+                if (keys := self.keys(each, namespace)) is not None:
+                    usable[namespace, each.name] = keys
+        self._known, self._keys = known, usable
         self._read_at = self._clock.monotonic()
 
-    def keys(self, endpoint: Endpoint) -> list[bytes] | None:
+    def keys(self, endpoint: Endpoint, namespace: str) -> list[bytes] | None:
         """What it signs with now; None, and a word to the operator, if that cannot be read."""
-        secrets = still_used(endpoint.secrets, self._clock.now())
+        secrets, place = still_used(endpoint.secrets, self._clock.now()), (namespace, endpoint.name)
         try:
             return [secret_key(self._open(each, endpoint.name)) for each in secrets]
         except DulyError as error:
-            if endpoint.name not in self._complained:
-                self._complained.add(endpoint.name)
+            if place not in self._complained:
+                self._complained.add(place)
                 self._emit(SecretUnreadable(endpoint=endpoint.name, problem=str(error)))
             return None

@@ -56,6 +56,11 @@ class HandledDelivery(Generic[Payload]):
         return self._execution.target
 
     @property
+    def namespace(self) -> str:
+        """The namespace in which it was accepted."""
+        return self._execution.namespace
+
+    @property
     def key(self) -> str | None:
         """The key under which it was accepted."""
         return self._execution.claimed.key
@@ -219,7 +224,7 @@ class Handlers:
         """Whether the handler is in this process."""
         return target in self._handlers
 
-    def plan(self, target: str) -> RetryPlan:
+    def plan(self, target: str, namespace: str) -> RetryPlan:  # noqa: ARG002 - the same in all
         """The handler's retry plan."""
         handler = self._handlers.get(target)
         return retry.DEFAULT if handler is None else handler.plan

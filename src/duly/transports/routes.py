@@ -23,9 +23,9 @@ class Routes:
         """Whether any of them reaches the target."""
         return any(each.reaches(target) for each in self._transports)
 
-    def plan(self, target: str) -> RetryPlan:
+    def plan(self, target: str, namespace: str) -> RetryPlan:
         """The plan of the transport that takes it."""
-        return self._to(target).plan(target)
+        return self._to(target).plan(target, namespace)
 
     async def attempt(self, execution: Execution) -> Outcome:
         """Have the attempt made."""

@@ -62,10 +62,10 @@ class Webhooks:
         """Whether the target is an origin or an endpoint."""
         return is_outside(target)
 
-    def plan(self, target: str) -> RetryPlan:
+    def plan(self, target: str, namespace: str) -> RetryPlan:
         """The endpoint's own, or the `webhook` preset: at once, after 30 s, 2 min and 10 min."""
         name = endpoint_name(target)
-        return retry.WEBHOOK if name is None else self._book.plan(name)
+        return retry.WEBHOOK if name is None else self._book.plan(name, namespace)
 
     def check(self, webhook: Webhook) -> None:
         """Refuse early what the guard would refuse later, as far as a URL shows it."""
@@ -90,13 +90,13 @@ class Webhooks:
     async def _reach(self, execution: Execution) -> Reach | None:
         name = endpoint_name(execution.target)
         if name is not None:
-            return await self._book.reach(name)
+            return await self._book.reach(name, execution.namespace)
         assert execution.claimed.address is not None
         return Reach(_decoded(execution.claimed.address), self._keys)
 
     async def try_out(self, endpoint: Endpoint, id: str, body: bytes) -> Outcome:
         """Send something to an endpoint as it stands, past its state and its gate."""
-        now, keys = self._clock.now(), self._book.keys(endpoint)
+        now, keys = self._clock.now(), self._book.keys(endpoint, "")
         if keys is None:
             raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
         trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now, now, None, None, None)

@@ -66,7 +66,7 @@ async def poison(
         Where your App is, for the retry plans of its handlers; without it 10 attempts are assumed.
     """
     checked_limit(limit)
-    plan = None if handlers is None else imported_app(handlers, {}).transports.plan
+    plan = None if handlers is None else imported_app(handlers, {}).plan
     async with books(common) as app:
         found = await app.dead_letters.poison_candidates(limit=limit, plan=plan)
     records = [record(each.delivery) | {"why": each.why} for each in found]

@@ -45,6 +45,10 @@ Roles = Annotated[
         help="What to do here: some of api,worker,planner. On PostgreSQL others do the rest."
     ),
 ]
+Namespaces = Annotated[
+    str | None,
+    Parameter(help="The namespaces to work for: names with commas between, or * for all."),
+]
 WORKING = "worker,planner"
 
 
@@ -55,6 +59,7 @@ class Work:
 
     database: Database = None
     namespace: Annotated[str | None, Parameter(help="Whose deliveries.")] = None
+    namespaces: Namespaces = None
     concurrency: Concurrency = None
     processes: Processes = None
 

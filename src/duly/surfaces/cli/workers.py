@@ -9,6 +9,11 @@ from duly.surfaces.cli.deliveries import Limit, checked_limit, listed, record
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, items, table
 
+COLUMNS = (
+    *("id", "name", "alive", "ended", "holding", "slots", "version", "beat"),
+    *("namespaces", "handlers"),
+)
+
 commands = App(name="workers", help="List workers; drain one, or set it to work again.")
 
 
@@ -22,7 +27,7 @@ async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
         common.json,
         items(found),
         lambda: table(
-            ("id", "name", "alive", "ended", "holding", "slots", "version", "beat", "handlers"),
+            COLUMNS,
             (
                 (
                     each.id,
@@ -33,6 +38,7 @@ async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
                     each.concurrency,
                     each.version,
                     each.beat_at,
+                    each.namespaces,
                     each.handlers,
                 )
                 for each in found

@@ -19,7 +19,7 @@ select o.priority, o.target, o.due_at, coalesce(:now::timestamptz, now()) as see
        coalesce(g.failures > 0, false) as failing,
        coalesce(e.rate, e.in_flight) is not null as limited
 from opening o
-join duly.targets t on t.id = o.target and t.namespace = :namespace
+join duly.targets t on t.id = o.target and (:served::text[] is null or t.namespace = any(:served::text[]))
 left join duly.gates g on g.target = o.target
 left join duly.endpoints e on e.target = o.target;
 

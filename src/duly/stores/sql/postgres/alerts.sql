@@ -47,4 +47,4 @@ from (
 
 -- name: prune
 delete from duly.alerts
-where namespace = :namespace and cleared_at < coalesce(:now::timestamptz, now()) - :kept_for * interval '1 second';
+where (:served::text[] is null or namespace = any(:served::text[])) and cleared_at < coalesce(:now::timestamptz, now()) - :kept_for * interval '1 second';

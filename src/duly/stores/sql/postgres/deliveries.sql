@@ -118,6 +118,16 @@ order by a.halted_at limit :limit;
 -- name: target_numbers
 select id, name from duly.targets where namespace = :namespace;
 
+-- name: target_names
+select id, namespace, name from duly.targets where id = any(:numbers::integer[]);
+
+-- name: namespaces
+-- Whoever may deliver has a key or a target.
+select namespace from (
+    select distinct namespace from duly.targets union select distinct namespace from duly.keys
+) known
+where (:served::text[] is null or namespace = any(:served::text[])) order by namespace;
+
 -- name: create_target
 insert into duly.targets (namespace, name)
 select :namespace, unnest(:name::text[]) on conflict do nothing;

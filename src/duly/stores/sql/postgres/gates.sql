@@ -38,7 +38,7 @@ update duly.endpoints
 set state = 'disabled', state_reason = :reason, state_at = coalesce(:now::timestamptz, now()),
     version = version + 1
 where target = :target and state <> 'disabled'
-returning name;
+returning namespace, name;
 
 -- name: forget
 -- What workers that are gone had under way.

@@ -31,5 +31,5 @@ group by 1 order by 1;
 
 -- name: prune
 delete from duly.rollups
-where namespace = :namespace
+where (:served::text[] is null or namespace = any(:served::text[]))
   and minute_at < coalesce(:now::timestamptz, now()) - :kept_for * interval '1 second';

@@ -98,6 +98,21 @@ where p.namespace = :namespace and p.next_at is not null
   and p.schedule <> all(:passed_over::bigint[])
 order by p.next_at limit 1;
 
+-- name: soonest
+-- When each namespace has something to plan next: one probe of the index for each.
+with recursive soonest as (
+    (select namespace, next_at from duly.progress
+     where next_at is not null order by namespace, next_at limit 1)
+    union all
+    select p.namespace, p.next_at from soonest s cross join lateral (
+        select namespace, next_at from duly.progress
+        where next_at is not null and namespace > s.namespace
+        order by namespace, next_at limit 1
+    ) p
+)
+select namespace, next_at, coalesce(:now::timestamptz, now()) as seen_at from soonest
+where (:served::text[] is null or namespace = any(:served::text[]));
+
 -- name: untouched
 -- Of these deliveries, those that nobody has claimed yet; now nobody else can until the end.
 select a.lane::text as id from duly.agenda a

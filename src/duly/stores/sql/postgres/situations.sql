@@ -3,7 +3,8 @@ select count(*) filter (where ended_at is null
            and beat_at + lease * interval '1 second' >= coalesce(:now::timestamptz, now()))
            as workers,
        max(beat_at) as last_beat_at
-from duly.workers where namespace = :namespace;
+from duly.workers
+where coalesce(namespaces, jsonb_build_array(namespace)) ?| array['*', :namespace];
 
 -- name: circuits
 select t.name, g.probing from duly.gates g

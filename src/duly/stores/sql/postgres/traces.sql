@@ -8,5 +8,5 @@ select parent from duly.traces where delivery = :delivery::uuid;
 
 -- name: prune
 delete from duly.traces
-where namespace = :namespace
+where (:served::text[] is null or namespace = any(:served::text[]))
   and kept_at < coalesce(:now::timestamptz, now()) - :kept_for * interval '1 second';

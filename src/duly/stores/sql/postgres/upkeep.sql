@@ -9,7 +9,7 @@ select max(id::text) as id, count(*) as size from (
 -- letter that its stream stands behind.
 with old as (
     select id from duly.deliveries d
-    where id > :after::uuid and id <= :until::uuid and namespace = :namespace
+    where id > :after::uuid and id <= :until::uuid and (:served::text[] is null or namespace = any(:served::text[]))
       and ((state in ('completed', 'cancelled')
             and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
         or (state = 'dead'
@@ -29,7 +29,7 @@ select id::text as id from gone;
 
 -- name: count_prunable
 select count(*) as size from duly.deliveries d
-where id > :after::uuid and id <= :until::uuid and namespace = :namespace
+where id > :after::uuid and id <= :until::uuid and (:served::text[] is null or namespace = any(:served::text[]))
   and ((state in ('completed', 'cancelled')
         and finished_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second')
     or (state = 'dead'

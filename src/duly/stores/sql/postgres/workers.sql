@@ -1,7 +1,7 @@
 -- name: register
 insert into duly.workers
-    (namespace, name, version, handlers, concurrency, lease, started_at, beat_at)
-values (:namespace, :name, :version, :handlers::text::jsonb, :concurrency, :lease,
+    (namespace, name, version, handlers, namespaces, concurrency, lease, started_at, beat_at)
+values (:namespace, :name, :version, :handlers::text::jsonb, :namespaces::text::jsonb, :concurrency, :lease,
         coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
 returning id;
 
@@ -51,12 +51,14 @@ where id = :worker and ended_at is null;
 
 -- name: roster
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
-       w.handlers::text as handlers, w.version, w.ended_at, w.ended_how, w.draining_at,
+       w.handlers::text as handlers, coalesce(w.namespaces, jsonb_build_array(w.namespace))::text as namespaces,
+       w.version, w.ended_at, w.ended_how, w.draining_at,
        (select count(*) from duly.claims c join duly.agenda a
         on a.lane = any(c.lanes) and a.token = c.token
         where c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296) as holding,
        w.ended_at is null
            and w.beat_at + w.lease * interval '1 second' >= coalesce(:now::timestamptz, now())
            as alive
-from duly.workers w where w.namespace = :namespace
+from duly.workers w
+where w.namespace = :namespace or w.namespaces ? '*' or w.namespaces ? :namespace
 order by w.ended_at is not null, w.id desc limit :limit;

@@ -24,7 +24,7 @@ select o.priority, o.target, o.due_at, :now as seen_at,
        coalesce(g.failures > 0, 0) as failing,
        coalesce(e.rate, e.in_flight) is not null as limited
 from opening o
-join duly.targets t on t.id = o.target and t.namespace = :namespace
+join duly.targets t on t.id = o.target and (:served is null or t.namespace in (select value from json_each(:served)))
 left join duly.gates g on g.target = o.target
 left join duly.endpoints e on e.target = o.target;
 

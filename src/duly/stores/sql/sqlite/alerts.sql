@@ -46,4 +46,4 @@ where d.namespace = :namespace and d.key = :key || newest.id || '.' || w.word
 
 -- name: prune
 delete from duly.alerts
-where namespace = :namespace and cleared_at < :now - cast(:kept_for * 1000000 as integer);
+where (:served is null or namespace in (select value from json_each(:served))) and cleared_at < :now - cast(:kept_for * 1000000 as integer);

@@ -83,5 +83,15 @@ order by a.halted_at limit :limit;
 -- name: target_numbers
 select id, name from duly.targets where namespace = :namespace;
 
+-- name: target_names
+select id, namespace, name from duly.targets where id in (select value from json_each(:numbers));
+
+-- name: namespaces
+-- Whoever may deliver has a key or a target.
+select namespace from (
+    select distinct namespace from duly.targets union select distinct namespace from duly.keys
+) known
+where (:served is null or namespace in (select value from json_each(:served))) order by namespace;
+
 -- name: create_target
 insert into duly.targets (namespace, name) values (:namespace, :name) on conflict do nothing;

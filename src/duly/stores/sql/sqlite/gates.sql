@@ -31,7 +31,7 @@ on conflict (target, worker) do update set many = excluded.many;
 update duly.endpoints
 set state = 'disabled', state_reason = :reason, state_at = :now, version = version + 1
 where target = :target and state <> 'disabled'
-returning name;
+returning namespace, name;
 
 -- name: forget
 -- What workers that are gone had under way.

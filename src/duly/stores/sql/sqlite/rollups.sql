@@ -28,4 +28,4 @@ group by 1 order by 1;
 
 -- name: prune
 delete from duly.rollups
-where namespace = :namespace and minute_at < :now - cast(:kept_for * 1000000 as integer);
+where (:served is null or namespace in (select value from json_each(:served))) and minute_at < :now - cast(:kept_for * 1000000 as integer);

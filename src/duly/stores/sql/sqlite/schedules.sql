@@ -72,6 +72,21 @@ where p.namespace = :namespace and p.next_at is not null
   and p.schedule not in (select value from json_each(:passed_over))
 order by p.next_at limit 1;
 
+-- name: soonest
+-- When each namespace has something to plan next: one probe of the index for each.
+with recursive soonest(namespace, next_at) as (
+    select * from (
+        select namespace, next_at from duly.progress
+        where next_at is not null order by namespace, next_at limit 1)
+    union all
+    select p.namespace, p.next_at from soonest s join duly.progress p on p.schedule = (
+        select schedule from duly.progress
+        where next_at is not null and namespace > s.namespace
+        order by namespace, next_at limit 1)
+)
+select namespace, next_at, :now as seen_at from soonest
+where (:served is null or namespace in (select value from json_each(:served)));
+
 -- name: untouched
 -- Runs once for each delivery: whether nobody has claimed it yet.
 select d.id from duly.deliveries d join duly.agenda a on a.lane = d.number

@@ -3,7 +3,10 @@ select count(*) filter (where ended_at is null
            and beat_at + cast(lease * 1000000 as integer) >= :now)
            as workers,
        max(beat_at) as last_beat_at
-from duly.workers where namespace = :namespace;
+from duly.workers
+where exists (
+    select 1 from json_each(coalesce(namespaces, json_array(namespace)))
+    where value in ('*', :namespace));
 
 -- name: circuits
 select t.name, g.probing from duly.gates g

@@ -8,4 +8,4 @@ select parent from duly.traces where delivery = :delivery;
 
 -- name: prune
 delete from duly.traces
-where namespace = :namespace and kept_at < :now - cast(:kept_for * 1000000 as integer);
+where (:served is null or namespace in (select value from json_each(:served))) and kept_at < :now - cast(:kept_for * 1000000 as integer);

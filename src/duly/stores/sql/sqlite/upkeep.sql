@@ -9,7 +9,7 @@ select max(id) as id, count(*) as size from (
 -- letter that its stream stands behind.
 delete from duly.attempts where delivery in (
     select id from duly.deliveries d
-    where id > :after and id <= :until and namespace = :namespace
+    where id > :after and id <= :until and (:served is null or namespace in (select value from json_each(:served)))
       and ((state in ('completed', 'cancelled')
             and finished_at < :now - cast(:completed_for * 1000000 as integer))
         or (state = 'dead'
@@ -17,7 +17,7 @@ delete from duly.attempts where delivery in (
       and not exists (select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id)
       and not exists (select 1 from duly.agenda a where a.lane = d.lane and a.delivery = d.number));
 delete from duly.deliveries as d
-where id > :after and id <= :until and namespace = :namespace
+where id > :after and id <= :until and (:served is null or namespace in (select value from json_each(:served)))
   and ((state in ('completed', 'cancelled')
         and finished_at < :now - cast(:completed_for * 1000000 as integer))
     or (state = 'dead'
@@ -30,7 +30,7 @@ delete from duly.steps where delivery > :after and delivery <= :until
 
 -- name: count_prunable
 select count(*) as size from duly.deliveries d
-where id > :after and id <= :until and namespace = :namespace
+where id > :after and id <= :until and (:served is null or namespace in (select value from json_each(:served)))
   and ((state in ('completed', 'cancelled')
         and finished_at < :now - cast(:completed_for * 1000000 as integer))
     or (state = 'dead'

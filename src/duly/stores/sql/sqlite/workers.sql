@@ -1,7 +1,7 @@
 -- name: register
 insert into duly.workers
-    (namespace, name, version, handlers, concurrency, lease, started_at, beat_at)
-values (:namespace, :name, :version, :handlers, :concurrency, :lease, :now, :now)
+    (namespace, name, version, handlers, namespaces, concurrency, lease, started_at, beat_at)
+values (:namespace, :name, :version, :handlers, :namespaces, :concurrency, :lease, :now, :now)
 returning id;
 
 -- name: beat
@@ -41,11 +41,13 @@ where id = :worker and ended_at is null;
 
 -- name: roster
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
-       w.handlers, w.version, w.ended_at, w.ended_how, w.draining_at,
+       w.handlers, coalesce(w.namespaces, json_array(w.namespace)) as namespaces, w.version, w.ended_at, w.ended_how, w.draining_at,
        (select count(*) from duly.agenda a
         where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296) as holding,
        w.ended_at is null
            and w.beat_at + cast(w.lease * 1000000 as integer) >= :now
            as alive
-from duly.workers w where w.namespace = :namespace
+from duly.workers w
+where w.namespace = :namespace
+   or exists (select 1 from json_each(w.namespaces) where value in ('*', :namespace))
 order by w.ended_at is not null, w.id desc limit :limit;

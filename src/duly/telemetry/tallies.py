@@ -1,0 +1,32 @@
+"""What one event adds to the minutes of its namespace."""
+
+from __future__ import annotations
+
+from duly.domain import events
+from duly.domain.events import Event
+from duly.domain.rollups import NOTHING, Tally
+
+
+def tally_of(event: Event) -> Tally:
+    """The counts that the event stands for; nothing for those that are not kept by the minute."""
+    match event:
+        case events.BatchSettled():
+            return Tally(
+                completed=event.completed,
+                failed=event.retried + event.dead,
+                dead=event.dead,
+                cancelled=event.expired + event.skipped,
+                on_time=event.on_time,
+                lateness_seconds=sum((each.late or 0.0) * each.weight for each in event.timed),
+                run_seconds=sum(each.run * each.weight for each in event.timed),
+            )
+        case events.DeliveryLate():
+            return Tally(late=1)
+        case events.DeliveriesAccepted():
+            return Tally(accepted=event.new)
+        case events.SchedulesPlanned():
+            return Tally(accepted=event.made)
+        case events.Reclaimed():
+            return Tally(reclaimed=event.deliveries, dead=event.poison)
+        case _:
+            return NOTHING
