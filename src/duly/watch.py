@@ -8,17 +8,20 @@ from contextvars import Context
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from duly.domain import payloads
 from duly.domain.alerts import KEY, Alert, Limits
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import endpoint
 from duly.domain.errors import InvalidInput, StoreUnavailable
+from duly.domain.events import Event
 from duly.domain.rollups import HOUR, MINUTE, Series, checked_span, filled
 from duly.domain.situation import Situation
 from duly.domain.webhooks import is_webhook, webhook
 from duly.engine.bookkeeper import Bookkeeper
 from duly.engine.supervisor import Engine
-from duly.engine.watchman import Watchman
+from duly.engine.watchman import Watchman, Watchmen
 from duly.faces.live import Live
 from duly.faces.status import Status, Top, status, top
 from duly.ports import Clock, Store
@@ -152,8 +155,26 @@ class Watch:
     def join(self, engine: Engine) -> Engine:
         """Let the engine run what is written beside its deliveries."""
         self.bookkeeper.worker = lambda: engine.dispatcher.lease.worker
-        engine.attach(self.bookkeeper, self._watchman())
+        own = self._watchman()
+
+        async def others() -> list[str]:
+            found = await engine.territory.namespaces()
+            return [each for each in found if each != self._store.namespace]
+
+        engine.attach(self.bookkeeper, Watchmen(own, others, lambda name: self._other(own, name)))
         return engine
+
+    def _other(self, own: Watchman, namespace: str) -> Watchman:
+        """A watchman of another namespace that this process works for."""
+        store = self._store.within(namespace)
+
+        def emit(event: Event) -> None:
+            self._telemetry.emit(msgspec.structs.replace(event, namespace=namespace))
+
+        watchman = own.elsewhere(store, emit, lambda: store.situations.look(self._grace))
+        if own.tell is not None:
+            watchman.tell = lambda alert, word: self._tell(alert, word, namespace)
+        return watchman
 
     def _watchman(self) -> Watchman:
         limits = Limits(self._settings.alert_late, self._settings.alert_dead)
@@ -164,7 +185,7 @@ class Watch:
             watchman.tell = self._tell
         return watchman
 
-    async def _tell(self, alert: Alert, word: str) -> None:
+    async def _tell(self, alert: Alert, word: str, namespace: str | None = None) -> None:
         """Hand it to the alert webhook; the key sees to it that this is done once."""
         to = self._settings.alert_url
         target = webhook(to) if is_webhook(to) else endpoint(to)
@@ -173,7 +194,7 @@ class Watch:
             "is": word,
             "subject": alert.subject,
             "detail": alert.detail,
-            "namespace": self._settings.namespace,
+            "namespace": namespace or self._settings.namespace,
             "raised_at": alert.raised_at,
             "cleared_at": alert.cleared_at,
         }

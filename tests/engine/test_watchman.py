@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 import duly
@@ -260,3 +261,26 @@ async def test_an_alert_that_cannot_be_sent_is_no_reason_for_another(
     assert len(await app.list(state=duly.State.DEAD)) == 3
     (alert,) = await app.alerts.list()
     assert alert.cleared_at is not None
+
+
+async def test_alerts_of_other_namespaces_are_raised_there_and_told_with_their_name(
+    any_house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = any_house.app(alert_late=3, alert_url="https://example.org/alerts")
+    app.expect("work")
+    await app.open()
+    engine = app.engine()
+    (watch,) = [each for each in engine._loops if each.name == "watchman"]
+    tenants = [app.within(f"t{number}") for number in range(6)]
+    for tenant in tenants:
+        tenant.expect("work")
+        await late(any_house, tenant)
+    with caplog.at_level(logging.INFO, "duly"):
+        for _ in range(2):
+            await watch.tick()
+    for tenant in tenants:
+        assert "late_deliveries" in await raised(tenant)
+    assert await raised(app) == []
+    told = [msgspec.json.decode(each.payload) for each in await app.list()]
+    assert {each["namespace"] for each in told} == {f"t{number}" for number in range(6)}
+    assert {each.facts["namespace"] for each in caplog.records} >= {"t0", "t5"}  # type: ignore[attr-defined]

@@ -51,7 +51,7 @@ class Engine:
         self._works, self._plans = (each in settings.roles for each in (Role.WORKER, Role.PLANNER))
         store = store.serving(settings.served)
         self._store = store
-        self._territory = Territory(store, settings.served)
+        self.territory = Territory(store, settings.served)
         self._transport = transport
         self._clock = clock
         self._chance = chance
@@ -135,7 +135,7 @@ class Engine:
         )
         sweeper = Sweeper(
             upkeep,
-            Menders(self._territory, self._chance.delivery_id),
+            Menders(self.territory, self._chance.delivery_id),
             self._emit,
             interval=settings.sweep_interval,
             batch=settings.sweep_batch,
@@ -143,8 +143,8 @@ class Engine:
         received_for = timedelta(seconds=settings.inbox_retention)
         forgetter = Forgetter(
             [
-                (Memories(self._territory, lambda store: store.inbox), received_for),
-                (Memories(self._territory, lambda store: store.requests), KEPT_FOR),
+                (Memories(self.territory, lambda store: store.inbox), received_for),
+                (Memories(self.territory, lambda store: store.requests), KEPT_FOR),
             ],
             interval=settings.prune_interval,
             batch=settings.prune_batch,

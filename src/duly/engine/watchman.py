@@ -8,6 +8,7 @@ once all the same.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
 from duly.domain import alerts
@@ -31,6 +32,9 @@ SIGNS = {
 """What this process counted, and what it is a sign of."""
 
 Tell = Callable[[Alert, str], Awaitable[None]]
+Look = Callable[[], Awaitable[Situation]]
+OTHERS_AT_ONCE = 4
+"""How many other namespaces are looked at each time, in turn."""
 
 
 class Watchman:
@@ -42,7 +46,7 @@ class Watchman:
         self,
         store: Store,
         emit: Emit,
-        look: Callable[[], Awaitable[Situation]],
+        look: Look,
         counts: Mapping[str, int],
         limits: Limits,
     ) -> None:
@@ -72,6 +76,10 @@ class Watchman:
         if self.tell is not None:
             await self._tell_all(self.tell)
         return Pause(LOOK_SECONDS)
+
+    def elsewhere(self, store: Store, emit: Emit, look: Look) -> Watchman:
+        """A watchman of another namespace; what this process counted is not of that one."""
+        return Watchman(store, emit, look, Counter(), self._limits)
 
     async def _watched(self, signs: Mapping[str, int]) -> Watched:
         situation = await self._look()
@@ -116,3 +124,36 @@ class Watchman:
                 # An address that cannot be used will not become better by trying.
                 self._emit(AlertUntold(kind=alert.kind, problem=str(error)))
             await self._store.alerts.tell(alert, word)
+
+
+class Watchmen:
+    """The watchman of the process's own namespace, and in turn those of the others it serves."""
+
+    name = "watchman"
+
+    def __init__(
+        self,
+        own: Watchman,
+        namespaces: Callable[[], Awaitable[list[str]]],
+        of: Callable[[str], Watchman],
+    ) -> None:
+        self.wake = own.wake
+        self._own = own
+        self._namespaces = namespaces
+        self._of = of
+        self._others: dict[str, Watchman] = {}
+        self._last = ""
+
+    async def tick(self) -> Pause:
+        """Look at the own namespace, and at a few of the others."""
+        pause = await self._own.tick()
+        names = await self._namespaces()
+        due = [each for each in names if each > self._last] + [
+            each for each in names if each <= self._last
+        ]
+        for name in due[:OTHERS_AT_ONCE]:
+            if name not in self._others:
+                self._others[name] = self._of(name)
+            await self._others[name].tick()
+            self._last = name
+        return pause
