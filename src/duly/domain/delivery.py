@@ -74,6 +74,10 @@ class Claimed(msgspec.Struct):
     on_failure: str | None = None
     joins: bool = False
     """It belongs to its stream, but was planned before it was due: now it joins the line."""
+    expires_in: float | None = None
+    """How many seconds it had left when it was claimed, by the store's clock."""
+    expires_on: float | None = None
+    """The same as a moment of this process's monotonic clock."""
     followers: list[Claimed] | None = None
     """Those behind it in its stream that were claimed with it, to be attempted in turn."""
 

@@ -107,13 +107,16 @@ class Dispatcher:
             return Pause(self._poll)
         if await self._claims.hand_back():
             self.hinted()
-        await self._notice_absence()
         await self._gather()
         free = self._free()
         if free <= 0 or self._alone:
             return UNTIL_WOKEN
         if self._needs_survey():
             await self._survey()
+            if self._was_away() and self.on_return is not None:
+                # What was missed is planned before anything of it is claimed.
+                await self.on_return()
+                await self._survey()
         now = self._by.now()
         if self._suspects_turn and self._openings.has_suspects(now):
             return await self._claim_suspect(now)
@@ -127,12 +130,11 @@ class Dispatcher:
             await Breath()
         self._ended = 0
 
-    async def _notice_absence(self) -> None:
-        """After a sleep of the machine or a step of its clock, what was missed is planned first."""
+    def _was_away(self) -> bool:
+        """Whether the machine slept, or the store's clock was stepped, since the last look."""
         now, before = self._by.now(), self._looked_at
-        if before is not None and now - before > AWAY and self.on_return is not None:
-            await self.on_return()
         self._looked_at = now
+        return before is not None and now - before > AWAY
 
     async def _claim_openings(self, free: int, now: datetime) -> Pause:
         # Suspects and the rest take turns, or a hundred of them would hold up everyone.
@@ -171,7 +173,7 @@ class Dispatcher:
         surveyed = await self._by.store.agenda.survey()
         self._heeded = hints
         if surveyed and surveyed[0].seen_at is not None:
-            self._by.skew = surveyed[0].seen_at - self._by.clock.now()
+            self._by.learn(surveyed[0].seen_at)
         await self.known.learn({each.target for each in surveyed})
         self._gates.learn(surveyed)
         self._openings.learn(surveyed, self.known.names.keys())

@@ -169,6 +169,8 @@ class Engine:
             self._executor.written = self._write_now
         await self._store.own()
         if self._works:
+            now, _ = await self._store.plans.clock()
+            self._executor.learn(now)
             await self.dispatcher.known.at_start()
             await self.register()
             await self.recovery.at_start(self.dispatcher.lease.worker)

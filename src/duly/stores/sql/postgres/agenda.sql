@@ -112,7 +112,8 @@ with ask as materialized (
 select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, d.payload,
        d.attempt, d.priority, h.crashes, d.due_at, nullif(h.due_at, d.due_at) as ready_at,
        d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream, h.position, d.on_failure,
-       d.stream is not null and d.position is null as joins
+       d.stream is not null and d.position is null as joins,
+       extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8 as expires_in
 from held h left join lateral (
     select * from duly.deliveries d where d.id = h.delivery offset 0
 ) d on true
@@ -125,7 +126,8 @@ select d.id::text, h.lane::text, h.token, coalesce(d.target, h.target), d.payloa
        d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream,
        -- Of an empty line, up to where nobody was to be seen: if nobody was added since, it can go.
        coalesce(d.position, (select s.counter from duly.streams s where s.lane = h.lane), h.position),
-       d.on_failure, false
+       d.on_failure, false,
+       extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8
 from held h left join lateral (
     select * from duly.deliveries d
     where d.lane = h.lane and d.position >= h.position and d.state = 'pending'

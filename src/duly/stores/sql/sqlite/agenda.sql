@@ -97,9 +97,9 @@ select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
     held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key,
     d.occasion, d.address, d.stream, held.position, d.on_failure,
-    d.stream is not null and d.position is null
+    d.stream is not null and d.position is null, (d.expires_at - :now) / 1000000.0
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key occasion address stream position on_failure joins"
+               retry key occasion address stream position on_failure joins expires_in"
 from (
     select * from duly.agenda where token = :token and position is null
     order by priority desc, due_at
@@ -108,9 +108,10 @@ select json_group_array(json_array(
     d.id, held.lane, held.token, coalesce(d.target, held.target), cast(d.payload as text),
     d.attempt, d.priority, held.crashes, d.due_at, iif(d.due_at <= :now or d.number = held.delivery, held.due_at, null),
     d.expires_at, d.retry, d.key,
-    d.occasion, d.address, d.stream, coalesce(d.position, held.position), d.on_failure, 0
+    d.occasion, d.address, d.stream, coalesce(d.position, held.position), d.on_failure, 0,
+    (d.expires_at - :now) / 1000000.0
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key occasion address stream position on_failure joins"
+               retry key occasion address stream position on_failure joins expires_in"
 from (
     select * from duly.agenda where token = :token and position is not null
 ) held left join duly.deliveries d on d.number in (
