@@ -219,6 +219,12 @@ class Workers(Protocol):
         Atomic with its entry in the audit trail. The worker hears of it with its next heartbeat.
         """
 
+    async def step_aside(self, worker: int) -> bool:
+        """Stand aside for a suspect; False while another living worker of the namespace does."""
+
+    async def step_in(self, worker: int) -> None:
+        """Stand aside no more; safe to repeat."""
+
     async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
         """Declare dead whoever missed its lease, but never the `worker` who asks.
 

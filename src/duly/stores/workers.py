@@ -60,6 +60,18 @@ class Workers:
             action = "worker.drained" if draining else "worker.resumed"
             await note(session, self._namespace, actor, action, str(worker))
 
+    async def step_aside(self, worker: int) -> bool:
+        """Stand aside for a suspect; False while another living worker does."""
+        try:
+            rows = await self._database.fetch("workers.step_aside", "any", worker=worker)
+        except self._database.refusals:
+            return False
+        return bool(rows)
+
+    async def step_in(self, worker: int) -> None:
+        """Stand aside no more."""
+        await self._database.fetch("workers.step_in", "any", worker=worker)
+
     async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
         """Declare dead whoever missed its lease but oneself; with `survivor`, everyone else."""
         rows = await self._database.fetch("workers.bury", "any", survivor=survivor, worker=worker)

@@ -19,6 +19,18 @@ set draining_at = case when :draining::boolean then coalesce(draining_at, coales
 where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
+-- name: step_aside
+-- One of a namespace at a time; of two that do it at once the index refuses the second.
+update duly.workers as w set aside_at = coalesce(:now::timestamptz, now())
+where w.id = :worker and w.ended_at is null and not exists (
+    select from duly.workers o
+    where o.namespace = w.namespace and o.id <> w.id and o.aside_at is not null
+      and o.ended_at is null)
+returning w.id;
+
+-- name: step_in
+update duly.workers set aside_at = null where id = :worker and aside_at is not null;
+
 -- name: bury
 -- After a restart of the server everyone alive gets a whole lease to show it: their silence
 -- was the server's.

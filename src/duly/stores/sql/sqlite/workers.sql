@@ -18,6 +18,18 @@ set draining_at = iif(:draining, coalesce(draining_at, :now), null)
 where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
+-- name: step_aside
+-- One of a namespace at a time; of two that do it at once the index refuses the second.
+update duly.workers as w set aside_at = :now
+where w.id = :worker and w.ended_at is null and not exists (
+    select 1 from duly.workers o
+    where o.namespace = w.namespace and o.id <> w.id and o.aside_at is not null
+      and o.ended_at is null)
+returning id;
+
+-- name: step_in
+update duly.workers set aside_at = null where id = :worker and aside_at is not null;
+
 -- name: bury
 update duly.workers
 set ended_at = :now, ended_how = 'died'
