@@ -234,6 +234,13 @@ class Workers(Protocol):
     async def close_graves(self) -> None:
         """Forget dead workers that hold nothing any more."""
 
+    async def acquit(self, worker: int, suspect_after: int) -> int:
+        """Take back the crashes that were counted for a worker that lives; returns how many.
+
+        What it still holds is handed back. Atomic, and safe to repeat. A lane with fewer crashes
+        than `suspect_after` is no suspect any more.
+        """
+
     async def end(self, worker: int) -> None:
         """The worker stopped by itself."""
 

@@ -13,6 +13,8 @@ from duly.stores.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
 
+CAME_BACK = "its worker was taken for dead, and came back"
+
 
 class Workers:
     """The workers of one namespace."""
@@ -80,6 +82,18 @@ class Workers:
     async def close_graves(self) -> None:
         """Forget dead workers that hold nothing any more."""
         await self._database.fetch("workers.close_graves", "any")
+
+    async def acquit(self, worker: int, suspect_after: int) -> int:
+        """Take back the crashes that were counted for a worker that lives; returns how many.
+
+        Atomic, and safe to repeat: what was taken back stands in the history as handed back.
+        """
+        async with self._database.together() as session:
+            await session.fetch("workers.doubted", worker=worker)
+            rows = await session.fetch(
+                "workers.acquit", worker=worker, suspect_after=suspect_after, error=CAME_BACK
+            )
+        return len(rows)
 
     async def end(self, worker: int) -> None:
         """The worker stopped by itself."""

@@ -189,7 +189,10 @@ with outcome as materialized (
     returning a.lane, a.token
 ), kept as (
     update duly.agenda a
-    set token = null, claimed_at = null, priority = o.priority, crashes = o.crashes,
+    set token = null, claimed_at = null,
+        -- Whoever hands it back untouched may not know what became of its crashes meanwhile.
+        priority = case when o.verdict in ('released', 'deferred') then a.priority else o.priority end,
+        crashes = case when o.verdict in ('released', 'deferred') then a.crashes else o.crashes end,
         due_at = case when o.wait is null then a.due_at
                  else coalesce(:now::timestamptz, now()) + o.wait * interval '1 second' end
     from outcome o

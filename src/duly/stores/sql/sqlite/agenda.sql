@@ -156,7 +156,10 @@ update duly.progress set skipped = skipped + 1
 where :verdict = 'skipped' and schedule = (select schedule from duly.deliveries where id = :delivery)
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 update duly.agenda
-set token = null, claimed_at = null, priority = :priority, crashes = :crashes,
+set token = null, claimed_at = null,
+    -- Whoever hands it back untouched may not know what became of its crashes meanwhile.
+    priority = iif(:verdict in ('released', 'deferred'), priority, :priority),
+    crashes = iif(:verdict in ('released', 'deferred'), crashes, :crashes),
     due_at = coalesce(:now + cast(:wait * 1000000 as integer), due_at)
 where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed', 'deferred')
 returning lane;
