@@ -182,8 +182,8 @@ class Agenda(Protocol):
     ) -> list[Claimed]:
         """Take at most `slots` due lanes under the token; atomic, skips what others hold.
 
-        A worker that was declared dead gets nothing. `finished` are earlier tokens under which
-        nothing is held any more: the store may forget them.
+        The most urgent come first. A worker that was declared dead gets nothing. `finished` are
+        earlier tokens under which nothing is held any more: the store may forget them.
         """
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:

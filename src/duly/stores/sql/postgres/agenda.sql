@@ -193,8 +193,10 @@ with outcome as materialized (
         -- Whoever hands it back untouched may not know what became of its crashes meanwhile.
         priority = case when o.verdict in ('released', 'deferred') then a.priority else o.priority end,
         crashes = case when o.verdict in ('released', 'deferred') then a.crashes else o.crashes end,
+        -- One that expires while it waits is due then, or it would hold up its stream in vain.
         due_at = case when o.wait is null then a.due_at
-                 else coalesce(:now::timestamptz, now()) + o.wait * interval '1 second' end
+                 else least(coalesce(:now::timestamptz, now()) + o.wait * interval '1 second', (
+                     select d.expires_at from duly.deliveries d where d.id = o.delivery)) end
     from outcome o
     where a.lane = any(array(
             select lane from outcome where verdict in ('retry', 'released', 'reclaimed', 'deferred')))

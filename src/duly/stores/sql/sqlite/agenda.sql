@@ -160,7 +160,9 @@ set token = null, claimed_at = null,
     -- Whoever hands it back untouched may not know what became of its crashes meanwhile.
     priority = iif(:verdict in ('released', 'deferred'), priority, :priority),
     crashes = iif(:verdict in ('released', 'deferred'), crashes, :crashes),
-    due_at = coalesce(:now + cast(:wait * 1000000 as integer), due_at)
+    -- One that expires while it waits is due then, or it would hold up its stream in vain.
+    due_at = coalesce(min(:now + cast(:wait * 1000000 as integer), coalesce((
+        select d.expires_at from duly.deliveries d where d.id = :delivery), 253402214400000000)), due_at)
 where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed', 'deferred')
 returning lane;
 delete from duly.agenda
