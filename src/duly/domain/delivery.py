@@ -137,6 +137,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     answer: Any = None
 
+    @property
+    def is_crash(self) -> bool:
+        """Whether it ended with its worker: when it started nobody was left to say."""
+        ends = ("reclaimed", "retry", "dead")
+        return self.started_at is None and self.token is not None and self.outcome in ends
+
 
 def late_by(due_at: datetime, started_at: datetime) -> timedelta:
     """How late something started; never less than nothing."""

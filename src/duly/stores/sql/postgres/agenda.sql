@@ -214,7 +214,8 @@ with outcome as materialized (
                 when 'expired' then 'cancelled'
                 when 'skipped' then 'cancelled' else 'pending' end,
         finished_at = case when o.verdict = 'retry' then null else o.finished_at end,
-        dead_at = case when o.verdict = 'dead' then o.finished_at end, fingerprint = o.fingerprint
+        dead_at = case when o.verdict = 'dead' then o.finished_at end, fingerprint = o.fingerprint,
+        crashes = case when o.verdict = 'dead' then nullif(o.crashes, 0) end
     from applied o
     where d.id = any(array(
             select delivery from applied where verdict not in ('released', 'reclaimed', 'deferred')))

@@ -143,7 +143,8 @@ set attempt = :attempt, started_at = :started_at, token = :token,
     state = case :verdict when 'completed' then 'completed' when 'dead' then 'dead'
             when 'expired' then 'cancelled' when 'skipped' then 'cancelled' else 'pending' end,
     finished_at = case when :verdict = 'retry' then null else :finished_at end,
-    dead_at = case when :verdict = 'dead' then :finished_at end, fingerprint = :fingerprint
+    dead_at = case when :verdict = 'dead' then :finished_at end, fingerprint = :fingerprint,
+    crashes = case when :verdict = 'dead' then nullif(:crashes, 0) end
 where id = :delivery and :verdict not in ('released', 'reclaimed', 'deferred')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 insert into duly.attempts
