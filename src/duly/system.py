@@ -23,6 +23,9 @@ from typing import Any, NoReturn
 
 from duly.domain.identity import delivery_id
 
+# Linux stops CLOCK_MONOTONIC while the machine is suspended; elsewhere it goes on.
+SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class SystemClock:
     """The machine's time."""
@@ -34,8 +37,8 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
-        return time.monotonic()
+        """Seconds that never go back, and pass while the machine sleeps too."""
+        return time.clock_gettime(SLEEPLESS)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -148,7 +148,7 @@ async def test_a_lost_lease_abandons_what_runs_and_a_new_worker_is_born(any_hous
     assert (booked.state, booked.attempt) == ("completed", 1)
     assert booked.worker == life.engine.dispatcher.lease.worker
     assert [each.outcome for each in await life.app.attempts(booked.id)] == [
-        "reclaimed",
+        "released",
         "completed",
     ]
 

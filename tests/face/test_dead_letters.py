@@ -411,19 +411,19 @@ class TestPoison:
         work.fails("b", 1)
         (a, _) = await work.add("a", "b", stream=None)
         await run_until_idle(work.app)
-        assert await work.app.dead_letters.poison_candidates() == []
+        assert await work.app.dead_letters.poison_candidates(last_attempts=True) == []
         await run_until_idle(work.app, within=61)
-        (found,) = await work.app.dead_letters.poison_candidates()
+        (found,) = await work.app.dead_letters.poison_candidates(last_attempts=True)
         assert (found.delivery.id, found.why) == (a, "its next attempt is the last of 3")
         await run_until_idle(work.app, within=61)
         assert await work.states(a) == ["dead"]
-        assert await work.app.dead_letters.poison_candidates() == []
+        assert await work.app.dead_letters.poison_candidates(last_attempts=True) == []
 
     async def test_its_own_plan_counts(self, work: Work) -> None:
         work.fails("a", 1)
         await work.add("a", stream=None, retry=duly.delays(60))
         await run_until_idle(work.app)
-        (found,) = await work.app.dead_letters.poison_candidates()
+        (found,) = await work.app.dead_letters.poison_candidates(last_attempts=True)
         assert found.why == "its next attempt is the last of 2"
 
 

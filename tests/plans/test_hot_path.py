@@ -255,9 +255,8 @@ EXPECTED = {
         ("agenda", "agenda_pkey"),
     },
     "figures.poison_candidates": {
-        ("attempts", "attempts_failed"),
         ("deliveries", "deliveries_pkey"),
-        ("agenda", "agenda_pkey"),
+        ("agenda", "agenda_crashed"),
     },
     "figures.halted": {("agenda", "agenda_halted")},
     "steps.load": {("steps", "steps_pkey")},

@@ -57,6 +57,7 @@ async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
         "finished_at": None,
         "dead_at": None,
         "fingerprint": None,
+        "crashes": None,
         "token": None,
         "tags": ["red", "green"],
         "retry": '{"type":"none"}',

@@ -65,6 +65,7 @@ async def test_a_claim_tells_every_fact(books: Books) -> None:
         expires_at=START + 77 * SECOND,
         retry='{"type":"none"}',
         key="a key",
+        expires_in=77.0,
     )
     assert claimed == again
     assert await books.lane(id) == {

@@ -135,8 +135,10 @@ async def test_one_whose_workers_died_is_a_suspect_before_those_that_failed(book
         claimed = await books.claimed()
         await books.settle(settlement(claimed, verdict, now, crashes=crashes))
         ids.append(claimed.id)
-    found = await books.store.dead_letters.suspects(9)
+    found = await books.store.dead_letters.suspects(9, failed=True)
     assert [each.id for each in found] == [ids[1], ids[0]]
     why = [why_suspected(each, retry.delays(1)) for each in found]
     assert why == ["2 workers died while they held it", "its next attempt is the last of 2"]
     assert why_suspected(found[1], retry.DEFAULT) is None
+    crashed = await books.store.dead_letters.suspects(9, failed=False)
+    assert [each.id for each in crashed] == [ids[1]]

@@ -27,7 +27,7 @@ async def test_one_delivery_is_shown_with_all_its_facts(books: Books) -> None:
     claimed = await books.claimed(
         worker,
         due_at=START - MINUTE,
-        expires_at=START + MINUTE,
+        expires_at=START + 2 * MINUTE,
         key="k",
         tags=("a", "é"),
         payload=b"[1, 2]",
@@ -49,7 +49,7 @@ async def test_one_delivery_is_shown_with_all_its_facts(books: Books) -> None:
         claimed_at=None,
         started_at=written.started_at,
         finished_at=None,
-        expires_at=START + MINUTE,
+        expires_at=START + 2 * MINUTE,
         key="k",
         tags=["a", "é"],
         reason="the reason of retry",

@@ -115,6 +115,7 @@ async def test_the_next_occurrence_is_an_ordinary_pending_delivery(rota: Rota) -
         "finished_at": None,
         "dead_at": None,
         "fingerprint": None,
+        "crashes": None,
         "token": None,
         "tags": ["red", "green"],
         "retry": '{"type":"none"}',

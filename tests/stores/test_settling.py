@@ -126,22 +126,17 @@ async def test_expired_ends_the_lane_as_cancelled(books: Books) -> None:
     assert await books.history(claimed.id) == [line(claimed, "expired", 0)]
 
 
-@pytest.mark.parametrize("verdict", [Verdict.RELEASED, Verdict.RECLAIMED])
+@pytest.mark.parametrize("verdict", [Verdict.RELEASED, Verdict.RECLAIMED, Verdict.DEFERRED])
 async def test_handing_back_leaves_the_ledger_alone(books: Books, verdict: Verdict) -> None:
     claimed, ledger, lane = await before(books)
     books.clock.advance(10)
     written = settlement(claimed, verdict, START, priority=0, crashes=2, started_at=None)
     assert await books.settle(written) == {claimed.lane}
     assert await books.ledger(claimed.id) == ledger
-    assert await books.lane(claimed.id) == lane | {
-        "token": None,
-        "claimed_at": None,
-        "priority": 0,
-        "crashes": 2,
-    }
-    assert await books.history(claimed.id) == [
-        line(claimed, verdict, 0) | {"started_at": None, "next_at": None}
-    ]
+    counted = {"priority": 0, "crashes": 2} if verdict is Verdict.RECLAIMED else {}
+    assert await books.lane(claimed.id) == lane | {"token": None, "claimed_at": None} | counted
+    told = [line(claimed, verdict, 0) | {"started_at": None, "next_at": None}]
+    assert await books.history(claimed.id) == ([] if verdict is Verdict.DEFERRED else told)
 
 
 def line(claimed: Claimed, outcome: str, attempt: int, **changes: object) -> Row:

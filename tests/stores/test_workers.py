@@ -27,6 +27,7 @@ async def test_a_registration_tells_every_fact(books: Books) -> None:
         "ended_how": None,
         "reclaimed_at": None,
         "draining_at": None,
+        "aside_at": None,
     }
 
 

@@ -74,6 +74,10 @@ class Claimed(msgspec.Struct):
     on_failure: str | None = None
     joins: bool = False
     """It belongs to its stream, but was planned before it was due: now it joins the line."""
+    expires_in: float | None = None
+    """How many seconds it had left when it was claimed, by the store's clock."""
+    expires_on: float | None = None
+    """The same as a moment of this process's monotonic clock."""
     followers: list[Claimed] | None = None
     """Those behind it in its stream that were claimed with it, to be attempted in turn."""
 
@@ -132,6 +136,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     error: str | None = None
     answer: Any = None
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether it ended with its worker: when it started nobody was left to say."""
+        ends = ("reclaimed", "retry", "dead")
+        return self.started_at is None and self.token is not None and self.outcome in ends
 
 
 def late_by(due_at: datetime, started_at: datetime) -> timedelta:

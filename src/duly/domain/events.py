@@ -32,6 +32,11 @@ class LeaseWasLost(Event, frozen=True):
     running: int
 
 
+class CrashesTakenBack(Event, frozen=True):
+    worker: int
+    crashes: int
+
+
 class WorkersBuried(Event, frozen=True):
     workers: list[int]
 

@@ -13,6 +13,7 @@ from duly.domain.crashes import CrashRule
 from duly.domain.delivery import ALONE, Claimed, Lane
 from duly.domain.failures import Reason
 from duly.domain.fingerprints import fingerprint
+from duly.domain.identity import worker_of
 from duly.domain.retry import RetryPlan, attempts_allowed, next_delay
 from duly.domain.steps import Step
 
@@ -248,6 +249,7 @@ def _count_crash(
     if not rule.runs_alone(claimed.crashes):
         settlement.verdict = Verdict.RECLAIMED
         settlement.attempt = claimed.attempt
+        settlement.error = f"worker {worker_of(claimed.token)} died while it held this"
         return
     error = f"its worker died {settlement.crashes} times while holding it, the last time alone"
     proven = rule.is_poison(settlement.crashes) or settlement.attempt >= attempts_allowed(plan)

@@ -46,10 +46,10 @@ class Acceptor:
         """Store them all or none."""
         self._store.check_writable()
         await hit("deliver.before")
-        asked_at = self._clock.monotonic()
-        accepted = await self._store.deliveries.accept_all(chunks)
+        asked_at, soon = self._clock.monotonic(), Soon(self._clock)
+        accepted = await self._store.deliveries.accept_all(soon.noting(chunks))
         await hit("deliver.after")
-        self._report(accepted, asked_at)
+        self._report(accepted, asked_at, soon.found)
         return accepted
 
     async def accept_each(
@@ -71,16 +71,44 @@ class Acceptor:
         asked_at = self._clock.monotonic()
         answers = await self._store.deliveries.accept(requests)
         await hit("deliver.after")
-        self._report(answers, asked_at)
+        soon = Soon(self._clock)
+        self._report(answers, asked_at, any(map(soon.includes, requests)))
         return answers
 
-    def _report(self, answers: Sequence[Accepted | Conflict], asked_at: float) -> None:
+    def _report(
+        self, answers: Sequence[Accepted | Conflict], asked_at: float, is_due_soon: bool
+    ) -> None:
         new = sum([not each.known for each in answers if isinstance(each, Accepted)])
         seconds = self._clock.monotonic() - asked_at
         self._emit(DeliveriesAccepted(new=new, known=len(answers) - new, seconds=seconds))
-        soon = self._clock.now() + SOON
-        if any(isinstance(each, Accepted) and each.due_at <= soon for each in answers):
+        if is_due_soon:
             self._store.wakeups.hint()
+
+
+class Soon:
+    """Which requests are due so soon that workers should be woken.
+
+    Only a moment that the caller named is compared with this machine's clock, as the caller did: by
+    a clock that is behind, nothing that is due at once would wake anybody.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._until = clock.now() + SOON
+        self.found = False
+
+    def includes(self, request: Request) -> bool:
+        """Whether it is one of them."""
+        if request.due_at is None:
+            return (request.after or 0.0) <= SOON.total_seconds()
+        return request.due_at <= self._until
+
+    async def noting(
+        self, chunks: AsyncIterable[Sequence[Request]]
+    ) -> AsyncIterator[Sequence[Request]]:
+        """The same chunks, noting whether one of them has such a request."""
+        async for chunk in chunks:
+            self.found = self.found or any(map(self.includes, chunk))
+            yield chunk
 
 
 async def _nothing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from duly.domain.delivery import Claimed
 from duly.domain.events import LanesClaimed
@@ -54,6 +54,7 @@ class Claims:
             raise
         self._given.difference_update(finished)
         now = self._clock.monotonic()
+        _carry_expiry(claimed, now)
         self._emit(LanesClaimed(lanes=len(claimed), seconds=now - asked_at))
         if claimed:
             self._given.add(given)
@@ -86,3 +87,12 @@ class Claims:
             if now >= until:
                 del self._doubtful[given]
         return found
+
+
+def _carry_expiry(claimed: Sequence[Claimed], now: float) -> None:
+    """From here on the monotonic clock counts down what the store said is left."""
+    for each in claimed:
+        if each.expires_in is not None:
+            each.expires_on = now + each.expires_in
+        if each.followers:
+            _carry_expiry(each.followers, now)

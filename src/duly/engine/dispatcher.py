@@ -18,6 +18,7 @@ from duly.domain.events import (
 )
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
+from duly.engine.aside import Aside
 from duly.engine.carriers import Carriers
 from duly.engine.claims import Claims
 from duly.engine.execution import Execution, Executor
@@ -75,6 +76,7 @@ class Dispatcher:
         self._came_short = True
         self._hints = self._heeded = 0
         self._claims = Claims(executor.store.agenda, executor.clock, emit)
+        self._aside = Aside(executor.store.workers, executor.clock)
         self._alone = self.is_draining = False
         self._suspects_turn = True
         self._ended = 0
@@ -103,21 +105,40 @@ class Dispatcher:
 
     async def tick(self) -> Pause:
         """Survey if need be, claim once, start what came."""
-        if not self.lease.holds() or self.lease.draining:
+        if not self.lease.holds():
+            return Pause(self._poll)
+        if self.lease.draining:
+            await self._aside.leave()
             return Pause(self._poll)
         if await self._claims.hand_back():
             self.hinted()
-        await self._notice_absence()
         await self._gather()
         free = self._free()
         if free <= 0 or self._alone:
             return UNTIL_WOKEN
         if self._needs_survey():
             await self._survey()
+            if self._was_away() and self.on_return is not None:
+                # What was missed is planned before anything of it is claimed.
+                await self.on_return()
+                await self._survey()
         now = self._by.now()
-        if self._suspects_turn and self._openings.has_suspects(now):
+        if self._wants_suspect(now) and await self._aside.stand(self.lease.worker):
             return await self._claim_suspect(now)
+        await self._aside.leave(in_vain=bool(self._running))
         return await self._claim_openings(free, now)
+
+    @property
+    def _is_idle(self) -> bool:
+        # What a suspect might take down with it is on the books before it runs.
+        return not self._running and not self._settler.unsettled
+
+    def _wants_suspect(self, now: datetime) -> bool:
+        # Suspects and the rest take turns, or a hundred of them would hold up everyone.
+        others = self._openings.has_others(now)
+        return (self._suspects_turn or not others) and self._aside.wants(
+            suspects=self._openings.has_suspects(now), is_idle=self._is_idle, others=others
+        )
 
     async def _gather(self) -> None:
         """Let what is about to end do so first: a claim for many costs little more than for one."""
@@ -127,22 +148,20 @@ class Dispatcher:
             await Breath()
         self._ended = 0
 
-    async def _notice_absence(self) -> None:
-        """After a sleep of the machine or a step of its clock, what was missed is planned first."""
+    def _was_away(self) -> bool:
+        """Whether the machine slept, or the store's clock was stepped, since the last look."""
         now, before = self._by.now(), self._looked_at
-        if before is not None and now - before > AWAY and self.on_return is not None:
-            await self.on_return()
         self._looked_at = now
+        return before is not None and now - before > AWAY
 
     async def _claim_openings(self, free: int, now: datetime) -> Pause:
-        # Suspects and the rest take turns, or a hundred of them would hold up everyone.
         self._suspects_turn = True
         asks = self._openings.asks(free, now)
         if not asks:
             # What was hinted at while we looked or claimed may be for others than the crowded.
             missed = self._hints > self._heeded
             self._came_short = missed or not self._openings.is_crowded(now)
-            return NOW if missed or self._openings.has_suspects(now) else self._until_due()
+            return NOW if missed or self._wants_suspect(now) else self._until_due()
         asks, claimed, _ = await self._claim_and_start(free, asks)
         more = self._openings.note(asks, claimed, free)
         self._came_short = not more
@@ -171,17 +190,19 @@ class Dispatcher:
         surveyed = await self._by.store.agenda.survey()
         self._heeded = hints
         if surveyed and surveyed[0].seen_at is not None:
-            self._by.skew = surveyed[0].seen_at - self._by.clock.now()
+            self._by.learn(surveyed[0].seen_at)
         await self.known.learn({each.target for each in surveyed})
         self._gates.learn(surveyed)
         self._openings.learn(surveyed, self.known.names.keys())
 
     def _until_due(self) -> Pause:
-        next_due = self._openings.next_due()
-        if next_due is None:
-            return Pause(self._poll)
-        seconds = (next_due - self._by.now()).total_seconds()
-        return Pause(min(max(seconds, 0.0), self._poll))
+        now, seconds = self._by.now(), self._poll
+        if self._openings.has_suspects(now):
+            seconds = min(seconds, self._aside.again_in())
+        next_due = self._openings.next_due(but_suspects_before=now)
+        if next_due is not None:
+            seconds = min(seconds, max((next_due - now).total_seconds(), 0.0))
+        return Pause(seconds)
 
     async def _claim_and_start(
         self, slots: int, asks: list[Ask]
@@ -201,13 +222,15 @@ class Dispatcher:
         return {given for _, given in self._running} | self._settler.tokens()
 
     async def _claim_suspect(self, now: datetime) -> Pause:
-        if self._running:
-            return Pause(self._poll)
+        if not self._is_idle:
+            return Pause(min(self._poll, self._aside.again_in()))
         self._suspects_turn = False
         asks, claimed, started = await self._claim_and_start(1, self._openings.suspect(now))
         self._openings.note(asks, claimed, 1)
         self._came_short = True
         self._alone = bool(started)
+        if not started:
+            self._aside.put_off()
         for each in claimed:
             self._emit(SuspectRuns(delivery=str(each.id), crashes=each.crashes))
         return NOW if claimed else Pause(min(AGAIN_SECONDS, self._poll))
@@ -364,6 +387,7 @@ class Dispatcher:
         """After a lost lease."""
         self.is_draining = False
         self._claims.abandon()
+        self._aside.forget()
 
     async def let_go(self) -> None:
         """Hand back what was claimed without our knowing, a last time."""

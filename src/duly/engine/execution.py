@@ -42,6 +42,8 @@ from duly.ports import (
     Transport,
 )
 
+SLACK = timedelta(milliseconds=100)
+
 
 class Executor:
     """What every execution needs."""
@@ -60,13 +62,26 @@ class Executor:
         self.clock = clock
         self.chance = chance
         self.crash_rule = crash_rule
-        self.skew = timedelta()
+        self._seen = (clock.now(), clock.monotonic())
         self.written: Callable[[Lane, int], Awaitable[None]] = _at_once
         self._emit = emit
 
     def now(self) -> datetime:
-        """The present by the store's clock, as far as it is known: it decides what is due."""
-        return self.clock.now() + self.skew
+        """The present by the store's clock, as far as it is known: it decides what is due.
+
+        The monotonic clock carries on what the store said last. The clock on the wall may be
+        stepped at any moment, and would expire what has time left.
+        """
+        if self.clock.virtual:
+            return self.clock.now()
+        seen_at, then = self._seen
+        return seen_at + timedelta(seconds=self.clock.monotonic() - then)
+
+    def learn(self, seen_at: datetime) -> None:
+        """The store's present, as it just answered."""
+        # An answer that took longer says less: it does not set the clock back by a little.
+        if not timedelta() <= self.now() - seen_at < SLACK:
+            self._seen = (seen_at, self.clock.monotonic())
 
     def plan(self, claimed: Claimed, target: str, namespace: str) -> RetryPlan:
         """The delivery's own plan, or its target's; one that cannot be read stops nobody."""
@@ -251,8 +266,8 @@ class Execution:
         return None
 
     async def _outcome(self) -> Outcome:
-        expires_at = self.claimed.expires_at
-        if expires_at is not None and expires_at <= self.started_at:
+        expires_on = self.claimed.expires_on
+        if expires_on is not None and expires_on <= self._by.clock.monotonic():
             return Expired()
         try:
             if self.claimed.occasion is not None:

@@ -32,9 +32,16 @@ class Openings:
             (each.priority, each.target): each.due_at for each in surveyed if each.target in served
         }
 
-    def next_due(self) -> datetime | None:
-        """When the first of them can be claimed."""
-        return min(filter(None, map(self._ready_at, self._openings)), default=None)
+    def next_due(self, *, but_suspects_before: datetime | None = None) -> datetime | None:
+        """When the first of them can be claimed, maybe but for suspects that are due already."""
+        ready = ((pair, self._ready_at(pair)) for pair in self._openings)
+        found = (
+            at
+            for (level, _), at in ready
+            if at is not None
+            and (but_suspects_before is None or level != ALONE or at > but_suspects_before)
+        )
+        return min(found, default=None)
 
     def _ready_at(self, pair: tuple[int, int]) -> datetime | None:
         return self._gates.ready_at(pair[1], self._openings[pair])
@@ -46,6 +53,10 @@ class Openings:
     def has_suspects(self, now: datetime) -> bool:
         """Whether a lane that must run alone is due."""
         return any(pair[0] == ALONE and self._is_ready(pair, now) for pair in self._openings)
+
+    def has_others(self, now: datetime) -> bool:
+        """Whether a lane that may run beside others is due."""
+        return any(pair[0] != ALONE and self._is_ready(pair, now) for pair in self._openings)
 
     def suspect(self, now: datetime) -> list[Ask]:
         """What to ask for to get one lane that must run alone."""

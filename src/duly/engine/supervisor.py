@@ -9,7 +9,13 @@ from datetime import timedelta
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import Lane
 from duly.domain.errors import StoreUnavailable
-from duly.domain.events import Draining, LeaseWasLost, WorkerStarted, WorkerStopped
+from duly.domain.events import (
+    CrashesTakenBack,
+    Draining,
+    LeaseWasLost,
+    WorkerStarted,
+    WorkerStopped,
+)
 from duly.domain.roles import Role, refuse_apart
 from duly.engine.backlog import Backlog
 from duly.engine.dispatcher import Dispatcher
@@ -63,6 +69,7 @@ class Engine:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._heart: Heart | None = None
         self._beating = True
+        self._buried_alive: set[int] = set()
         self.is_ready = False
         """What dead workers held is taken back and what was missed is planned; not stopping."""
         self._writing = asyncio.Lock()
@@ -182,6 +189,8 @@ class Engine:
             self._executor.written = self._write_now
         await self._store.own()
         if self._works:
+            now, _ = await self._store.plans.clock()
+            self._executor.learn(now)
             await self.dispatcher.known.at_start()
             await self.register()
             await self.recovery.at_start(self.dispatcher.lease.worker)
@@ -281,6 +290,9 @@ class Engine:
             try:
                 await self.settler.flush()
                 await self.dispatcher.let_go()
+                if self.dispatcher.lease.lost:
+                    self._buried_alive.add(self.dispatcher.lease.worker)
+                await self.acquit()
                 await self._store.workers.end(self.dispatcher.lease.worker)
                 return
             except StoreUnavailable:
@@ -288,12 +300,21 @@ class Engine:
 
     async def lose_lease(self) -> None:
         """Abandon what runs: others have it now, and the store would refuse its outcomes."""
-        self._emit(
-            LeaseWasLost(worker=self.dispatcher.lease.worker, running=self.dispatcher.running)
-        )
+        worker = self.dispatcher.lease.worker
+        self._emit(LeaseWasLost(worker=worker, running=self.dispatcher.running))
+        self._buried_alive.add(worker)
         await self.dispatcher.drain(0)
         self.dispatcher.begin_anew()
         self.settler.forget()
+
+    async def acquit(self) -> None:
+        """What this process held did not kill it: take back the crashes that say so."""
+        for worker in list(self._buried_alive):
+            suspect_after = self._executor.crash_rule.suspect_after
+            crashes = await self._store.workers.acquit(worker, suspect_after)
+            self._buried_alive.discard(worker)
+            self._store.wakeups.hint()
+            self._emit(CrashesTakenBack(worker=worker, crashes=crashes))
 
 
 class Life:
@@ -311,4 +332,5 @@ class Life:
             await self._engine.lose_lease()
             await self._engine.register()
             self._engine.dispatcher.wake.set()
+        await self._engine.acquit()
         return UNTIL_WOKEN

@@ -183,15 +183,20 @@ class DeadLetters:
         return msgspec.structs.replace(filter, until=until), until
 
     async def poison_candidates(
-        self, *, limit: int = 50, plan: Callable[[str], RetryPlan] | None = None
+        self,
+        *,
+        limit: int = 50,
+        last_attempts: bool = False,
+        plan: Callable[[str], RetryPlan] | None = None,
     ) -> Sequence[Candidate]:
-        """Unfinished deliveries that killed workers, or whose next attempt is their last.
+        """Unfinished deliveries whose workers died while they held them, the worst first.
 
-        A handler's own retry plan is known where the handler is; for others the usual one is
-        taken, unless `plan` knows better.
+        With `last_attempts` also those whose next attempt is their last. A handler's own retry
+        plan is known where the handler is; for others the usual one is taken, unless `plan` knows
+        better.
         """
         limit = payloads.checked_limit(limit)
-        suspects = await self._store.dead_letters.suspects(SUSPECTS)
+        suspects = await self._store.dead_letters.suspects(SUSPECTS, failed=last_attempts)
         plans = await self._plans({each.target for each in suspects}, plan or self._plan)
         reasons = {each.id: why_suspected(each, plans[each.target]) for each in suspects}
         found = [(id, why) for id, why in reasons.items() if why is not None][:limit]

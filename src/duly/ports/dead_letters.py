@@ -114,5 +114,5 @@ class DeadLetters(Protocol):
         moved before a crash is moved, and the rest still matches.
         """
 
-    async def suspects(self, limit: int) -> Sequence[Suspect]:
-        """Unfinished deliveries that failed, or whose workers died, the worst first."""
+    async def suspects(self, limit: int, *, failed: bool) -> Sequence[Suspect]:
+        """Unfinished deliveries whose workers died, or that `failed` too, the worst first."""

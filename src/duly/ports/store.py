@@ -201,8 +201,8 @@ class Agenda(Protocol):
     ) -> list[Claimed]:
         """Take at most `slots` due lanes under the token; atomic, skips what others hold.
 
-        A worker that was declared dead gets nothing. `finished` are earlier tokens under which
-        nothing is held any more: the store may forget them.
+        The most urgent come first. A worker that was declared dead gets nothing. `finished` are
+        earlier tokens under which nothing is held any more: the store may forget them.
         """
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
@@ -238,6 +238,12 @@ class Workers(Protocol):
         Atomic with its entry in the audit trail. The worker hears of it with its next heartbeat.
         """
 
+    async def step_aside(self, worker: int) -> bool:
+        """Stand aside for a suspect; False while another living worker of the namespace does."""
+
+    async def step_in(self, worker: int) -> None:
+        """Stand aside no more; safe to repeat."""
+
     async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
         """Declare dead whoever missed its lease, but never the `worker` who asks.
 
@@ -246,6 +252,13 @@ class Workers(Protocol):
 
     async def close_graves(self) -> None:
         """Forget dead workers that hold nothing any more."""
+
+    async def acquit(self, worker: int, suspect_after: int) -> int:
+        """Take back the crashes that were counted for a worker that lives; returns how many.
+
+        What it still holds is handed back. Atomic, and safe to repeat. A lane with fewer crashes
+        than `suspect_after` is no suspect any more.
+        """
 
     async def end(self, worker: int) -> None:
         """The worker stopped by itself."""

@@ -59,6 +59,9 @@ class Execution(Protocol):
     def steps(self) -> Notebook:
         """The delivery's steps."""
 
+    def now(self) -> datetime:
+        """The present by the store's clock."""
+
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
 

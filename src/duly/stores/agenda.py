@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import SettlementRefused
@@ -64,7 +64,8 @@ class Agenda:
     ) -> list[Claimed]:
         """Take at most `slots` due lanes under the token; atomic, skips what others hold.
 
-        `finished` are earlier tokens under which nothing is held any more.
+        The most urgent come first. `finished` are earlier tokens under which nothing is held any
+        more.
         """
         await hit("claim.before")
         rows = await self._database.fetch_batch(
@@ -83,7 +84,11 @@ class Agenda:
             run=lines.LONGEST_RUN,
         )
         await hit("claim.after")
-        return lines.in_runs(_claimed(rows), {ask.target for ask in asks})
+        found = lines.in_runs(_claimed(rows), {ask.target for ask in asks})
+        if len({ask.priority for ask in asks}) > 1:
+            # Neither database says in which order it returns what it changed.
+            found.sort(key=_urgency)
+        return found
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
         """Write what became of held lanes; returns the lanes to which it applied.
@@ -187,6 +192,11 @@ async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[La
         },
     )
     return {row[0] for row in rows}
+
+
+def _urgency(claimed: Claimed) -> tuple[int, datetime]:
+    # A lane without its delivery has no priority.
+    return -(claimed.priority or 0), claimed.ready_at
 
 
 def _claimed(rows: Sequence[Row]) -> list[Claimed]:

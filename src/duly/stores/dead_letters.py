@@ -75,10 +75,12 @@ class DeadLetters:
         rows = await self._database.fetch_named("dead_letters.count", **self._wanted(filter))
         return int(rows[0]["many"])
 
-    async def suspects(self, limit: int) -> list[Suspect]:
-        """Unfinished deliveries that failed, or whose workers died, the worst first."""
+    async def suspects(self, limit: int, *, failed: bool) -> list[Suspect]:
+        """Unfinished deliveries whose workers died, or that `failed` too, the worst first."""
         rows = await self._database.fetch_named(
-            "dead_letters.suspects", namespace=self._namespace, limit=limit
+            f"dead_letters.{'suspects' if failed else 'crashed'}",
+            namespace=self._namespace,
+            limit=limit,
         )
         return [Suspect(**row) for row in rows]
 

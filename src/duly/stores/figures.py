@@ -45,7 +45,7 @@ class Figures:
         names = ("recent", "reasons", "retries", "halted")
         asked = {"since_at": since_at, "until_at": now, "most": most}
         rows = {name: await self._rows(name, **asked) for name in names}
-        candidates = await self.poison_candidates(since_at, CANDIDATES, most)
+        candidates = await self.poison_candidates(CANDIDATES, most)
         halted = _counts(rows["halted"], "halted")
         return Stats(
             since=since_at,
@@ -69,14 +69,14 @@ class Figures:
         halted = _counts(await self._rows("halted", **asked), "halted")
         return Failing(
             _retries(retries[0]),
-            (await self.poison_candidates(now - DAY, 1, COUNTED_UP_TO)).count,
+            (await self.poison_candidates(1, COUNTED_UP_TO)).count,
             halted.get("blocked", 0),
             halted.get("paused", 0),
         )
 
-    async def poison_candidates(self, since_at: datetime, limit: int, most: int) -> Poison:
+    async def poison_candidates(self, limit: int, most: int) -> Poison:
         """Unfinished deliveries whose worker died while it held them, those with most crashes."""
-        rows = await self._rows("poison_candidates", since_at=since_at, most=most, limit=limit)
+        rows = await self._rows("poison_candidates", most=most, limit=limit)
         names = Candidate.__struct_fields__
         first = [Candidate(**{name: row[name] for name in names}) for row in rows]
         return Poison(rows[0]["count"] if rows else 0, first)

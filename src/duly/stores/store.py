@@ -33,6 +33,7 @@ from duly.stores.rollups import Rollups
 from duly.stores.schedules import Schedules
 from duly.stores.situations import Situations
 from duly.stores.sqlite import Sqlite
+from duly.stores.steady import Steady
 from duly.stores.steps import Steps
 from duly.stores.streams import Streams
 from duly.stores.targets import Targets
@@ -164,7 +165,8 @@ def store_at(url: str, *, namespace: str, clock: Clock, pooler: bool = False) ->
     """The store at an address."""
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
-        database = Sqlite(_path(url), clock.now)
+        moment = clock.now if clock.virtual else Steady(clock).now
+        database = Sqlite(_path(url), moment)
         return SqlStore(database, namespace, DataVersion(database), clock)
     if scheme in ("postgresql", "postgres"):
         connections = postgres.from_url(url, pooler=pooler)

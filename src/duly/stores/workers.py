@@ -13,6 +13,8 @@ from duly.stores.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
 
+CAME_BACK = "its worker was taken for dead, and came back"
+
 
 class Workers:
     """The workers that one namespace knows; `served` are those that a new one works for."""
@@ -62,6 +64,18 @@ class Workers:
             action = "worker.drained" if draining else "worker.resumed"
             await note(session, self._namespace, actor, action, str(worker))
 
+    async def step_aside(self, worker: int) -> bool:
+        """Stand aside for a suspect; False while another living worker does."""
+        try:
+            rows = await self._database.fetch("workers.step_aside", "any", worker=worker)
+        except self._database.refusals:
+            return False
+        return bool(rows)
+
+    async def step_in(self, worker: int) -> None:
+        """Stand aside no more."""
+        await self._database.fetch("workers.step_in", "any", worker=worker)
+
     async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
         """Declare dead whoever missed its lease but oneself; with `survivor`, everyone else."""
         rows = await self._database.fetch("workers.bury", "any", survivor=survivor, worker=worker)
@@ -70,6 +84,18 @@ class Workers:
     async def close_graves(self) -> None:
         """Forget dead workers that hold nothing any more."""
         await self._database.fetch("workers.close_graves", "any")
+
+    async def acquit(self, worker: int, suspect_after: int) -> int:
+        """Take back the crashes that were counted for a worker that lives; returns how many.
+
+        Atomic, and safe to repeat: what was taken back stands in the history as handed back.
+        """
+        async with self._database.together() as session:
+            await session.fetch("workers.doubted", worker=worker)
+            rows = await session.fetch(
+                "workers.acquit", worker=worker, suspect_after=suspect_after, error=CAME_BACK
+            )
+        return len(rows)
 
     async def end(self, worker: int) -> None:
         """The worker stopped by itself."""

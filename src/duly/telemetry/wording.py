@@ -17,6 +17,10 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "worker {worker} lost its lease; its {running} running deliveries are abandoned",
     ),
+    events.CrashesTakenBack: (
+        logging.WARNING,
+        "worker {worker} was taken for dead but lives: {crashes} crashes were taken back",
+    ),
     events.WorkersBuried: (logging.WARNING, "workers {workers} are dead: no heartbeat"),
     events.Reclaimed: (
         logging.WARNING,

@@ -11,6 +11,7 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -72,22 +73,24 @@ class Exchanges:
         self.answers: Counter[str] = Counter()
         """How many there were of each class of answers, `none` being one."""
 
-    async def make(self, claimed: Claimed, reach: Reach) -> Outcome:
-        """Make one exchange within its deadline."""
+    async def make(self, claimed: Claimed, reach: Reach, now: Callable[[], datetime]) -> Outcome:
+        """Make one exchange within its deadline; `now` is what it is signed and told by."""
         webhook = reach.webhook
         PASSAGE.set(Passage(_parsed(webhook.url).host))
         timing = Timing(self._clock.monotonic)
         TIMED.set(timing)
         try:
             with Deadline(webhook.timeout):
-                return await self._exchange(claimed, reach, timing)
+                return await self._exchange(claimed, reach, timing, now)
         except TimeoutError:
             problem = f"no whole answer within {webhook.timeout:g} seconds"
             return self._failed(Reason.TIMEOUT_EXCEEDED, problem, timing)
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
             return self._outcome_of(error, timing)
 
-    async def _exchange(self, claimed: Claimed, reach: Reach, timing: Timing) -> Outcome:
+    async def _exchange(
+        self, claimed: Claimed, reach: Reach, timing: Timing, now: Callable[[], datetime]
+    ) -> Outcome:
         if failpoints.armed:
             await failpoints.hit("webhook.before")
         webhook, body = reach.webhook, claimed.payload
@@ -95,7 +98,7 @@ class Exchanges:
             webhook.method,
             _parsed(webhook.url),
             data=BytesPayload(body),
-            headers=self._headers(claimed, reach, body),
+            headers=self._headers(claimed, reach, body, now()),
             allow_redirects=False,
         )
         async with sending as response:
@@ -111,10 +114,12 @@ class Exchanges:
         text = excerpt.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
         answer = _told(Answer(response.status, timing.milliseconds(), text, truncated))
         retry_after = response.headers.get("Retry-After")
-        return outcome_of(response.status, retry_after, self._clock.now(), answer)
+        return outcome_of(response.status, retry_after, now(), answer)
 
-    def _headers(self, claimed: Claimed, reach: Reach, body: bytes) -> dict[str, str]:
-        timestamp = int(self._clock.now().timestamp())
+    def _headers(
+        self, claimed: Claimed, reach: Reach, body: bytes, now: datetime
+    ) -> dict[str, str]:
+        timestamp = int(now.timestamp())
         ours = {
             "content-type": "application/json",
             "user-agent": f"duly/{__version__}",

@@ -85,7 +85,7 @@ class Webhooks:
             return Deferred(STORE_AWAY_SECONDS)
         if reach is None:
             return Deferred(UNREACHABLE_SECONDS)
-        return await self._exchanges().make(execution.claimed, reach)
+        return await self._exchanges().make(execution.claimed, reach, execution.now)
 
     async def _reach(self, execution: Execution) -> Reach | None:
         name = endpoint_name(execution.target)
@@ -96,11 +96,12 @@ class Webhooks:
 
     async def try_out(self, endpoint: Endpoint, id: str, body: bytes) -> Outcome:
         """Send something to an endpoint as it stands, past its state and its gate."""
-        now, keys = self._clock.now(), self._book.keys(endpoint, "")
+        keys = self._book.keys(endpoint, "")
         if keys is None:
             raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
-        trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now, now, None, None, None)
-        return await self._exchanges().make(trial, Reach(endpoint.details.webhook, keys))
+        now, reach = self._clock.now, Reach(endpoint.details.webhook, keys)
+        trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now(), now(), None, None, None)
+        return await self._exchanges().make(trial, reach, now)
 
     @property
     def answers(self) -> Mapping[str, int]:

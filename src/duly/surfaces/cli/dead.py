@@ -56,19 +56,29 @@ commands.command(discard)
 
 @commands.command
 async def poison(
-    handlers: Path | None = None, /, *, limit: Limit = 50, common: Common = COMMON
+    handlers: Path | None = None,
+    /,
+    *,
+    last_attempts: bool = False,
+    limit: Limit = 50,
+    common: Common = COMMON,
 ) -> None:
-    """List deliveries that killed workers, or whose next attempt is their last.
+    """List unfinished deliveries whose workers died while they held them.
 
     Parameters
     ----------
     handlers
         Where your App is, for the retry plans of its handlers; without it 10 attempts are assumed.
+        Implies --last-attempts.
+    last_attempts
+        Also list those whose next attempt is their last.
     """
     checked_limit(limit)
     plan = None if handlers is None else imported_app(handlers, {}).plan
     async with books(common) as app:
-        found = await app.dead_letters.poison_candidates(limit=limit, plan=plan)
+        found = await app.dead_letters.poison_candidates(
+            limit=limit, last_attempts=last_attempts or plan is not None, plan=plan
+        )
     records = [record(each.delivery) | {"why": each.why} for each in found]
     answer(common.json, items(records), lambda: _suspected(found))
 

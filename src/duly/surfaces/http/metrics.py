@@ -178,7 +178,11 @@ def failing(now: Situation) -> Iterator[Metric]:
     for name, at in (("next", retries.next_at), ("last", retries.last_at)):
         text = f"When the {name} of them is to be made, 0 for none"
         yield gauge(f"retries_{name}_timestamp_seconds", text, 0 if at is None else at.timestamp())
-    yield gauge("poison_candidates", "Deliveries whose workers died", now.poison)
+    yield gauge(
+        "poison_candidates",
+        "Unfinished deliveries whose workers died while they held them",
+        now.poison,
+    )
 
 
 def apart(family: Metric, process: int | None) -> Metric:

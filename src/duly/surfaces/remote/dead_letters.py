@@ -74,13 +74,18 @@ class DeadLetters:
         return self._moving.all((PLACE, "discard"), body)
 
     async def poison_candidates(
-        self, *, limit: int = 50, plan: Callable[[str], RetryPlan] | None = None
+        self,
+        *,
+        limit: int = 50,
+        last_attempts: bool = False,
+        plan: Callable[[str], RetryPlan] | None = None,
     ) -> Sequence[Candidate]:
-        """Unfinished deliveries that killed workers, or whose next attempt is their last."""
+        """Unfinished deliveries whose workers died, or with one attempt left if asked for."""
         if plan is not None:
             raise InvalidInput("handlers", "a server knows its own; leave them out")
         kind = page_of(Explained)
-        page = await self._wire.get(kind, PLACE, "poison", limit=limit, payloads=True)
+        wanted = {"limit": limit, "last_attempts": last_attempts, "payloads": True}
+        page = await self._wire.get(kind, PLACE, "poison", **wanted)
         return [Candidate(each.delivery(), each.why) for each in page.items]
 
 

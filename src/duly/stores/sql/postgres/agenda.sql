@@ -112,7 +112,8 @@ with ask as materialized (
 select d.id::text as id, nullif(h.lane, d.id)::text as lane, h.token, h.target, d.payload,
        d.attempt, d.priority, h.crashes, d.due_at, nullif(h.due_at, d.due_at) as ready_at,
        d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream, h.position, d.on_failure,
-       d.stream is not null and d.position is null as joins
+       d.stream is not null and d.position is null as joins,
+       extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8 as expires_in
 from held h left join lateral (
     select * from duly.deliveries d where d.id = h.delivery offset 0
 ) d on true
@@ -125,7 +126,8 @@ select d.id::text, h.lane::text, h.token, coalesce(d.target, h.target), d.payloa
        d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream,
        -- Of an empty line, up to where nobody was to be seen: if nobody was added since, it can go.
        coalesce(d.position, (select s.counter from duly.streams s where s.lane = h.lane), h.position),
-       d.on_failure, false
+       d.on_failure, false,
+       extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8
 from held h left join lateral (
     select * from duly.deliveries d
     where d.lane = h.lane and d.position >= h.position and d.state = 'pending'
@@ -187,9 +189,14 @@ with outcome as materialized (
     returning a.lane, a.token
 ), kept as (
     update duly.agenda a
-    set token = null, claimed_at = null, priority = o.priority, crashes = o.crashes,
+    set token = null, claimed_at = null,
+        -- Whoever hands it back untouched may not know what became of its crashes meanwhile.
+        priority = case when o.verdict in ('released', 'deferred') then a.priority else o.priority end,
+        crashes = case when o.verdict in ('released', 'deferred') then a.crashes else o.crashes end,
+        -- One that expires while it waits is due then, or it would hold up its stream in vain.
         due_at = case when o.wait is null then a.due_at
-                 else coalesce(:now::timestamptz, now()) + o.wait * interval '1 second' end
+                 else least(coalesce(:now::timestamptz, now()) + o.wait * interval '1 second', (
+                     select d.expires_at from duly.deliveries d where d.id = o.delivery)) end
     from outcome o
     where a.lane = any(array(
             select lane from outcome where verdict in ('retry', 'released', 'reclaimed', 'deferred')))
@@ -207,7 +214,8 @@ with outcome as materialized (
                 when 'expired' then 'cancelled'
                 when 'skipped' then 'cancelled' else 'pending' end,
         finished_at = case when o.verdict = 'retry' then null else o.finished_at end,
-        dead_at = case when o.verdict = 'dead' then o.finished_at end, fingerprint = o.fingerprint
+        dead_at = case when o.verdict = 'dead' then o.finished_at end, fingerprint = o.fingerprint,
+        crashes = case when o.verdict = 'dead' then nullif(o.crashes, 0) end
     from applied o
     where d.id = any(array(
             select delivery from applied where verdict not in ('released', 'reclaimed', 'deferred')))

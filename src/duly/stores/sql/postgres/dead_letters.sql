@@ -149,6 +149,14 @@ with discarded as (
 )
 select id::text as id from discarded;
 
+-- name: crashed
+-- Unfinished ones whose workers died while they held them: the worst first.
+select d.id::text as id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
+join duly.deliveries d on d.id = a.delivery
+join duly.targets t on t.id = d.target
+where a.crashes > 0 and d.state = 'pending' and d.namespace = :namespace
+order by a.crashes desc, d.attempt desc, d.id limit :limit;
+
 -- name: suspects
 -- Unfinished ones that failed, or whose workers died: the worst first.
 select d.id::text as id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a

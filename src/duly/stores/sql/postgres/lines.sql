@@ -55,8 +55,10 @@ set on_failure = :on_failure, paused_at = :paused_at::timestamptz, reason = :pau
 where lane = :lane::uuid;
 
 -- name: next
--- The first in line from a place on, and when it is due: after a failure, when it was to be retried.
-select d.id::text as id, d.position, d.target, d.priority, coalesce(h.next_at, d.due_at) as due_at
+-- The first in line from a place on, and when it is due: after a failure, when it was to be retried; when
+-- it expires at the latest.
+select d.id::text as id, d.position, d.target, d.priority,
+       least(coalesce(h.next_at, d.due_at), d.expires_at) as due_at
 from duly.deliveries d left join lateral (
     select t.next_at from duly.attempts t where t.delivery = d.id
     order by t.finished_at desc, t.next_at nulls first limit 1

@@ -30,7 +30,7 @@ with given as materialized (
     from given g left join stream s on s.name = g.stream
     order by g.place
     on conflict do nothing
-    returning id, target, priority, due_at, lane, position
+    returning id, target, priority, least(due_at, expires_at) as due_at, lane, position
 ), head as (
     select distinct on (coalesce(lane, id)) * from stored order by coalesce(lane, id), position
 ), laid as (
@@ -116,10 +116,10 @@ with outcome as materialized (
       and a.token = any(array(select distinct token from ending)) and a.replay_from is null
     returning a.lane, a.token
 ), going as materialized (
-    select o.*, n.id as next, n.due_at as next_due_at, n.target, n.priority,
+    select o.*, n.id as next, least(n.due_at, n.expires_at) as next_due_at, n.target, n.priority,
            n.position as next_position
     from ending o left join lateral (
-        select d.id, d.due_at, d.target, d.priority, d.position from duly.deliveries d
+        select d.id, d.due_at, d.expires_at, d.target, d.priority, d.position from duly.deliveries d
         where d.lane = o.lane and d.position >= least(o.replay_from, o.position + 1)
           and d.state = 'pending'
           and (o.replay_from is null
@@ -193,7 +193,8 @@ for update;
 -- and if an earlier one came back into the line, that is the head.
 with earlier as materialized (
     select a.lane, d.* from duly.agenda a left join lateral (
-        select d.id, d.due_at, d.target, d.priority, d.position from duly.deliveries d
+        select d.id, least(d.due_at, d.expires_at) as due_at, d.target, d.priority, d.position
+        from duly.deliveries d
         where d.lane = a.lane and d.position >= a.replay_from and d.position < a.position
           and d.state = 'pending' and a.crashes = 0
         order by d.position limit 1

@@ -90,7 +90,7 @@ with stranded as materialized (
     insert into duly.agenda
         (lane, delivery, target, priority, due_at, position, halted, halted_at)
     select l.lane, h.id, h.target, h.priority,
-           case when l.paused_at is null then h.due_at else '9999-12-31Z'::timestamptz end,
+           case when l.paused_at is null then least(h.due_at, h.expires_at) else '9999-12-31Z'::timestamptz end,
            h.position, case when l.paused_at is not null then 'paused' end, l.paused_at
     from line l cross join lateral (
         select * from duly.deliveries d where d.lane = l.lane and d.state = 'pending'

@@ -19,6 +19,18 @@ set draining_at = case when :draining::boolean then coalesce(draining_at, coales
 where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
+-- name: step_aside
+-- One of a namespace at a time; of two that do it at once the index refuses the second.
+update duly.workers as w set aside_at = coalesce(:now::timestamptz, now())
+where w.id = :worker and w.ended_at is null and not exists (
+    select from duly.workers o
+    where o.namespace = w.namespace and o.id <> w.id and o.aside_at is not null
+      and o.ended_at is null)
+returning w.id;
+
+-- name: step_in
+update duly.workers set aside_at = null where id = :worker and aside_at is not null;
+
 -- name: bury
 -- After a restart of the server everyone alive gets a whole lease to show it: their silence
 -- was the server's.
@@ -44,6 +56,57 @@ with closed as (
 )
 delete from duly.claims c using closed w
 where c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296;
+
+-- name: doubted
+-- Lanes that count a crash of this worker, locked in the order in which all lock lanes.
+select a.lane::text as lane from duly.attempts t
+join duly.deliveries d on d.id = t.delivery
+join duly.agenda a on a.lane = coalesce(d.lane, d.id) and a.delivery = d.id
+where t.token >= :worker::bigint * 4294967296 and t.token < (:worker::bigint + 1) * 4294967296
+  and t.started_at is null and t.outcome in ('reclaimed', 'retry')
+order by a.lane for update of a;
+
+-- name: acquit
+-- The worker lives: what it still holds is handed back, and a crash that was counted while nothing else
+-- became of the delivery is counted no more. An attempt that it spent comes back unless somebody is at it.
+with handed as (
+    update duly.agenda a set token = null, claimed_at = null
+    from duly.claims c
+    where c.token >= :worker::bigint * 4294967296 and c.token < (:worker::bigint + 1) * 4294967296
+      and a.lane = any(c.lanes) and a.token = c.token
+    returning a.delivery, c.token
+), noted as (
+    insert into duly.attempts (delivery, attempt, outcome, token, finished_at, error)
+    select d.id, d.attempt, 'released', h.token, coalesce(:now::timestamptz, now()), :error
+    from handed h join duly.deliveries d on d.id = h.delivery
+), counted as materialized (
+    select t.delivery, t.outcome, t.attempt from duly.attempts t
+    where t.token >= :worker::bigint * 4294967296 and t.token < (:worker::bigint + 1) * 4294967296
+      and t.started_at is null and t.outcome in ('reclaimed', 'retry')
+      and not exists (
+          select from duly.attempts l
+          where l.delivery = t.delivery and l.finished_at >= t.finished_at
+            and (l.started_at is not null or l.outcome = 'retried'))
+), cleared as (
+    update duly.agenda a
+    set crashes = a.crashes - 1,
+        priority = case when a.crashes - 1 < :suspect_after::integer then d.priority else a.priority end
+    from counted t join duly.deliveries d on d.id = t.delivery
+    where a.lane = coalesce(d.lane, d.id) and a.delivery = d.id and a.crashes > 0
+    returning a.delivery, a.token
+), unspent as (
+    update duly.deliveries d set attempt = d.attempt - 1, reason = null, error = null
+    from counted t join cleared c on c.delivery = t.delivery
+    where d.id = t.delivery and t.outcome = 'retry' and c.token is null
+      and d.attempt = t.attempt and d.state = 'pending'
+), told as (
+    update duly.attempts t
+    set outcome = 'released', reason = null, error = :error,
+        attempt = case when t.outcome = 'retry' then t.attempt - 1 else t.attempt end
+    where t.token >= :worker::bigint * 4294967296 and t.token < (:worker::bigint + 1) * 4294967296
+      and t.started_at is null and t.outcome in ('reclaimed', 'retry')
+)
+select delivery::text as delivery from cleared;
 
 -- name: end
 update duly.workers set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'stopped'

@@ -97,9 +97,9 @@ select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
     held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key,
     d.occasion, d.address, d.stream, held.position, d.on_failure,
-    d.stream is not null and d.position is null
+    d.stream is not null and d.position is null, (d.expires_at - :now) / 1000000.0
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key occasion address stream position on_failure joins"
+               retry key occasion address stream position on_failure joins expires_in"
 from (
     select * from duly.agenda where token = :token and position is null
     order by priority desc, due_at
@@ -108,9 +108,10 @@ select json_group_array(json_array(
     d.id, held.lane, held.token, coalesce(d.target, held.target), cast(d.payload as text),
     d.attempt, d.priority, held.crashes, d.due_at, iif(d.due_at <= :now or d.number = held.delivery, held.due_at, null),
     d.expires_at, d.retry, d.key,
-    d.occasion, d.address, d.stream, coalesce(d.position, held.position), d.on_failure, 0
+    d.occasion, d.address, d.stream, coalesce(d.position, held.position), d.on_failure, 0,
+    (d.expires_at - :now) / 1000000.0
 )) as "packed: id lane token target payload attempt priority crashes due_at ready_at expires_at
-               retry key occasion address stream position on_failure joins"
+               retry key occasion address stream position on_failure joins expires_in"
 from (
     select * from duly.agenda where token = :token and position is not null
 ) held left join duly.deliveries d on d.number in (
@@ -142,7 +143,8 @@ set attempt = :attempt, started_at = :started_at, token = :token,
     state = case :verdict when 'completed' then 'completed' when 'dead' then 'dead'
             when 'expired' then 'cancelled' when 'skipped' then 'cancelled' else 'pending' end,
     finished_at = case when :verdict = 'retry' then null else :finished_at end,
-    dead_at = case when :verdict = 'dead' then :finished_at end, fingerprint = :fingerprint
+    dead_at = case when :verdict = 'dead' then :finished_at end, fingerprint = :fingerprint,
+    crashes = case when :verdict = 'dead' then nullif(:crashes, 0) end
 where id = :delivery and :verdict not in ('released', 'reclaimed', 'deferred')
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 insert into duly.attempts
@@ -155,8 +157,13 @@ update duly.progress set skipped = skipped + 1
 where :verdict = 'skipped' and schedule = (select schedule from duly.deliveries where id = :delivery)
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 update duly.agenda
-set token = null, claimed_at = null, priority = :priority, crashes = :crashes,
-    due_at = coalesce(:now + cast(:wait * 1000000 as integer), due_at)
+set token = null, claimed_at = null,
+    -- Whoever hands it back untouched may not know what became of its crashes meanwhile.
+    priority = iif(:verdict in ('released', 'deferred'), priority, :priority),
+    crashes = iif(:verdict in ('released', 'deferred'), crashes, :crashes),
+    -- One that expires while it waits is due then, or it would hold up its stream in vain.
+    due_at = coalesce(min(:now + cast(:wait * 1000000 as integer), coalesce((
+        select d.expires_at from duly.deliveries d where d.id = :delivery), 253402214400000000)), due_at)
 where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed', 'deferred')
 returning lane;
 delete from duly.agenda

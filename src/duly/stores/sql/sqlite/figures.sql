@@ -45,18 +45,16 @@ where b.id = p.delivery and b.namespace = :namespace and b.state = 'pending'
   and b.attempt = p.attempt;
 
 -- name: poison_candidates
--- Whose worker died lately while it held them, and who are not at an end.
-with latest as materialized (
-    select distinct delivery from (
-        select delivery, outcome from duly.attempts
-        where outcome in ('retry', 'dead', 'reclaimed') and finished_at >= :since_at
-        order by finished_at desc limit :most
-    ) n where outcome = 'reclaimed'
+-- Unfinished ones whose workers died while they held them: those that `duly dead poison` lists.
+with crashed as materialized (
+    select d.id, t.name as target, a.crashes, d.attempt
+    from duly.agenda a
+    join duly.deliveries d on d.number = a.delivery
+    join duly.targets t on t.id = d.target and t.namespace = :namespace
+    where a.crashes > 0 limit :most
 )
-select b.id, b.target, b.crashes, b.attempt, count(*) over () as count
-from latest l cross join duly.booked b
-where b.id = l.delivery and b.namespace = :namespace and b.crashes > 0
-order by b.crashes desc, b.id limit :limit;
+select id, target, crashes, attempt, (select count(*) from crashed) as count
+from crashed order by crashes desc, id limit :limit;
 
 -- name: halted
 with standing as materialized (

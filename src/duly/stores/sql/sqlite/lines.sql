@@ -55,11 +55,12 @@ update duly.streams set on_failure = :on_failure, paused_at = :paused_at, reason
 where lane = :lane;
 
 -- name: next
--- The first in line from a place on, and when it is due: after a failure, when it was to be retried.
-select d.id, d.position, d.target, d.priority, coalesce((
+-- The first in line from a place on, and when it is due: after a failure, when it was to be retried; when
+-- it expires at the latest.
+select d.id, d.position, d.target, d.priority, min(coalesce((
     select t.next_at from duly.attempts t where t.delivery = d.id
     order by t.finished_at desc, t.next_at nulls first limit 1
-), d.due_at) as due_at
+), d.due_at), coalesce(d.expires_at, 253402214400000000)) as due_at
 from duly.deliveries d
 where d.lane = :lane and d.position >= :since and d.state = 'pending'
 order by d.position limit 1;

@@ -27,7 +27,8 @@ on conflict do nothing;
 select changes() as stored, :now as accepted_at;
 insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
 select d.lane, d.number, d.target, d.priority,
-       iif(s.paused_at is null, d.due_at, 253402214400000000), min(d.position),
+       iif(s.paused_at is null, min(d.due_at, coalesce(d.expires_at, d.due_at)), 253402214400000000),
+       min(d.position),
        iif(s.paused_at is null, null, 'paused'), s.paused_at
 from json_each(:batch) b
 join duly.deliveries d on d.id = b.value ->> 0
@@ -111,7 +112,7 @@ where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1 and o.value ->> 10 
 update duly.agenda as a
 set token = null, claimed_at = null, crashes = 0, replay_from = null, delivery = n.number,
     position = n.position, target = n.target, priority = n.priority,
-    due_at = iif(a.halted is null, n.due_at, 253402214400000000)
+    due_at = iif(a.halted is null, min(n.due_at, coalesce(n.expires_at, n.due_at)), 253402214400000000)
 from (
     select a.lane, (
         select d.number from duly.deliveries d
@@ -138,7 +139,8 @@ update duly.agenda set due_at = 253402214400000000
 where lane in (select value from json_each(:lanes)) and token is null and halted is not null;
 update duly.agenda as a
 set delivery = n.number, position = n.position, target = n.target, priority = n.priority,
-    replay_from = null, due_at = iif(a.halted is null, n.due_at, 253402214400000000)
+    replay_from = null,
+    due_at = iif(a.halted is null, min(n.due_at, coalesce(n.expires_at, n.due_at)), 253402214400000000)
 from duly.deliveries n
 where a.lane in (select value from json_each(:lanes)) and a.token is null and a.crashes = 0
   and a.replay_from < a.position and n.number = (

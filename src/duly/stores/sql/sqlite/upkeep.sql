@@ -74,7 +74,8 @@ returning lane;
 -- A stream with pending deliveries in its line, but without a lane.
 insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
 select s.lane, h.number, h.target, h.priority,
-       iif(s.paused_at is null, h.due_at, 253402214400000000), h.position,
+       iif(s.paused_at is null, min(h.due_at, coalesce(h.expires_at, h.due_at)), 253402214400000000),
+       h.position,
        iif(s.paused_at is null, null, 'paused'), s.paused_at
 from duly.streams s join duly.deliveries h on h.number = (
     select number from duly.deliveries d where d.lane = s.lane and d.state = 'pending'

@@ -18,6 +18,18 @@ set draining_at = iif(:draining, coalesce(draining_at, :now), null)
 where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
+-- name: step_aside
+-- One of a namespace at a time; of two that do it at once the index refuses the second.
+update duly.workers as w set aside_at = :now
+where w.id = :worker and w.ended_at is null and not exists (
+    select 1 from duly.workers o
+    where o.namespace = w.namespace and o.id <> w.id and o.aside_at is not null
+      and o.ended_at is null)
+returning id;
+
+-- name: step_in
+update duly.workers set aside_at = null where id = :worker and aside_at is not null;
+
 -- name: bury
 update duly.workers
 set ended_at = :now, ended_how = 'died'
@@ -34,6 +46,52 @@ where w.ended_at < :now - 60000000
   and not exists (
       select 1 from duly.agenda a
       where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296);
+
+-- name: doubted
+-- Lanes that count a crash of this worker; nobody else writes meanwhile.
+select a.lane from duly.attempts t
+join duly.deliveries d on d.id = t.delivery
+join duly.agenda a on a.delivery = d.number
+where t.token >= :worker * 4294967296 and t.token < (:worker + 1) * 4294967296
+  and t.started_at is null and t.outcome in ('reclaimed', 'retry')
+order by a.lane;
+
+-- name: acquit
+-- The worker lives: what it still holds is handed back, and a crash that was counted while nothing else
+-- became of the delivery is counted no more. An attempt that it spent comes back unless somebody is at it.
+insert into duly.attempts (delivery, attempt, outcome, token, finished_at, error)
+select d.id, d.attempt, 'released', a.token, :now, :error
+from duly.agenda a join duly.deliveries d on d.number = a.delivery
+where a.token >= :worker * 4294967296 and a.token < (:worker + 1) * 4294967296;
+update duly.agenda set token = null, claimed_at = null
+where token >= :worker * 4294967296 and token < (:worker + 1) * 4294967296;
+update duly.deliveries as d set attempt = d.attempt - 1, reason = null, error = null
+from duly.attempts t join duly.agenda a
+where t.token >= :worker * 4294967296 and t.token < (:worker + 1) * 4294967296
+  and t.started_at is null and t.outcome = 'retry'
+  and d.id = t.delivery and d.attempt = t.attempt and d.state = 'pending'
+  and a.delivery = d.number and a.token is null and a.crashes > 0
+  and not exists (
+      select 1 from duly.attempts l
+      where l.delivery = t.delivery and l.finished_at >= t.finished_at
+        and (l.started_at is not null or l.outcome = 'retried'));
+update duly.agenda as a
+set crashes = a.crashes - 1,
+    priority = iif(a.crashes - 1 < :suspect_after, d.priority, a.priority)
+from duly.attempts t join duly.deliveries d on d.id = t.delivery
+where t.token >= :worker * 4294967296 and t.token < (:worker + 1) * 4294967296
+  and t.started_at is null and t.outcome in ('reclaimed', 'retry')
+  and a.delivery = d.number and a.crashes > 0
+  and not exists (
+      select 1 from duly.attempts l
+      where l.delivery = t.delivery and l.finished_at >= t.finished_at
+        and (l.started_at is not null or l.outcome = 'retried'))
+returning delivery;
+update duly.attempts
+set outcome = 'released', reason = null, error = :error,
+    attempt = iif(outcome = 'retry', attempt - 1, attempt)
+where token >= :worker * 4294967296 and token < (:worker + 1) * 4294967296
+  and started_at is null and outcome in ('reclaimed', 'retry');
 
 -- name: end
 update duly.workers set ended_at = :now, ended_how = 'stopped'

@@ -79,8 +79,10 @@ async def discard(duly_app: Served, data: JSONBody[Discard]) -> Moved:
 async def poison(
     duly_app: Served, wanted: NamedDependency[SkipValidation[PoisonQuery]]
 ) -> Page[SuspectRecord]:
-    """List deliveries that killed workers, or whose next attempt is their last."""
-    found = await duly_app.dead_letters.poison_candidates(limit=wanted.limit)
+    """List deliveries whose workers died, on request also those with one attempt left."""
+    found = await duly_app.dead_letters.poison_candidates(
+        limit=wanted.limit, last_attempts=wanted.last_attempts
+    )
     payload = wanted.payloads
     return Page(
         [record(each.delivery, SuspectRecord, payload=payload, why=each.why) for each in found],

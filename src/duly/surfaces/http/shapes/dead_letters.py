@@ -58,8 +58,11 @@ class DeadQuery(DeadWanted, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class PoisonQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How many to list."""
+    """How many to list, and which."""
 
+    last_attempts: Annotated[
+        bool, Meta(description="also list those whose next attempt is their last")
+    ] = False
     payloads: Payloads = False
     limit: Most = 50
 

@@ -248,7 +248,7 @@ def records(found: Iterable[Delivery], *, payloads: bool) -> list[DeliveryRecord
 def history(
     delivery: Delivery, moves: Sequence[Attempt]
 ) -> tuple[list[AttemptRecord], list[Transition]]:
-    """Its tries, and all its moves from the first on."""
+    """Its tries, those that a dead worker cut short included, and all its moves."""
     began = Transition(
         at=delivery.accepted_at,
         before=None,
@@ -257,7 +257,7 @@ def history(
         attempt=0,
         worker=None,
     )
-    tries = [each for each in moves if each.started_at is not None]
+    tries = [each for each in moves if each.started_at is not None or each.is_crash]
     return [_attempt(each) for each in tries], [began, *map(_transition, moves)]
 
 

@@ -1,0 +1,28 @@
+-- Since when a worker claims nothing, so that a suspect can run alone on it: one of a namespace at a time.
+alter table duly.workers add column aside_at integer;
+create unique index duly.workers_aside on duly.workers (namespace)
+    where aside_at is not null and ended_at is null;
+
+-- What was counted against deliveries when their workers died, by worker: one that comes back takes it back.
+create index duly.attempts_crashed on duly.attempts (token)
+    where started_at is null and outcome in ('reclaimed', 'retry');
+
+-- Lanes whose holders died: few, and what claiming changes is not in it.
+create index duly.agenda_crashed on duly.agenda (crashes) where crashes > 0;
+
+-- How many workers a dead letter killed: its lane, which counted them, is gone.
+alter table duly.deliveries add column crashes integer;
+
+drop view duly.booked;
+
+create view duly.booked as
+select d.id, d.namespace, t.name as target, d.priority, d.attempt, d.due_at, d.accepted_at,
+       d.started_at, d.finished_at, d.dead_at, d.expires_at, d.key, d.address, d.stream, d.position,
+       d.schedule, d.occasion, d.tags, d.reason, d.error, d.fingerprint, d.payload,
+       iif(a.halted is null, a.due_at, null) as next_at, a.claimed_at,
+       iif(d.state = 'dead', d.crashes, a.crashes) as crashes,
+       coalesce(a.token, d.token) as token,
+       case when a.token is not null then 'processing' else d.state end as state
+from duly.deliveries d
+join duly.targets t on t.id = d.target
+left join duly.agenda a on a.lane = coalesce(d.lane, d.number) and a.delivery = d.number;

@@ -1,0 +1,55 @@
+"""What is decided in the engine is decided by the store's clock, never by the clock on the wall."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ENGINE = Path(__file__).parents[2] / "src" / "duly" / "engine"
+
+ALLOWED = {
+    ("execution.py", "__init__"): "until the store has said what time it is, before anything runs",
+    ("execution.py", "now"): "a virtual clock is the store's too",
+    ("acceptor.py", "__init__"): "whether to wake somebody for a moment that a caller named",
+}
+
+
+@pytest.mark.requirement("D7")
+def test_the_engine_asks_the_clock_on_the_wall_only_where_it_may() -> None:
+    found = {
+        (path.name, function)
+        for path in sorted(ENGINE.glob("*.py"))
+        for function in wall_clock_uses(path.read_text())
+    }
+    assert found == ALLOWED.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f(self):\n    self._clock.now()", ["f"]),
+        ("def f(self):\n    self._by.clock.now() + x", ["f"]),
+        ("def f(clock):\n    return Thing(clock.now)", ["f"]),
+        ("class A:\n    async def f(self):\n        await g(self.clock.now())", ["f"]),
+        ("def f(self):\n    self._by.now(), self.clock.monotonic(), now()", []),
+    ],
+)
+def test_each_way_to_ask_it_is_reported(text: str, expected: list[str]) -> None:
+    assert list(wall_clock_uses(text)) == expected
+
+
+def wall_clock_uses(text: str) -> Iterator[str]:
+    """The functions in which a clock's `now` is called or handed on."""
+    for function in ast.walk(ast.parse(text)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (
+                function.name
+                for node in ast.walk(function)
+                if isinstance(node, ast.Attribute) and node.attr == "now" and is_clock(node.value)
+            )
+
+
+def is_clock(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name.lstrip("_") == "clock"

@@ -1,0 +1,194 @@
+"""A machine whose clock jumps an hour forth and back while deliveries with half an hour run."""
+
+import random
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App, Delivery, system
+from duly.engine.execution import Executor
+from duly.ports import Ask
+from duly.stores.steady import BELIEVED_AFTER_SECONDS, Steady
+from duly.system import SystemClock
+from duly.testing import VirtualClock
+from tests.engine.house import Gate, House, Life, states
+
+HOUR, HALF_AN_HOUR = timedelta(hours=1), timedelta(minutes=30)
+A_WHILE = timedelta(minutes=5)
+
+
+class JumpingClock(SystemClock):
+    """This machine's clock, of which every second reading is an hour off."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.is_right = True
+
+    def now(self) -> datetime:
+        """The present, or an hour off."""
+        steps = (timedelta(),) if self.is_right else (timedelta(), timedelta(), HOUR, -HOUR)
+        return super().now() + self._random.choice(steps)
+
+
+@pytest.mark.requirement("D7", "D11")
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_step_of_the_clock_cancels_what_has_time_left(
+    database_url: str, seed: int
+) -> None:
+    clock, began = JumpingClock(seed), datetime.now(UTC)
+    app = App(database_url, clock=clock, environment={}, concurrency=20)
+
+    @app.handler("work", retry=duly.delays(0, 0))
+    async def work(delivery: Delivery[int]) -> None:
+        if delivery.attempt == 1 and not delivery.payload % 5:
+            raise duly.Retry(after=0)
+
+    async with app:
+        engine = app.engine()
+        await engine.prepare(beating=False)
+        clock.is_right = False
+        await deliver_many(app, began + HALF_AN_HOUR, many=200)
+        while await engine.step() or await app.list(state="pending"):
+            pass
+        clock.is_right = True
+        assert await states(app) == {"completed": 200}
+        for each in await app.list(limit=1000):
+            assert each.started_at is not None
+            assert each.finished_at is not None
+            assert began - A_WHILE < each.started_at < began + A_WHILE
+            assert began - A_WHILE < each.finished_at < began + A_WHILE
+            for attempt in await app.attempts(each.id):
+                assert began - A_WHILE < attempt.finished_at < began + A_WHILE
+
+
+async def deliver_many(app: App, expires_at: datetime, many: int) -> None:
+    """Some alone, some in streams, where those behind the head are started later."""
+    await app.deliver_many(
+        {
+            "target": "work",
+            "payload": number,
+            "expires_at": expires_at,
+            "stream": f"line {number % 7}" if number % 2 else None,
+        }
+        for number in range(many)
+    )
+
+
+@pytest.mark.requirement("D7")
+async def test_what_expires_behind_its_head_in_a_run_is_not_attempted(any_house: House) -> None:
+    app, done = any_house.app(), []
+
+    @app.handler("work")
+    async def work(delivery: Delivery[int]) -> None:
+        done.append(delivery.payload)
+        if delivery.payload == 0:
+            any_house.clock.advance(60)
+
+    life = await any_house.born(app)
+    for number, seconds in enumerate((600, 30, 600)):
+        expires_at = any_house.clock.now() + timedelta(seconds=seconds)
+        await app.deliver("work", number, stream="line", expires_at=expires_at)
+    while await life.engine.step():
+        pass
+    assert done == [0, 2]
+    assert await states(app) == {"completed": 2, "cancelled": 1}
+
+
+@pytest.mark.requirement("D7")
+async def test_a_claim_says_what_is_left_by_the_clock_of_the_store(any_house: House) -> None:
+    app, gate = any_house.app(), Gate()
+    app.handler("work")(gate.handle)
+    life = await any_house.born(app)
+    soon = any_house.clock.now() + timedelta(seconds=90)
+    await app.deliver("work", "alone", expires_at=soon)
+    await app.deliver("work", "for ever")
+    await app.deliver("work", "in line", stream="line", expires_at=soon)
+    any_house.clock.advance(30)
+    found = await claimed(life)
+    assert found == {'"alone"': 60.0, '"for ever"': None, '"in line"': 60.0}
+
+
+async def claimed(life: Life) -> dict[str, float | None]:
+    agenda, worker = life.app.store.agenda, life.engine.dispatcher.lease.worker
+    asks = [Ask(each.priority, each.target, each.due_at, 9) for each in await agenda.survey()]
+    rows = await agenda.claim(worker << 32, 9, asks)
+    return {each.payload.decode(): each.expires_in for each in rows}
+
+
+def executor(clock: Any) -> Executor:
+    nothing: Any = None
+    return Executor(nothing, nothing, clock, nothing, nothing, nothing)
+
+
+class WallClock(VirtualClock):
+    """A clock that the test moves, on the wall only: the store has its own."""
+
+    virtual = False
+
+
+def test_the_present_of_the_store_is_carried_on_whatever_the_wall_says() -> None:
+    clock = WallClock()
+    by, noon = executor(clock), datetime(2026, 6, 1, 12, tzinfo=UTC)
+    by.learn(noon)
+    clock.advance(5)
+    clock.step(3600)
+    assert by.now() == noon + timedelta(seconds=5)
+    by.learn(noon + timedelta(seconds=4.95))
+    assert by.now() == noon + timedelta(seconds=5), "a slow answer sets nothing back"
+    by.learn(noon + timedelta(seconds=6))
+    assert by.now() == noon + timedelta(seconds=6)
+    by.learn(noon - HOUR)
+    assert by.now() == noon - HOUR, "the store's clock was stepped"
+
+
+def test_without_a_clock_of_its_own_a_store_believes_a_step_once_it_has_lasted() -> None:
+    clock = WallClock()
+    steady, began = Steady(clock), clock.now()
+    clock.advance(3)
+    clock.step(3600)
+    assert steady.now() == began + timedelta(seconds=3)
+    clock.step(-3600)
+    assert steady.now() == began + timedelta(seconds=3)
+    clock.step(-3600)
+    clock.advance(BELIEVED_AFTER_SECONDS - 0.001)
+    assert steady.now() > began
+    clock.advance(0.001)
+    assert steady.now() == clock.now() < began
+
+
+def test_without_a_clock_of_its_own_a_store_follows_small_corrections_at_once() -> None:
+    clock = WallClock()
+    steady = Steady(clock)
+    for _ in range(20):
+        clock.advance(1)
+        clock.step(-1.5)
+        assert steady.now() == clock.now()
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has two such clocks")
+def test_the_clock_that_counts_leases_goes_on_while_the_machine_sleeps() -> None:
+    assert system.SLEEPLESS == time.CLOCK_BOOTTIME
+
+
+@pytest.mark.requirement("D7")
+@pytest.mark.parametrize("how", ["deliver", "deliver_many"])
+async def test_what_is_due_at_once_wakes_workers_by_a_clock_that_is_behind_too(
+    postgres_url: str, how: str
+) -> None:
+    clock = WallClock(datetime.now(UTC) - HOUR)
+    async with App(postgres_url, clock=clock, environment={}) as app:
+        app.expect("work")
+        hints: list[None] = []
+        app.store.wakeups.hint = lambda: hints.append(None)  # type: ignore[method-assign]
+        if how == "deliver":
+            await app.deliver("work")
+        else:
+            await app.deliver_many([("work", None)])
+        assert hints
+        hints.clear()
+        await app.deliver("work", after=3600)
+        await app.deliver("work", at=clock.now() + 2 * HOUR)
+        assert not hints
