@@ -200,7 +200,7 @@ async def test_it_is_taken_back_when_the_store_answers_again(any_house: House) -
     await life.app.deliver("work")
     await life.tick()
     await buried(life, any_house)
-    workers = life.app.store.workers
+    workers = life.engine._store.workers
     acquit, asked = workers.acquit, 0
 
     async def away_at_first(worker: int, suspect_after: int) -> int:
