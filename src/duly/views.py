@@ -102,7 +102,7 @@ class Faces:
         view = copy(self)
         view.store = self.store.within(namespace)
         # What happens there is not to be found among what happens here.
-        view.telemetry = Telemetry()
+        view.telemetry = Telemetry(self.clock.monotonic)
         view._furnish(tuple, _plan_elsewhere)
         return view
 

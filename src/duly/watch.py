@@ -17,6 +17,7 @@ from duly.domain.rollups import HOUR, MINUTE, Series, checked_span, filled
 from duly.domain.situation import Situation
 from duly.domain.webhooks import is_webhook, webhook
 from duly.engine.bookkeeper import Bookkeeper
+from duly.engine.log_summary import LogSummary
 from duly.engine.supervisor import Engine
 from duly.engine.watchman import Watchman
 from duly.faces.live import Live
@@ -148,7 +149,8 @@ class Watch:
     def join(self, engine: Engine) -> Engine:
         """Let the engine run what is written beside its deliveries."""
         self.bookkeeper.worker = lambda: engine.dispatcher.lease.worker
-        engine.attach(self.bookkeeper, self._watchman())
+        summary = LogSummary(self._telemetry.summarize)
+        engine.attach(self.bookkeeper, self._watchman(), summary)
         return engine
 
     def _watchman(self) -> Watchman:

@@ -126,3 +126,6 @@ ONLY_COUNTED: frozenset[type[Event]] = frozenset(
     }
 )
 """What happens too often to be told."""
+
+LIMITED: dict[type[Event], type[events.MoreWereLate]] = {events.DeliveryLate: events.MoreWereLate}
+"""Events of which only some are logged each second, with the event that tells how many were not."""
