@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -241,6 +242,28 @@ async def test_a_clean_close_leaves_one_file(sqlite_url: str, path: Path) -> Non
         await app.deliver("work")
         assert len(await other.list()) == 1
     assert [each.name for each in path.parent.glob("duly.db*")] == ["duly.db"]
+
+
+async def test_whoever_comes_while_it_closes_is_told_so(app: App) -> None:
+    database, begun, go = app.store.database, threading.Event(), threading.Event()
+    assert isinstance(database, Sqlite)
+
+    def write(connection: apsw.Connection) -> str:
+        begun.set()
+        go.wait(30)
+        return "written"
+
+    slow = asyncio.create_task(database.write(write))
+    assert await asyncio.get_running_loop().run_in_executor(None, begun.wait, 30)
+    closing = asyncio.create_task(database.close())
+    await asyncio.tasks.sleep(0)
+    with pytest.raises(StoreUnavailable, match="is not open"):
+        await app.deliver("work")
+    with pytest.raises(StoreUnavailable, match="is not open"):
+        await app.list()
+    go.set()
+    await closing
+    assert await slow == "written"
 
 
 async def test_a_file_that_could_not_be_opened_is_let_go(path: Path, tmp_path: Path) -> None:

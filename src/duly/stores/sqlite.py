@@ -64,22 +64,23 @@ class Sqlite(SqliteSession):
         """Finish what is queued and let go of the file."""
         if self._file.is_forked:
             return  # all of it is the parent's
-        if self._writer is not None and self._readers is not None:
-            self._readers.shutdown()
+        # Whoever comes from here on is told that it is not open, and waits for no thread that ends.
+        writer, self._writer = self._writer, None
+        readers, self._readers = self._readers, None
+        if writer is not None and readers is not None:
+            readers.shutdown()
             for connection in self._opened:
                 connection.close()
             self._opened.clear()
-            await asyncio.get_running_loop().run_in_executor(None, self._let_go)
-            self._writer = self._readers = None
+            await asyncio.get_running_loop().run_in_executor(None, self._let_go, writer)
         self._file.disown()
 
-    def _let_go(self) -> None:
+    def _let_go(self, writer: Writer) -> None:
         # The writer is the last to leave: it then moves what is left of the log into the file.
         if self._checkpoints is not None:
             self._checkpoints.close()
         self._file.closing()
-        if self._writer is not None:
-            self._writer.close()
+        writer.close()
         self._file.closed()
 
     def _check(self, writer: apsw.Connection) -> None:
