@@ -65,7 +65,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.RecoveryEnded: (
         logging.INFO,
-        "recovered: {deliveries} late deliveries drained in {seconds} s",
+        "recovered: {deliveries} late deliveries drained by this worker in {seconds} s",
     ),
     events.SchedulesPlanned: (
         logging.DEBUG,
