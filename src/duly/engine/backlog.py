@@ -15,6 +15,7 @@ LOOK_SECONDS = 5.0
 WHILE_RECOVERING = Pause(1.0)
 TELL_SECONDS = 30.0
 LOOKS = 5
+"""How often to look at most, where claims get in between."""
 
 
 class LateAttempts:
@@ -80,15 +81,17 @@ class Backlog:
         return WHILE_RECOVERING
 
     async def _look(self) -> LateWork | None:
-        for _ in range(LOOKS):
-            claims = self.attempts.claims
+        looks = 0
+        while True:
+            claims, looks = self.attempts.claims, looks + 1
             late = await self._agenda.late_work(self._grace, self._served())
             begins_or_ends = (late is None) is not (self.recovering is None)
-            if not begins_or_ends or (claims == self.attempts.claims and claims % 2 == 0):
-                break
-            # What was claimed meanwhile would be counted twice, or not at all.
-        await Breath()
-        return late
+            is_undisturbed = claims == self.attempts.claims and claims % 2 == 0
+            if is_undisturbed or not begins_or_ends or looks == LOOKS:
+                # What was just claimed begins now.
+                await Breath()
+                return late
+            # What was claimed during the look would be counted twice, or not at all.
 
     def _measured(self, count: int, oldest: datetime, now: float) -> Recovering:
         began, first_count = self._began
