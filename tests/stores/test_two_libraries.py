@@ -6,6 +6,7 @@ one that gets through, it attaches the file to a database in memory.
 
 import asyncio
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -301,6 +302,55 @@ def test_a_fork_of_the_process_is_refused_and_does_no_harm(path: Path) -> None:
     assert all("before this process was forked" in each for each in refused)
     assert last == "parent 2"
     assert [each.name for each in path.parent.glob("duly.db*")] == ["duly.db"]
+
+
+ORPHAN = """
+import asyncio, os, signal, sys
+from duly import App
+
+async def main(path):
+    app = App(f"sqlite:///{path}", environment={})
+    @app.handler("work")
+    async def work(delivery): ...
+    async with app:
+        await app.store.own()
+        await app.deliver("work", 0)
+        number = os.fork()
+        if not number:
+            signal.alarm(60)
+            while True:
+                signal.pause()
+        print(number, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_a_fork_that_outlives_its_parent_keeps_nobody_out(
+    sqlite_url: str, path: Path
+) -> None:
+    # Its output goes to a file: of a pipe the orphan would hold the other end.
+    said = path.with_name("said")
+    with open(said, "w") as output:  # noqa: ASYNC230 - nothing else runs here
+        asked = [sys.executable, "-c", ORPHAN, str(path)]
+        subprocess.run(asked, stdout=output, check=False)  # noqa: ASYNC221 - nor here
+    orphan = int(said.read_text())
+    try:
+        async with App(sqlite_url, environment={}) as app:
+            app.handler("work")(_nothing)
+            await app.store.own()
+            await app.deliver("work")
+            assert len(await app.list()) == 2
+    finally:
+        os.kill(orphan, signal.SIGKILL)
+
+
+def test_duly_itself_has_one_library() -> None:
+    source = Path(sqlite_guard.__file__).parents[2]
+    texts = {path: path.read_text() for path in source.rglob("*.py")}
+    assert len(texts) > 100
+    assert [path for path, text in texts.items() if "import sqlite3" in text] == []
 
 
 async def test_all_descriptors_are_gone_with_the_app(sqlite_url: str, path: Path) -> None:

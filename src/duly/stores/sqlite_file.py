@@ -12,7 +12,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from weakref import WeakSet
 
 import apsw
 
@@ -33,6 +35,20 @@ from duly.stores.sqlite_guard import (
 _changing = threading.Lock()
 """Held while a file of this process is opened or closed: two at once would take each other for
 strangers."""
+
+
+_owners: WeakSet[SqliteFile] = WeakSet()
+
+
+@cache
+def _watch_forks() -> None:
+    os.register_at_fork(after_in_child=_disown_all)
+
+
+def _disown_all() -> None:
+    # A child that outlives its parent would keep the lock, and no server could start.
+    for each in _owners:
+        each.disown()
 
 
 class LogIsGone(StoreUnavailable):
@@ -135,6 +151,8 @@ class SqliteFile:
         if self._lock_file is None:
             self._lock_path = f"{os.path.realpath(self.place)}.lock"
             self._lock_file, self._lock_identity = self._locked()
+            _owners.add(self)
+            _watch_forks()
 
     def _lost_lock(self) -> str | None:
         # Whoever removes the lock's file must not make room for a second server.
