@@ -40,7 +40,7 @@ class Checkpoints:
 
     def _committed(self, writer: apsw.Connection, _: str, pages: int) -> int:
         if pages >= TOO_MANY:
-            move(writer)
+            _move(writer)
         elif pages >= WORTH_IT:
             self._due.set()
         return apsw.SQLITE_OK
@@ -62,7 +62,7 @@ class Checkpoints:
         with contextlib.suppress(apsw.Error, StoreUnavailable):
             self._file.check()
             connection = connection or self._connect()
-            move(connection)
+            _move(connection)
         return connection
 
     def close(self) -> None:
@@ -72,8 +72,7 @@ class Checkpoints:
         self._thread.join()
 
 
-def move(connection: apsw.Connection) -> None:
-    """Move what the log has into the file, as far as nobody reads it there."""
+def _move(connection: apsw.Connection) -> None:
     # Whoever is at it already, or a full disk, only means that the log is moved later.
     with contextlib.suppress(apsw.Error):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
@@ -17,9 +17,9 @@ import apsw
 
 from duly.domain.errors import BadSetting, Conflict, StoreUnavailable
 from duly.ports import RUNNING
-from duly.stores.checkpoints import Checkpoints, move
+from duly.stores.checkpoints import Checkpoints
 from duly.stores.database import Channel, Session
-from duly.stores.sqlite_file import LogIsGone, SqliteFile
+from duly.stores.sqlite_file import SqliteFile, Stranded
 from duly.stores.sqlite_session import SqliteSession
 from duly.stores.writer import Hold, Work, Writer
 
@@ -41,6 +41,7 @@ class Sqlite(SqliteSession):
         self._checkpoints: Checkpoints | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._opened: list[apsw.Connection] = []
+        self._is_stranded = False
         self._lent: dict[object, Hold] = {}
 
     async def open(self) -> None:
@@ -86,10 +87,12 @@ class Sqlite(SqliteSession):
     def _check(self, writer: apsw.Connection) -> None:
         try:
             self._file.check()
-        except LogIsGone:
-            # Only this process can still read what is in the log, so let the file have it.
-            move(writer)
+        except Stranded:
+            if not self._is_stranded:
+                self._is_stranded = True
+                _reunite(writer)
             raise
+        self._is_stranded = False
 
     def own(self) -> None:
         """Take the lock that says one server runs on this file; it dies with the process."""
@@ -278,6 +281,16 @@ def read_only(file: SqliteFile) -> apsw.Connection:
     connection = apsw.Connection(file.place, flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
     return connection
+
+
+def _reunite(writer: apsw.Connection) -> None:
+    """Move all that the log has into the file that was opened, wherever that is now.
+
+    It has what was acknowledged then, and a file that was put in its place finds an empty log: the
+    pages of another one would damage it.
+    """
+    with suppress(apsw.Error):
+        writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
 def _forget_statistics(connection: apsw.Connection) -> None:

@@ -51,8 +51,8 @@ def _disown_all() -> None:
         each.disown()
 
 
-class LogIsGone(StoreUnavailable):
-    """The `-wal` file was deleted, and nobody has written since but this process."""
+class Stranded(StoreUnavailable):
+    """The file and its log are no longer found together: only this process still has both."""
 
 
 class SqliteFile:
@@ -193,18 +193,19 @@ class SqliteFile:
 
     def _changed(self, path: str, present: Identity | None) -> StoreUnavailable:
         if path != self.place:
-            is_log = path.endswith("-wal") and present is None
-            kind = LogIsGone if is_log and self._is_guarded else StoreUnavailable
+            # Unguarded, others may have removed the log, and may have written since.
+            is_stranded = path.endswith("-wal") and present is None and self._is_guarded
+            kind = Stranded if is_stranded else StoreUnavailable
             return kind(
                 f"{path} was deleted or replaced while duly had {self.path} open; nothing is "
                 "accepted any more: restart duly, and leave the -wal and -shm files alone"
             )
         if present is None:
-            return StoreUnavailable(
+            return Stranded(
                 f"{self.path} is gone: it was deleted or moved while duly had it open; nothing is "
                 "accepted until the same file is back. To begin with a new one, restart duly"
             )
-        return StoreUnavailable(
+        return Stranded(
             f"{self.path} was replaced by another file while duly had it open; nothing is accepted "
             "any more: restart duly to use the file that is there now"
         )
