@@ -68,7 +68,6 @@ class Writer:
         self, connection: apsw.Connection, check: Callable[[apsw.Connection], None]
     ) -> None:
         self._check = check
-        self._is_refused = False
         self._jobs: queue.SimpleQueue[Job | Hold | None] = queue.SimpleQueue()
         self._connection = connection
         self.commits = 0
@@ -127,25 +126,19 @@ class Writer:
     def _commit(self, batch: list[Job]) -> None:
         answers: list[Answer]
         try:
-            if self._is_refused:
-                self._checked()
+            self._check(self._connection)
             if len(batch) == 1:
                 answers = [(batch[0].future, self._done(batch[0]), None)]
             else:
                 answers = self._together(batch)
-            self._checked()
+            # Nobody hears "yes" of what went into a file that was deleted meanwhile.
+            self._check(self._connection)
             self.commits += 1
         except Exception as error:
             self._roll_back()
             answers = [(job.future, None, error) for job in batch]
         for future, result, problem in answers:
             _answer(future, result, problem)
-
-    def _checked(self) -> None:
-        # After the commit: nobody hears "yes" of what went into a file that was deleted meanwhile.
-        self._is_refused = True
-        self._check(self._connection)
-        self._is_refused = False
 
     def _done(self, job: Job) -> Any:
         if job.alone:
@@ -184,7 +177,7 @@ class Writer:
         if not hold.begun.set_running_or_notify_cancel():
             return  # it was given up while it waited
         try:
-            self._checked()
+            self._check(self._connection)
             self._connection.execute("begin immediate")
         except Exception as error:
             hold.begun.set_exception(error)
@@ -196,7 +189,7 @@ class Writer:
                     raise TransactionEnded("SQLite ended the transaction; nothing of it was kept")
                 result = job.work(self._connection)
                 if not self._connection.in_transaction:
-                    self._checked()
+                    self._check(self._connection)
                 _answer(job.future, result, None)
             except Exception as problem:
                 _answer(job.future, None, problem)
