@@ -81,7 +81,7 @@ class App(Faces):
         self.settings = load({"database": database, **settings}, environment)
         self.clock = clock or SystemClock()
         self.chance = chance or SystemChance()
-        self.telemetry = Telemetry()
+        self.telemetry = Telemetry(self.clock.monotonic)
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
         self.store: Store = store_of(self.settings, self.clock, pool, connect)
         self.vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
@@ -175,6 +175,7 @@ class App(Faces):
 
     async def close(self) -> None:
         """Let go of the store."""
+        self.telemetry.summarize()
         if self._open:
             with contextlib.suppress(StoreUnavailable):
                 await self.watch.bookkeeper.tick()

@@ -107,7 +107,7 @@ class Faces:
         view = copy(self)
         view.store = self.store.within(namespace)
         # What happens there is not to be found among what happens here.
-        view.telemetry = Telemetry()
+        view.telemetry = Telemetry(self.clock.monotonic)
         served = self.settings.served
         if served is None or namespace in served:
             view._furnish(self.handlers.serves, view.plan)

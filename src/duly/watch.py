@@ -20,6 +20,7 @@ from duly.domain.rollups import HOUR, MINUTE, Series, checked_span, filled
 from duly.domain.situation import Situation
 from duly.domain.webhooks import is_webhook, webhook
 from duly.engine.bookkeeper import Bookkeeper
+from duly.engine.log_summary import LogSummary
 from duly.engine.supervisor import Engine
 from duly.engine.watchman import Watchman, Watchmen
 from duly.faces.live import Live
@@ -161,7 +162,8 @@ class Watch:
             found = await engine.territory.namespaces()
             return [each for each in found if each != self._store.namespace]
 
-        engine.attach(self.bookkeeper, Watchmen(own, others, lambda name: self._other(own, name)))
+        watchmen = Watchmen(own, others, lambda name: self._other(own, name))
+        engine.attach(self.bookkeeper, watchmen, LogSummary(self._telemetry.summarize))
         return engine
 
     def _other(self, own: Watchman, namespace: str) -> Watchman:

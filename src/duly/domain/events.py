@@ -161,6 +161,8 @@ class SweptUp(Event, frozen=True):
 
 
 class RecoveryBegan(Event, frozen=True):
+    """Late deliveries wait; counted with those that this worker attempts already."""
+
     deliveries: int
     oldest: datetime
 
@@ -173,6 +175,8 @@ class RecoveryGoesOn(Event, frozen=True):
 
 
 class RecoveryEnded(Event, frozen=True):
+    """No late delivery waits any more; how many this worker attempted since it began."""
+
     deliveries: int
     seconds: float
 

@@ -8,12 +8,35 @@ from datetime import datetime, timedelta
 
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.domain.situation import Recovering
-from duly.engine.loops import Emit, Pause
-from duly.ports import Agenda, Clock
+from duly.engine.loops import Breath, Emit, Pause
+from duly.ports import Agenda, Clock, LateWork
 
 LOOK_SECONDS = 5.0
 WHILE_RECOVERING = Pause(1.0)
 TELL_SECONDS = 30.0
+LOOKS = 5
+"""How often to look at most, where claims get in between."""
+
+
+class LateAttempts:
+    """What this worker itself did with late deliveries; the dispatcher counts."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        """How many late deliveries it began to attempt."""
+        self.running = 0
+        """How many of these it attempts right now."""
+        self.claims = 0
+        """Counted when a claim begins and when it ends, so it is odd while one is under way."""
+
+    def begin(self) -> None:
+        """Count one that begins."""
+        self.begun += 1
+        self.running += 1
+
+    def end(self) -> None:
+        """Count one that ended, however it did."""
+        self.running -= 1
 
 
 class Backlog:
@@ -36,22 +59,39 @@ class Backlog:
         self._emit = emit
         self._served = served
         self._grace = grace
+        self.attempts = LateAttempts()
         self._began: tuple[float, int] = (0.0, 0)
+        self._begun_before = 0
         self._told_at = 0.0
 
     async def tick(self) -> Pause:
         """Look, and tell when late work begins, goes on and ends."""
-        late = await self._agenda.late_work(self._grace, self._served())
+        late = await self._look()
         now = self._clock.monotonic()
         if late is None:
             self._end(now)
             return Pause(LOOK_SECONDS)
         if self.recovering is None:
             self._began, self._told_at = (now, late.count), now
-            self._emit(RecoveryBegan(deliveries=late.count, oldest=late.oldest))
+            running = self.attempts.running
+            self._begun_before = self.attempts.begun - running
+            self._emit(RecoveryBegan(deliveries=late.count + running, oldest=late.oldest))
         self.recovering = self._measured(late.count, late.oldest, now)
         self._go_on(self.recovering, now)
         return WHILE_RECOVERING
+
+    async def _look(self) -> LateWork | None:
+        looks = 0
+        while True:
+            claims, looks = self.attempts.claims, looks + 1
+            late = await self._agenda.late_work(self._grace, self._served())
+            begins_or_ends = (late is None) is not (self.recovering is None)
+            is_undisturbed = claims == self.attempts.claims and claims % 2 == 0
+            if is_undisturbed or not begins_or_ends or looks == LOOKS:
+                # What was just claimed begins now.
+                await Breath()
+                return late
+            # What was claimed during the look would be counted twice, or not at all.
 
     def _measured(self, count: int, oldest: datetime, now: float) -> Recovering:
         began, first_count = self._began
@@ -75,6 +115,7 @@ class Backlog:
 
     def _end(self, now: float) -> None:
         if self.recovering is not None:
-            began, first_count = self._began
-            self._emit(RecoveryEnded(deliveries=first_count, seconds=round(now - began, 1)))
+            drained = self.attempts.begun - self._begun_before
+            seconds = round(now - self._began[0], 1)
+            self._emit(RecoveryEnded(deliveries=drained, seconds=seconds))
         self.recovering = None

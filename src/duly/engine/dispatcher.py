@@ -19,6 +19,7 @@ from duly.domain.events import (
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
 from duly.engine.aside import Aside
+from duly.engine.backlog import LateAttempts
 from duly.engine.carriers import Carriers
 from duly.engine.claims import Claims
 from duly.engine.execution import Execution, Executor
@@ -80,6 +81,7 @@ class Dispatcher:
         self._alone = self.is_draining = False
         self._suspects_turn = True
         self._ended = 0
+        self.late = LateAttempts()
 
     @property
     def running(self) -> int:
@@ -209,6 +211,7 @@ class Dispatcher:
     ) -> tuple[list[Ask], list[Claimed], int]:
         """Claim what the gates let through: what was asked for, what came, how many started."""
         claimed: list[Claimed] = []
+        self.late.claims += 1
         try:
             asks = await self._gates.passing(asks)
             if asks:
@@ -216,6 +219,7 @@ class Dispatcher:
                 claimed = await self._claims.make(slots, asks, lambda: self.lease, open_tokens)
             return asks, claimed, self._start(claimed)
         finally:
+            self.late.claims += 1
             self._gates.claimed({each.target for each in claimed if each.id is not None})
 
     def _open_tokens(self) -> set[int]:
@@ -307,7 +311,15 @@ class Dispatcher:
             self._emit(late)
         elif not claimed.attempt:
             self._settler.punctual[self.known.foreign.get(claimed.target)] += 1
-        settlement = await execution.run()
+        may_be_late = late is not None or claimed.attempt
+        is_late = bool(may_be_late and execution.started_at - claimed.ready_at > self._grace)
+        if is_late:
+            self.late.begin()
+        try:
+            settlement = await execution.run()
+        finally:
+            if is_late:
+                self.late.end()
         if settlement is None:
             if execution.is_enlisted:
                 self.hinted()

@@ -12,6 +12,11 @@ from collections.abc import Callable
 
 import apsw
 
+from duly.domain.errors import StoreUnavailable
+from duly.stores.sqlite_file import SqliteFile
+
+LOOK_SECONDS = 1.0
+"""How often to look for other libraries that have the file open."""
 WORTH_IT = 1000
 """Pages in the log; SQLite's own measure."""
 TOO_MANY = 32_000
@@ -19,10 +24,11 @@ TOO_MANY = 32_000
 
 
 class Checkpoints:
-    """A thread that empties the log whenever it is worth it."""
+    """A thread that empties the log when it is worth it, and looks who else has the file open."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
+    def __init__(self, connect: Callable[[], apsw.Connection], file: SqliteFile) -> None:
         self._connect = connect
+        self._file = file
         self._due = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="duly-checkpoints", daemon=True)
@@ -40,12 +46,24 @@ class Checkpoints:
         return apsw.SQLITE_OK
 
     def _run(self) -> None:
-        connection = self._connect()
+        connection: apsw.Connection | None = None
         while not self._closing:
-            self._due.wait()
+            is_due = self._due.wait(LOOK_SECONDS)
             self._due.clear()
+            self._file.look()
+            if is_due:
+                connection = self._moved(connection)
+        if connection is not None:
+            connection.close()
+
+    def _moved(self, connection: apsw.Connection | None) -> apsw.Connection | None:
+        # A file that cannot be opened or is not there any more is the writer's to tell; a thread
+        # that ended would leave the log to grow.
+        with contextlib.suppress(apsw.Error, StoreUnavailable):
+            self._file.check()
+            connection = connection or self._connect()
             _move(connection)
-        connection.close()
+        return connection
 
     def close(self) -> None:
         """Let go of the file."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Any
 
 import apsw
 
-from duly.domain.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavailable
+from duly.domain.errors import BadSetting, Conflict, StoreUnavailable
 from duly.ports import RUNNING
 from duly.stores.checkpoints import Checkpoints
 from duly.stores.database import Channel, Session
+from duly.stores.sqlite_file import SqliteFile, Stranded
 from duly.stores.sqlite_session import SqliteSession
 from duly.stores.writer import Hold, Work, Writer
 
@@ -36,11 +36,12 @@ class Sqlite(SqliteSession):
         super().__init__(moment)
         self.path = path
         self._own = threading.local()
-        self._lock_file: int | None = None
+        self._file = SqliteFile(path)
         self._writer: Writer | None = None
         self._checkpoints: Checkpoints | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._opened: list[apsw.Connection] = []
+        self._is_stranded = False
         self._lent: dict[object, Hold] = {}
 
     async def open(self) -> None:
@@ -48,11 +49,12 @@ class Sqlite(SqliteSession):
         if self._writer is None:
             _check_path(self.path)
             try:
-                with clear_errors(self.path):
+                with clear_errors(self.path), self._file.being_opened() as opened:
                     connection = self._connect()
-                    self._checkpoints = Checkpoints(self._connect)
-                    self._checkpoints.watch(connection)
-                    self._writer = Writer(connection)
+                    opened(connection)
+                self._checkpoints = Checkpoints(self._connect, self._file)
+                self._checkpoints.watch(connection)
+                self._writer = Writer(connection, self._check)
             except StoreUnavailable as error:
                 if isinstance(error.__cause__, apsw.CantOpenError | apsw.ReadOnlyError):
                     raise _unwritable(self.path) from error
@@ -61,56 +63,61 @@ class Sqlite(SqliteSession):
 
     async def close(self) -> None:
         """Finish what is queued and let go of the file."""
-        if self._writer is not None and self._readers is not None:
-            self._readers.shutdown()
+        if self._file.is_forked:
+            return  # all of it is the parent's
+        # Whoever comes from here on is told that it is not open, and waits for no thread that ends.
+        writer, self._writer = self._writer, None
+        readers, self._readers = self._readers, None
+        if writer is not None and readers is not None:
+            readers.shutdown()
             for connection in self._opened:
                 connection.close()
             self._opened.clear()
-            await asyncio.get_running_loop().run_in_executor(None, self._let_go)
-            self._writer = self._readers = None
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
+            await asyncio.get_running_loop().run_in_executor(None, self._let_go, writer)
+        self._file.disown()
 
-    def _let_go(self) -> None:
+    def _let_go(self, writer: Writer) -> None:
         # The writer is the last to leave: it then moves what is left of the log into the file.
         if self._checkpoints is not None:
             self._checkpoints.close()
-        if self._writer is not None:
-            self._writer.close()
+        self._file.closing()
+        writer.close()
+        self._file.closed()
+
+    def _check(self, writer: apsw.Connection) -> None:
+        try:
+            self._file.check()
+        except Stranded:
+            if not self._is_stranded:
+                self._is_stranded = True
+                _reunite(writer)
+            raise
+        self._is_stranded = False
 
     def own(self) -> None:
         """Take the lock that says one server runs on this file; it dies with the process."""
-        if self._lock_file is not None:
-            return
-        lock = os.open(f"{self.path}.lock", os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(lock, 100, 0).decode(errors="replace").strip() or "unknown"
-            os.close(lock)
-            raise StoreIsOwned(
-                f"another duly (process {holder}) already runs on {self.path}; stop it, choose "
-                "another file, or use PostgreSQL to run several"
-            ) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-        self._lock_file = lock
+        self._file.own()
 
     def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(str(self.path))
-        connection.set_busy_timeout(BUSY_MILLISECONDS)
-        connection.execute(
-            "pragma journal_mode=wal; pragma synchronous=full; pragma foreign_keys=on;"
-            "pragma journal_size_limit=67108864; pragma cache_size=-65536"
-        ).fetchall()
-        _forget_statistics(connection)
+        connection = apsw.Connection(self._file.place)
+        try:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            connection.execute(
+                "pragma journal_mode=wal; pragma synchronous=full; pragma foreign_keys=on;"
+                "pragma journal_size_limit=67108864; pragma cache_size=-65536;"
+                "select count(*) from sqlite_schema"  # the first read makes the log and its index
+            ).fetchall()
+            _forget_statistics(connection)
+        except apsw.Error:
+            connection.close()  # else it would be open until somebody collects it
+            raise
         return connection
 
     def _reader(self) -> apsw.Connection:
+        self._file.check()
         connection: apsw.Connection | None = getattr(self._own, "connection", None)
         if connection is None:
-            connection = self._own.connection = read_only(self.path)
+            connection = self._own.connection = read_only(self._file)
             self._opened.append(connection)
         return connection
 
@@ -120,10 +127,11 @@ class Sqlite(SqliteSession):
         return version
 
     def check_writable(self) -> None:
-        """Refuse a write by whoever holds the writer: it would wait for itself, for ever.
+        """Refuse a write by whoever holds the writer, or by a fork: it would wait for ever.
 
         A block is its task's; a handler's transaction is that of all its tasks, whichever began it.
         """
+        self._file.check_process()
         held = _held_here.get()
         is_ours = held is not None and held.holds(self.path)
         if is_ours or (self._lent and _is_open(self._lent.get(RUNNING.get()))):
@@ -142,6 +150,7 @@ class Sqlite(SqliteSession):
 
     async def read(self, work: Work) -> Any:
         """Run something on a read-only connection."""
+        self._file.check_process()
         if self._readers is None:
             raise StoreUnavailable(f"{self.path} is not open")
         loop = asyncio.get_running_loop()
@@ -175,7 +184,7 @@ class Sqlite(SqliteSession):
         On a thread of its own: the readers go on, and the log can only be emptied up to here.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="duly-snapshot") as thread:
-            snapshot = Snapshot(self.path, self._moment, thread)
+            snapshot = Snapshot(self._file, self._moment, thread)
             await snapshot.read(lambda connection: connection.execute("begin"))
             try:
                 yield snapshot
@@ -238,10 +247,10 @@ class Snapshot(SqliteSession):
     """A session that only reads, in a transaction of its own."""
 
     def __init__(
-        self, path: Path, moment: Callable[[], datetime], thread: ThreadPoolExecutor
+        self, file: SqliteFile, moment: Callable[[], datetime], thread: ThreadPoolExecutor
     ) -> None:
         super().__init__(moment)
-        self._path = path
+        self._file = file
         self._thread = thread
         self._connection: apsw.Connection | None = None
 
@@ -252,12 +261,13 @@ class Snapshot(SqliteSession):
     async def read(self, work: Work) -> Any:
         """Run something inside the transaction."""
         loop = asyncio.get_running_loop()
-        with clear_errors(self._path):
+        with clear_errors(self._file.path):
             return await loop.run_in_executor(self._thread, lambda: work(self._opened()))
 
     def _opened(self) -> apsw.Connection:
+        self._file.check()
         if self._connection is None:
-            self._connection = read_only(self._path)
+            self._connection = read_only(self._file)
         return self._connection
 
     def close(self) -> None:
@@ -266,11 +276,21 @@ class Snapshot(SqliteSession):
             self._connection.close()
 
 
-def read_only(path: Path) -> apsw.Connection:
+def read_only(file: SqliteFile) -> apsw.Connection:
     """A connection that cannot write."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection = apsw.Connection(file.place, flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
     return connection
+
+
+def _reunite(writer: apsw.Connection) -> None:
+    """Move all that the log has into the file that was opened, wherever that is now.
+
+    It has what was acknowledged then, and a file that was put in its place finds an empty log: the
+    pages of another one would damage it.
+    """
+    with suppress(apsw.Error):
+        writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
 def _forget_statistics(connection: apsw.Connection) -> None:

@@ -64,7 +64,10 @@ class Hold:
 class Writer:
     """Runs work in order, in shared transactions, on its own thread."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(
+        self, connection: apsw.Connection, check: Callable[[apsw.Connection], None]
+    ) -> None:
+        self._check = check
         self._jobs: queue.SimpleQueue[Job | Hold | None] = queue.SimpleQueue()
         self._connection = connection
         self.commits = 0
@@ -123,10 +126,13 @@ class Writer:
     def _commit(self, batch: list[Job]) -> None:
         answers: list[Answer]
         try:
+            self._check(self._connection)
             if len(batch) == 1:
                 answers = [(batch[0].future, self._done(batch[0]), None)]
             else:
                 answers = self._together(batch)
+            # Nobody hears "yes" of what went into a file that was deleted meanwhile.
+            self._check(self._connection)
             self.commits += 1
         except Exception as error:
             self._roll_back()
@@ -171,8 +177,9 @@ class Writer:
         if not hold.begun.set_running_or_notify_cancel():
             return  # it was given up while it waited
         try:
+            self._check(self._connection)
             self._connection.execute("begin immediate")
-        except apsw.Error as error:
+        except Exception as error:
             hold.begun.set_exception(error)
             return
         hold.begun.set_result(None)
@@ -180,7 +187,10 @@ class Writer:
             try:
                 if not self._connection.in_transaction:
                     raise TransactionEnded("SQLite ended the transaction; nothing of it was kept")
-                _answer(job.future, job.work(self._connection), None)
+                result = job.work(self._connection)
+                if not self._connection.in_transaction:
+                    self._check(self._connection)
+                _answer(job.future, result, None)
             except Exception as problem:
                 _answer(job.future, None, problem)
         self._roll_back()

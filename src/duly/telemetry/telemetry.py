@@ -15,11 +15,12 @@ from duly.domain.events import Event
 from duly.domain.rollups import NOTHING, Tally, less, plus
 from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
 from duly.telemetry.tallies import tally_of
-from duly.telemetry.wording import ONLY_COUNTED, WORDING
+from duly.telemetry.wording import LIMITED, ONLY_COUNTED, WORDING
 
 logger = logging.getLogger("duly")
 
-LATE_LINES_PER_SECOND = 50
+LINES_PER_SECOND = 50
+"""For each kind of event that is limited: a backlog of a million must not fill the disk."""
 MOST_TARGETS = 50
 """How many targets are counted by their names; the rest are counted together."""
 URL = "url"
@@ -33,7 +34,7 @@ class Telemetry:
     Called for every batch, so whatever it does is done for many at a time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float]) -> None:
         self.counts: Counter[str] = Counter()
         self.failures: Counter[tuple[str, str]] = Counter()
         """Failed attempts by target and reason."""
@@ -54,7 +55,7 @@ class Telemetry:
         self._worker: int | None = None
         self.trace_of: Callable[[str], str | None] = _unknown
         """The trace of a delivery, if there is one."""
-        self._late_second = self._late_lines = self._unsaid = 0
+        self._limits = {kind: LineLimit(monotonic) for kind in LIMITED}
         self._takes: dict[type[Event], Callable[[Any], None]] = {
             events.BatchSettled: self._count_batch,
             events.DeliveriesAccepted: self._count_accepted,
@@ -65,6 +66,7 @@ class Telemetry:
             events.AttemptFailed: self._count_failure,
             events.StoreWentAway: self._count_trouble,
             events.WorkerStarted: self._note_worker,
+            events.WorkerStopped: self._note_stop,
         }
 
     def emit(self, event: Event) -> None:
@@ -78,9 +80,21 @@ class Telemetry:
         if kind in ONLY_COUNTED:
             return
         self.counts[kind.__name__] += 1
-        if isinstance(event, events.DeliveryLate) and not self._worth_a_line(event):
-            return
+        if (limit := self._limits.get(kind)) is not None:
+            if limit.begins_anew():
+                self._summarize(kind, limit)
+            if not limit.admits():
+                return
         self._log(event)
+
+    def summarize(self) -> None:
+        """Log how many lines were left out since the last summary; call it once a second."""
+        for kind, limit in self._limits.items():
+            self._summarize(kind, limit)
+
+    def _summarize(self, kind: type[Event], limit: LineLimit) -> None:
+        if left_out := limit.take_left_out():
+            self._log(LIMITED[kind](deliveries=left_out))
 
     def tallies(self, own: str) -> dict[str, Tally]:
         """What happened since this process began, by namespace, as the minutes are kept."""
@@ -113,18 +127,6 @@ class Telemetry:
             return "other"
         self._labels.add(label)
         return label
-
-    def _worth_a_line(self, late: events.DeliveryLate) -> bool:
-        """Whether to log one more late delivery: a backlog of a million must not fill the disk."""
-        second = int(late.started_at.timestamp())
-        if second != self._late_second:
-            if self._unsaid:
-                self._log(events.MoreWereLate(deliveries=self._unsaid))
-            self._late_second, self._late_lines, self._unsaid = second, 0, 0
-        self._late_lines += 1
-        if self._late_lines > LATE_LINES_PER_SECOND:
-            self._unsaid += 1
-        return self._late_lines <= LATE_LINES_PER_SECOND
 
     def _log(self, event: Event) -> None:
         level, words = WORDING[type(event)]
@@ -197,8 +199,39 @@ class Telemetry:
     def _note_worker(self, started: events.WorkerStarted) -> None:
         self._worker = started.worker
 
+    def _note_stop(self, stopped: events.WorkerStopped) -> None:  # noqa: ARG002 - that is all
+        self.summarize()
+
     def _count_trouble(self, trouble: events.StoreWentAway) -> None:
         self.troubles[trouble.loop] += 1
+
+
+class LineLimit:
+    """Admits so many lines a second, and counts those that it leaves out."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._second = self._lines = self._left_out = 0
+
+    def begins_anew(self) -> bool:
+        """Whether this is the first line of another second."""
+        second = int(self._monotonic())
+        is_new = second != self._second
+        if is_new:
+            self._second, self._lines = second, 0
+        return is_new
+
+    def admits(self) -> bool:
+        """Whether there is room for one line more; counts it if not."""
+        self._lines += 1
+        has_room = self._lines <= LINES_PER_SECOND
+        self._left_out += not has_room
+        return has_room
+
+    def take_left_out(self) -> int:
+        """How many were left out since this was last asked."""
+        left_out, self._left_out = self._left_out, 0
+        return left_out
 
 
 def _unknown(delivery: str) -> str | None:  # noqa: ARG001 - nobody traces

@@ -69,7 +69,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.RecoveryEnded: (
         logging.INFO,
-        "recovered: {deliveries} late deliveries drained in {seconds} s",
+        "recovered: {deliveries} late deliveries drained by this worker in {seconds} s",
     ),
     events.SchedulesPlanned: (
         logging.DEBUG,
@@ -130,3 +130,6 @@ ONLY_COUNTED: frozenset[type[Event]] = frozenset(
     }
 )
 """What happens too often to be told."""
+
+LIMITED: dict[type[Event], type[events.MoreWereLate]] = {events.DeliveryLate: events.MoreWereLate}
+"""Events of which only some are logged each second, with the event that tells how many were not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -51,8 +51,8 @@ class Measured(msgspec.Struct, frozen=True):
 class Finish(Telemetry):
     """Counts what is settled as completed, and says when that is all."""
 
-    def __init__(self, count: int) -> None:
-        super().__init__()
+    def __init__(self, count: int, monotonic: Callable[[], float]) -> None:
+        super().__init__(monotonic)
         self._left = count
         self.reached = asyncio.Event()
 
@@ -97,7 +97,7 @@ def _address(database: str | None) -> Iterator[str | None]:
 
 async def _bench(count: int, url: str | None, concurrency: int | None) -> Measured:
     app = App(url, namespace=NAMESPACE, concurrency=concurrency, **HANDS_OFF)
-    app.telemetry = finish = Finish(count)
+    app.telemetry = finish = Finish(count, app.clock.monotonic)
     app.handler(TARGET)(_nothing)
     async with app:
         await _make_room(app)

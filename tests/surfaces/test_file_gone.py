@@ -1,0 +1,94 @@
+"""A server whose SQLite file is deleted, moved or replaced acknowledges nothing, and says why."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.surfaces.processes import Home, Running
+
+pytestmark = pytest.mark.requirement("D1", "D14")
+
+
+def deliver(server: Running) -> tuple[int, dict[str, Any]]:
+    """Hand over a delivery: status and body."""
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=30)
+    try:
+        body = json.dumps({"target": "log", "payload": 1})
+        connection.request("POST", "/v1/deliveries", body, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def stop(server: Running) -> None:
+    server.signal(signal.SIGTERM)
+    assert server.end() == 0
+
+
+def path_of(home: Home) -> Path:
+    return Path(home.database.removeprefix("sqlite:///"))
+
+
+def copied(path: Path) -> Path:
+    """The file alone, without its log."""
+    return Path(shutil.copyfile(path, path.with_suffix(".copy")))
+
+
+async def stored(home: Home) -> int:
+    async with home.app() as app:
+        return len(await app.list(limit=1000))
+
+
+async def test_while_the_file_is_away_the_answer_is_503(sqlite_home: Home) -> None:
+    path = path_of(sqlite_home)
+    away = path.with_name("away.db")
+    with sqlite_home.serving() as server:
+        acknowledged = sum(deliver(server)[0] == 201 for _ in range(3))
+        assert acknowledged == 3
+        path.rename(away)
+        for _ in range(3):
+            status, problem = deliver(server)
+            assert status == 503
+            assert "is gone: it was deleted or moved" in problem["detail"]
+        assert "is gone" in server.wait_for("StoreWentAway")["problem"]
+        server.health_when(lambda health: not health["store"]["reachable"])
+        assert not path.exists()
+        assert await stored(Home(sqlite_home.folder, f"sqlite:///{copied(away)}")) == 3
+        away.rename(path)
+        server.wait_for("StoreCameBack")
+        assert deliver(server)[0] == 201
+        stop(server)
+    assert await stored(sqlite_home) == 4
+
+
+async def test_a_backup_put_in_its_place_is_used_after_a_restart(sqlite_home: Home) -> None:
+    path = path_of(sqlite_home)
+    backup = path.with_name("backup.db")
+    with sqlite_home.serving() as server:
+        assert deliver(server)[0] == 201
+        stop(server)
+    shutil.copyfile(path, backup)
+    with sqlite_home.serving() as server:
+        assert deliver(server)[0] == 201
+        os.link(path, path.with_name("first.db"))
+        backup.replace(path)
+        status, problem = deliver(server)
+        assert status == 503
+        assert "restart duly to use the file that is there now" in problem["detail"]
+        stop(server)
+    with sqlite_home.serving() as server:
+        assert deliver(server)[0] == 201
+        stop(server)
+    assert await stored(sqlite_home) == 2, (
+        "what was in the log of the first file is not in this one"
+    )
+    first = Home(sqlite_home.folder, f"sqlite:///{path.with_name('first.db')}")
+    assert await stored(first) == 2, "nor is it lost"
