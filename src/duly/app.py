@@ -83,7 +83,7 @@ class App(Faces):
         self.chance = chance or SystemChance()
         self.telemetry = Telemetry()
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
-        self.store: Store = store_of(self.settings, self.clock, pool, connect)
+        self.store: Store = store_of(self.settings, self.clock, pool, connect, self.telemetry.emit)
         self.vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
         self.book = Book(self.store.endpoints, self.clock, self.vault.open, self.telemetry.emit)
         self.webhooks = Webhooks(

@@ -169,6 +169,7 @@ class Engine:
             self._executor.written = self._write_now
         await self._store.own()
         if self._works:
+            await self._store.reserve()
             await self.dispatcher.known.at_start()
             await self.register()
             await self.recovery.at_start(self.dispatcher.lease.worker)

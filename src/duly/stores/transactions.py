@@ -18,8 +18,9 @@ from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
 from duly.ports import RUNNING, Transaction
 from duly.stores.agenda import settle_together
+from duly.stores.connections import Connection, clear_errors
 from duly.stores.database import Channel, Session
-from duly.stores.postgres import Connection, Postgres, PostgresSession, clear_errors
+from duly.stores.postgres import Postgres, PostgresSession
 from duly.stores.sqlite import HeldWriter, Sqlite
 from duly.stores.statements import Statement
 
@@ -235,10 +236,11 @@ def _tell(after_commit: Callable[[], None] | None) -> None:
         after_commit()
 
 
-async def begin(database: Postgres | Sqlite) -> StoreTransaction:
-    """A transaction for a handler."""
+async def begin(database: Postgres | Sqlite, worker: int | None = None) -> StoreTransaction:
+    """A transaction for a handler of the worker."""
     if isinstance(database, Postgres):
-        return await PostgresTransaction.begin(database, database.lent())
+        _refuse_second(database)
+        return await PostgresTransaction.begin(database, database.lent(worker))
     return await SqliteTransaction.begin(database, RUNNING.get())
 
 
