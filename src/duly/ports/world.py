@@ -55,6 +55,10 @@ class Execution(Protocol):
     def steps(self) -> Notebook:
         """The delivery's steps."""
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether its transaction is open."""
+
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import IntEnum
 
-from duly.domain.errors import StoreUnavailable
+from duly.domain.errors import Contended
 from duly.stores.connections import (
     AWAY,
     BASE,
@@ -95,7 +95,7 @@ class Pool:
     async def use(
         self, level: Level, setup: Setup | None = None, *, may_fall_back: bool = True
     ) -> AsyncIterator[Connection]:
-        """A connection for one caller; StoreUnavailable if none comes free in time."""
+        """A connection for one caller; Contended if none comes free in time."""
         fallback = self.fallback if may_fall_back and level is Level.STATEMENT else None
         held = await self._acquire(level, setup, elsewhere=fallback is not None)
         if held is not None:
@@ -218,7 +218,7 @@ class Pool:
                     self._give_up(level, waiter)
                     raise
         except TimeoutError:
-            raise StoreUnavailable(
+            raise Contended(
                 f"no connection came free within {WAIT_SECONDS:g} s: long transactions hold all of "
                 f"them; end them sooner, or raise the setting `connections` (the pool has "
                 f"{self.size})"

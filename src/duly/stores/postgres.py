@@ -144,10 +144,12 @@ def _text(value: Any) -> str:
     return str(round(value.timestamp() * 1_000_000) if isinstance(value, datetime) else value)
 
 
-def handler_setup(worker: int) -> Setup:
-    """For a handler's transaction: whoever declares the worker dead ends it by its name."""
+def handler_setup(worker: int, *, local: bool = False) -> Setup:
+    """For a handler's transaction: whoever declares the worker dead ends it by this name."""
+    word = "set local" if local else "set"
     return Setup(
-        f"set application_name = 'duly worker {worker}'; set lock_timeout = '{LOCK_SECONDS:g}s'",
+        f"{word} application_name = 'duly worker {worker}'; "
+        f"{word} lock_timeout = '{LOCK_SECONDS:g}s'",
         "reset application_name; reset lock_timeout",
     )
 

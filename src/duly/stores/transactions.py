@@ -13,14 +13,14 @@ from typing import Any, Self
 
 import asyncpg
 
-from duly.domain.errors import Conflict, InvalidInput, LeaseLost
+from duly.domain.errors import Conflict, Contended, InvalidInput, LeaseLost
 from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
 from duly.ports import RUNNING, Transaction
 from duly.stores.agenda import settle_together
 from duly.stores.connections import Connection, clear_errors
 from duly.stores.database import Channel, Session
-from duly.stores.postgres import Postgres, PostgresSession
+from duly.stores.postgres import Postgres, PostgresSession, handler_setup
 from duly.stores.sqlite import HeldWriter, Sqlite
 from duly.stores.statements import Statement
 
@@ -126,6 +126,9 @@ class PostgresTransaction:
                 async with self.alone():
                     await self._transaction.commit()
                     self._is_over = True
+        except asyncpg.LockNotAvailableError as error:
+            await self.roll_back()
+            raise Contended(f"a lock was not to be had at the commit: {error}") from error
         except BaseException:
             await self.roll_back()
             raise
@@ -240,7 +243,10 @@ async def begin(database: Postgres | Sqlite, worker: int | None = None) -> Store
     """A transaction for a handler of the worker."""
     if isinstance(database, Postgres):
         _refuse_second(database)
-        return await PostgresTransaction.begin(database, database.lent(worker))
+        opened = await PostgresTransaction.begin(database, database.lent(worker))
+        if database.pooler and worker is not None:
+            await opened.execute(handler_setup(worker, local=True).apply)
+        return opened
     return await SqliteTransaction.begin(database, RUNNING.get())
 
 
