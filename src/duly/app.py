@@ -32,7 +32,7 @@ from duly.faces.schedules import Declared
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock, Message, Store, Transaction, Transport
 from duly.settings import load
-from duly.stores import postgres
+from duly.stores.connections import Connect
 from duly.system import (
     SystemChance,
     SystemClock,
@@ -71,7 +71,7 @@ class App(Faces):
         database: str | None = None,
         *,
         pool: Any = None,
-        connect: postgres.Connect | None = None,
+        connect: Connect | None = None,
         clock: Clock | None = None,
         chance: Chance | None = None,
         environment: Mapping[str, str] = os.environ,

@@ -16,6 +16,7 @@ from duly.engine.supervisor import Engine
 from duly.ports import Clock, Store
 from duly.settings import Settings
 from duly.stores import postgres
+from duly.stores.connections import Connect
 from duly.stores.store import store_at, store_on
 from duly.transports.analytics import RedisAnalytics
 
@@ -41,7 +42,7 @@ def signing_keys(secrets: str) -> list[bytes]:
 
 
 def store_of(
-    settings: Settings, clock: Clock, pool: Any, connect: postgres.Connect | None, emit: Emit
+    settings: Settings, clock: Clock, pool: Any, connect: Connect | None, emit: Emit
 ) -> Store:
     """The store at the address in the settings, or on the connections that a caller brought."""
     most = settings.connections if pool is None else postgres.share_of(pool, settings.connections)

@@ -83,15 +83,18 @@ class Dedicated:
         return self._connection
 
     async def _opened(self) -> Connection | None:
-        for _ in range(1 if self._is_extra else 2):
+        try:
+            return await self._source.open(self._setup, extra=self._is_extra)
+        except NoSlot as error:
+            problem = error
+        if not self._is_extra:
+            await self._pool.give_back()
             try:
-                return await self._source.open(self._setup, extra=self._is_extra)
+                return await self._source.open(self._setup)
             except NoSlot as error:
-                problem = str(error)
-                if not self._is_extra:
-                    await self._pool.give_back()
+                problem = error
         self._again_at = asyncio.get_running_loop().time() + SHORT_SECONDS
-        self._pool.run_short(problem)
+        self._pool.run_short(str(problem))
         return None
 
     async def drop(self) -> None:

@@ -345,7 +345,7 @@ def from_pool(pool: Any) -> tuple[Connect, Discard]:
 
 def share_of(pool: Any, most: int) -> int:
     """How many connections of a caller's pool are used: two or more, and a third, are left."""
-    size = pool.get_max_size()
+    size: int = pool.get_max_size()
     return max(1, min(most, size - max(2, size // 3)))
 
 
