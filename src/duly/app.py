@@ -32,7 +32,7 @@ from duly.faces.schedules import Declared
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock, Message, Store, Transaction, Transport
 from duly.settings import load
-from duly.stores import postgres
+from duly.stores.connections import Connect
 from duly.system import (
     SystemChance,
     SystemClock,
@@ -71,7 +71,7 @@ class App(Faces):
         database: str | None = None,
         *,
         pool: Any = None,
-        connect: postgres.Connect | None = None,
+        connect: Connect | None = None,
         clock: Clock | None = None,
         chance: Chance | None = None,
         environment: Mapping[str, str] = os.environ,
@@ -83,7 +83,7 @@ class App(Faces):
         self.chance = chance or SystemChance()
         self.telemetry = Telemetry(self.clock.monotonic)
         self.handlers = Handlers(Threads(self.settings.concurrency).run)
-        self.store: Store = store_of(self.settings, self.clock, pool, connect)
+        self.store: Store = store_of(self.settings, self.clock, pool, connect, self.telemetry.emit)
         self.vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
         self.book = Book(
             lambda namespace: self.store.within(namespace).endpoints,

@@ -204,6 +204,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")
     ] = False
+    connections: Annotated[
+        int,
+        Meta(ge=6, le=1000, description="connections to PostgreSQL that one process may open"),
+    ] = 10
     origins: dict[str, str] = {}
 
     @property

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from duly.domain.errors import BadSetting, InvalidInput
+from duly.domain.events import ConnectionsShort
 from duly.domain.roles import Role
 from duly.domain.signatures import secret_key
 from duly.engine.analyst import Analyst
@@ -14,8 +16,11 @@ from duly.engine.supervisor import Engine
 from duly.ports import Clock, Store
 from duly.settings import Settings
 from duly.stores import postgres
+from duly.stores.connections import Connect
 from duly.stores.store import store_at, store_on
 from duly.transports.analytics import RedisAnalytics
+
+TELL_SECONDS = 60.0
 
 
 def watched(engine: Engine, settings: Settings, emit: Emit) -> Engine:
@@ -38,12 +43,19 @@ def signing_keys(secrets: str) -> list[bytes]:
 
 
 def store_of(
-    settings: Settings, clock: Clock, pool: Any, connect: postgres.Connect | None
+    settings: Settings, clock: Clock, pool: Any, connect: Connect | None, emit: Emit
 ) -> Store:
     """The store at the address in the settings, or on the connections that a caller brought."""
+    most = settings.connections if pool is None else postgres.share_of(pool, settings.connections)
+    on_short = shortage(clock, emit, most)
     if pool is None and connect is None:
         return store_at(
-            settings.database, namespace=settings.namespace, clock=clock, pooler=settings.pooler
+            settings.database,
+            namespace=settings.namespace,
+            clock=clock,
+            pooler=settings.pooler,
+            connections=most,
+            on_short=on_short,
         )
     connections = postgres.from_pool(pool) if connect is None else postgres.from_factory(connect)
     return store_on(
@@ -52,4 +64,19 @@ def store_of(
         clock=clock,
         pooler=settings.pooler,
         one_loop=connect is None,
+        connections=most,
+        on_short=on_short,
     )
+
+
+def shortage(clock: Clock, emit: Emit, wanted: int) -> Callable[[int, str], None]:
+    """Tells that connections are short, at most once a minute while they are."""
+    told_at = float("-inf")
+
+    def tell(open: int, problem: str) -> None:
+        nonlocal told_at
+        if clock.monotonic() - told_at >= TELL_SECONDS:
+            told_at = clock.monotonic()
+            emit(ConnectionsShort(open=open, wanted=wanted, problem=problem))
+
+    return tell

@@ -116,7 +116,7 @@ async def test_metrics_ask_the_store_once_a_second_at_most_and_live_without_it(
     assert "duly_workers" not in found
     assert "duly_completed_total" not in found
     health = (await client.get("/health", params={"verbose": True})).json()
-    assert (health["status"], health["store"]["reachable"]) == ("ok", False)
+    assert (health["status"], health["store"]["reachable"]) == ("store_unavailable", False)
     assert health["workers"] is None
 
 

@@ -55,7 +55,7 @@ async def test_terminated_connections_are_replaced(fleet: Fleet, books: Books) -
         if until_next <= 0:
             await books.run(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where application_name = 'duly'"
+                " where application_name like 'duly%'"
             )
             terminations, until_next = terminations + 1, chance.randrange(30, 120)
         if terminations == 8:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -98,6 +99,18 @@ def build(database: str) -> duly.App:
         say("block", delivery.id)
         time.sleep(3)  # noqa: ASYNC251 - blocking the loop is what this is for
         say("unblocked", delivery.id)
+
+    @app.handler("unique", retry=duly.exponential(base=0.01, cap=0.05, attempts=3))
+    async def unique(delivery: duly.Delivery[Any]) -> None:
+        """Writes a row whose key others wait for; the process may stop before it commits."""
+        await delivery.transaction.execute(
+            f"insert into unique_effects (delivery, worker) values ({placeholder})",
+            delivery.id,
+            os.getpid(),
+        )
+        say("unique", delivery.id)
+        if os.environ.get("STOPS"):
+            os.kill(os.getpid(), signal.SIGSTOP)
 
     @app.handler("poison", retry=duly.exponential(base=0.01, cap=0.05, attempts=4))
     async def poison(delivery: duly.Delivery[Any]) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 import duly
 from duly import App
-from duly.stores.postgres import SHARED
+from duly.stores.store import CONNECTIONS
 
 pytestmark = pytest.mark.requirement("D14")
-MANY = 3 * SHARED
+MANY = 3 * CONNECTIONS
 
 
 async def all_of(calls: Sequence[Awaitable[Any]]) -> list[Any]:

@@ -13,13 +13,17 @@ GIVEN = {
     "namespace": "'default'",
     "grace": "60",
     "most": "50000",
+    "targets": "array[1, 2, 3]",
     "now": "null",
     "since_at": "now() - interval '1 hour'",
     "until_at": "now()",
     "step": "60",
     "key": "'duly.alert.'",
 }
-NAMES = ("agenda.backlog", "situations.circuits", "rollups.series", "alerts.raised", "alerts.died")
+NAMES = (
+    *("agenda.backlog", "agenda.late_work", "situations.circuits"),
+    *("rollups.series", "alerts.raised", "alerts.died"),
+)
 GROWING = ("agenda", "deliveries", "rollups", "alerts")
 FILL = """
 insert into duly.targets (namespace, name)

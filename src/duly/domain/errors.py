@@ -8,7 +8,8 @@ DulyError
 │   ├── Outdated        it was changed since it was read     (HTTP 412)
 │   └── StoreIsOwned    another server runs on this file     (exit 1)
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4 or 1)
-│   └── SchemaMismatch  the store was made by another version (exit 1)
+│   ├── SchemaMismatch  the store was made by another version (exit 1)
+│   └── Contended       others held what it needed for too long
 ├── Busy                more comes in than can be stored     (HTTP 429)
 ├── SignatureRefused    a message is not what was signed     (exit 1; see signatures)
 ├── UnreadableRule      a stored rule is not for this version (left alone)
@@ -79,6 +80,10 @@ class StoreIsOwned(Conflict):
 
 class StoreUnavailable(DulyError):
     """The store cannot be reached, or did not answer in time."""
+
+
+class Contended(StoreUnavailable):
+    """Others held a connection or a lock that it needed for too long; it may be tried again."""
 
 
 class Busy(DulyError):

@@ -138,6 +138,14 @@ class PlanUnreadable(Event, frozen=True):
     problem: str
 
 
+class ConnectionsShort(Event, frozen=True):
+    """No more connections to PostgreSQL are to be had; the process makes do with fewer."""
+
+    open: int
+    wanted: int
+    problem: str
+
+
 class StoreWentAway(Event, frozen=True):
     loop: str
     problem: str

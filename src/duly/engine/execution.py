@@ -15,6 +15,7 @@ from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.domain.events import DeliveryLate, PlanUnreadable
 from duly.domain.failures import Reason
+from duly.domain.identity import worker_of
 from duly.domain.outcomes import (
     Completed,
     Deferred,
@@ -203,7 +204,7 @@ class Execution:
         if self.claimed.position is not None:
             # Those before it in its stream must be on the books before it is.
             await self._by.written(self.claimed.lane, self.claimed.token)
-        transaction = await self._by.store.begin()
+        transaction = await self._by.store.begin(worker_of(self.claimed.token))
         if self._is_over:
             # The handler returned without waiting for this; nobody would ever end it.
             await transaction.roll_back()

@@ -190,6 +190,7 @@ class Engine:
             self._executor.written = self._write_now
         await self._store.own()
         if self._works:
+            await self._store.reserve()
             now, _ = await self._store.plans.clock()
             self._executor.learn(now)
             await self.dispatcher.known.at_start()

@@ -365,6 +365,9 @@ class Store(Protocol):
     async def open(self, *, migrate: bool = True) -> None:
         """Connect, and bring the schema up to date."""
 
+    async def reserve(self) -> None:
+        """Open the connections that a worker cannot do without, and keep them."""
+
     async def own(self) -> None:
         """Become the one server of a store that allows only one; StoreIsOwned otherwise."""
 
@@ -383,8 +386,8 @@ class Store(Protocol):
     def check_writable(self) -> None:
         """Conflict when the caller is in a transaction that its write would wait for."""
 
-    async def begin(self) -> OpenTransaction:
-        """Open a transaction for a handler."""
+    async def begin(self, worker: int | None = None) -> OpenTransaction:
+        """Open a transaction for a handler of the worker; it ends if the worker is buried."""
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction for a block of code: committed at its end, undone if it raises."""

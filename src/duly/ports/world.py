@@ -62,6 +62,10 @@ class Execution(Protocol):
     def now(self) -> datetime:
         """The present by the store's clock."""
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether its transaction is open."""
+
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
 

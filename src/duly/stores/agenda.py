@@ -43,21 +43,16 @@ class Agenda:
         self, grace: timedelta, targets: Collection[int] | None = None
     ) -> LateWork | None:
         """How much, of these targets or all, is due for longer than `grace` and held by nobody."""
-        found = []
-        for opening in await self.survey():
-            waits_for_others = opening.shut or opening.probe_at is not None
-            if not waits_for_others and (targets is None or opening.target in targets):
-                rows = await self._database.fetch(
-                    "agenda.late_work",
-                    "any",
-                    priority=opening.priority,
-                    target=opening.target,
-                    grace=grace.total_seconds(),
-                    limit=COUNTED_UP_TO,
-                )
-                found.append(rows[0])
-        total = sum(count for count, _ in found)
-        return LateWork(total, min(at for count, at in found if count)) if total else None
+        rows = await self._database.fetch_named(
+            "agenda.late_work",
+            "any",
+            served=self._served,
+            grace=grace.total_seconds(),
+            targets=None if targets is None else list(targets),
+            most=COUNTED_UP_TO,
+        )
+        count, oldest = rows[0]["count"], rows[0]["oldest_at"]
+        return LateWork(count, oldest) if count else None
 
     async def claim(
         self, token: int, slots: int, asks: Sequence[Ask], finished: Sequence[int] = ()

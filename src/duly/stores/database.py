@@ -8,8 +8,9 @@ from typing import Any, Literal, Protocol
 
 Row = Sequence[Any]
 NamedRow = Mapping[str, Any]
-Channel = Literal["claim", "settle", "plan", "any"]
-"""The two calls that overlap, and the planner, have a connection each; everything else shares."""
+Channel = Literal["claim", "settle", "plan", "batch", "any"]
+"""The two calls that overlap have a connection each; everything else shares. `plan` is planned as
+they are. `batch` is for a transaction in the middle of which a caller's code runs."""
 
 
 class Session(Protocol):

@@ -57,7 +57,7 @@ class Deliveries:
         """
         accepted: list[Accepted] = []
         writing: asyncio.Task[list[Accepted | Conflict]] | None = None
-        async with self._database.together() as session:
+        async with self._database.together("batch") as session:
             try:
                 async for chunk in chunks:
                     if writing is not None:

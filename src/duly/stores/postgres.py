@@ -1,4 +1,4 @@
-"""PostgreSQL as a database: a connection for each overlapping call, a few to share.
+"""PostgreSQL as a database: a connection for each overlapping call, a pool for the rest.
 
 Nothing here waits without a deadline, and a connection on which anything went wrong is dropped
 rather than trusted: the next call opens a new one.
@@ -7,35 +7,52 @@ rather than trusted: the next call opens a new one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Any
 
 import asyncpg
 
 from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.stores.connections import (
+    BASE,
+    BRIEF,
+    COMMAND_SECONDS,
+    CONNECT_SECONDS,
+    IDLE_LIMIT,
+    Connect,
+    Connection,
+    Discard,
+    NoSlot,
+    Setup,
+    Source,
+    clear_errors,
+)
 from duly.stores.database import Channel, NamedRow, Row, Session
+from duly.stores.dedicated import Dedicated
+from duly.stores.pool import Level, OnShort, Pool
 from duly.stores.statements import Statement, statements
 
-Connection = Any  # asyncpg's connection, or a pool's stand-in for one
-Connect = Callable[[], Awaitable[Connection]]
-Discard = Callable[[Connection], Awaitable[None]]
-
-SHARED = 8
-WHOLE = 4
-LENT = 8
-PLANS = 2
-CONNECT_SECONDS = 5.0
-COMMAND_SECONDS = 30.0
-TRIES = 5
-
+PLANNER_SETTINGS = (
+    *("enable_seqscan", "enable_bitmapscan", "jit", "plan_cache_mode", "enable_nestloop"),
+    "idle_in_transaction_session_timeout",
+)
 # A plan made while the tables were tiny must still be right at a million rows: every statement of
 # the hot path has an index for each table it touches, so scans are never the answer.
-PLANNER = (
+PLANNER = Setup(
     "set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;"
-    "set plan_cache_mode = force_generic_plan; set enable_nestloop = off"
+    "set plan_cache_mode = force_generic_plan; set enable_nestloop = off;" + IDLE_LIMIT,
+    ";".join(f"reset {each}" for each in PLANNER_SETTINGS),
 )
+LOCK_SECONDS = 20.0
+"""How long a statement of a handler waits for a lock: less than it may take."""
+TRIES = 5
+FEWEST = 6
+"""To claim, to settle and for the lease one each, and a pool in which every level finds one. When
+the server has not even these, some wait for each other, but not for ever."""
+ENOUGH_TO_LISTEN = 7
+"""With fewer it polls: a connection that only listens would be missed elsewhere."""
 
 # Of a ledger that is read slice by slice: it may have grown since anybody counted.
 READER = "set local enable_seqscan = off; set local plan_cache_mode = force_custom_plan"
@@ -48,36 +65,7 @@ SETTINGS = {
     # What is asked is bounded by limits, which estimates do not see: compiling it took 65 ms of 77.
     "jit": "off",
 }
-
-AWAY = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.InsufficientPrivilegeError,
-    asyncpg.InvalidSQLStatementNameError,
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-    asyncio.IncompleteReadError,
-)
 AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-
-
-@contextmanager
-def clear_errors() -> Iterator[None]:
-    """Tell a database that is away from a fault of ours."""
-    try:
-        yield
-    except AWAY as error:
-        reason = str(error) or type(error).__name__
-        raise StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}") from error
 
 
 class PostgresSession:
@@ -156,82 +144,14 @@ def _text(value: Any) -> str:
     return str(round(value.timestamp() * 1_000_000) if isinstance(value, datetime) else value)
 
 
-class Line:
-    """One connection, opened when needed, dropped when anything is wrong with it."""
-
-    def __init__(self, connect: Connect, discard: Discard, settings: str = "") -> None:
-        self._connect = connect
-        self._discard = discard
-        self._settings = settings
-        self._connection: Connection | None = None
-        self._turn = asyncio.Lock()
-
-    @asynccontextmanager
-    async def use(self) -> AsyncIterator[Connection]:
-        """The connection, for one caller at a time."""
-        async with self._turn:
-            with clear_errors():
-                try:
-                    if not self._usable():
-                        await self.drop()
-                        self._connection = await self._opened()
-                    yield self._connection
-                except (*AWAY, asyncio.CancelledError):
-                    await self.drop()
-                    raise
-
-    def _usable(self) -> bool:
-        # One that somebody left in a transaction is not: what we write would hang on it.
-        connection = self._connection
-        if connection is None or connection.is_closed():
-            return False
-        return not connection.is_in_transaction()
-
-    async def _opened(self) -> Connection:
-        connection = await self._connect()
-        if self._settings:
-            await connection.execute(self._settings)
-        return connection
-
-    async def drop(self) -> None:
-        """Close without ceremony: the other side may not be there to say goodbye to."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.terminate()
-            await self._discard(connection)
-
-    async def close(self) -> None:
-        """Close politely, within reason."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                await asyncio.wait_for(self._discard(connection), CONNECT_SECONDS)
-            except AWAY:
-                connection.terminate()
-
-
-class Lines:
-    """A few connections that are nobody's, each lent to one caller at a time."""
-
-    def __init__(self, connect: Connect, discard: Discard, size: int, settings: str = "") -> None:
-        self._idle = [Line(connect, discard, settings) for _ in range(size)]
-        self._all = list(self._idle)
-        self._free = asyncio.Semaphore(size)
-
-    @asynccontextmanager
-    async def use(self) -> AsyncIterator[Connection]:
-        """One of them."""
-        async with self._free:
-            line = self._idle.pop()
-            try:
-                async with line.use() as connection:
-                    yield connection
-            finally:
-                self._idle.append(line)
-
-    async def close(self) -> None:
-        """Close them all."""
-        await asyncio.gather(*(line.close() for line in self._all))
+def handler_setup(worker: int, *, local: bool = False) -> Setup:
+    """For a handler's transaction: whoever declares the worker dead ends it by this name."""
+    word = "set local" if local else "set"
+    return Setup(
+        f"{word} application_name = 'duly worker {worker}'; "
+        f"{word} lock_timeout = '{LOCK_SECONDS:g}s'",
+        "reset application_name; reset lock_timeout",
+    )
 
 
 class Postgres(PostgresSession):
@@ -248,64 +168,88 @@ class Postgres(PostgresSession):
         discard: Discard,
         moment: Callable[[], datetime | None],
         *,
+        connections: int,
+        on_short: OnShort,
         pooler: bool = False,
         one_loop: bool = False,
     ) -> None:
         super().__init__(None, moment)
         self.pooler = pooler
         self.one_loop = one_loop
-        planner = "" if pooler else PLANNER
-        self.connect = connect
-        self.discard = discard
-        self._own: dict[Channel, Line | Lines] = {
-            "claim": Line(connect, discard, planner),
-            "settle": Line(connect, discard, planner),
-            "plan": Lines(connect, discard, PLANS, planner),
-        }
-        self._shared = Lines(connect, discard, SHARED)
-        # Apart from those for a moment: what is asked in the middle of a transaction may need one.
-        self._whole = Lines(connect, discard, WHOLE)
-        # Apart from the others: handlers that hold one each and then deliver wait for nobody.
-        self._lent = Lines(connect, discard, LENT)
-        self._kept = Lines(connect, discard, LENT)
+        self.connections = connections
+        # Behind a pooler, and of a caller's pool, others say how many there are.
+        self.home: asyncio.AbstractEventLoop | None = None
+        """The loop of a worker's connections."""
+        self.connect, self.discard = connect, discard
+        self._source = Source(connect, discard, counts_slots=not (pooler or one_loop))
+        self._pool = Pool(self._source, connections, on_short)
+        self._planner = BASE if pooler else PLANNER
+        self._brief = BASE if pooler else BRIEF
+        self._handler = (0, BASE)
+        claim = Dedicated(self._source, self._pool, self._planner, is_fallback=True)
+        settle = Dedicated(self._source, self._pool, self._planner)
+        self._own: dict[Channel, Dedicated] = {"claim": claim, "settle": settle}
+        self.listening = Dedicated(self._source, self._pool, BASE, is_extra=True)
+
+    async def reserve(self) -> None:
+        """Open the connections that a worker cannot do without, and keep them."""
+        if self.connections < FEWEST:
+            raise BadSetting(
+                "pool" if self.one_loop else "connections",
+                f"{self.connections} connections are not enough for a worker, which needs "
+                f"{FEWEST}" + (f": give a pool of {SMALLEST_POOL} or more" * self.one_loop),
+            )
+        self.home = asyncio.get_running_loop()
+        self.listening.has_place = not self.pooler and self.connections >= ENOUGH_TO_LISTEN
+        # Those two, and the heart's.
+        self._pool.size = self.connections - len(self._own) - 1 - self.listening.has_place
+        self._pool.fallback = self._own["claim"].use
+        for each in self._own.values():
+            each.has_place = True
+            async with each.use():
+                pass
 
     async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
         for left in reversed(range(TRIES)):
             try:
-                async with self._line(channel) as connection:
+                async with self._for(channel, None) as connection:
                     return await connection.fetch(statement.text, *bound)
             except AGAIN as error:
                 if not left:
                     raise StoreUnavailable(f"PostgreSQL gave up: {error}") from error
         raise AssertionError("unreachable")
 
-    @asynccontextmanager
-    async def _line(self, channel: Channel) -> AsyncIterator[Connection]:
-        if channel == "any":
-            async with self.shared() as connection:
-                yield connection
-        else:
-            async with self._own[channel].use() as connection:
-                yield connection
+    def _for(
+        self, channel: Channel, setup: Setup | None
+    ) -> AbstractAsyncContextManager[Connection]:
+        own = self._own.get(channel)
+        if own is not None:
+            return own.use()
+        if channel == "batch":
+            return self._pool.use(Level.BATCH, BASE)
+        return self._pool.use(Level.STATEMENT, self._planner if channel == "plan" else setup)
 
     def shared(self) -> AbstractAsyncContextManager[Connection]:
-        """One of the connections that are nobody's, for a moment."""
-        return self._shared.use()
+        """One of the pool's connections, for a moment."""
+        return self._pool.use(Level.STATEMENT)
 
-    def lent(self) -> AbstractAsyncContextManager[Connection]:
-        """One of the connections for handlers, for as long as an attempt takes."""
-        return self._lent.use()
+    def lent(self, worker: int | None = None) -> AbstractAsyncContextManager[Connection]:
+        """A connection for a handler of the worker, for as long as an attempt takes."""
+        if worker is None or self.pooler:
+            return self._pool.use(Level.HANDLER, BASE)
+        if self._handler[0] != worker:
+            self._handler = (worker, handler_setup(worker))
+        return self._pool.use(Level.HANDLER, self._handler[1])
 
     def kept(self) -> AbstractAsyncContextManager[Connection]:
-        """One of the connections for callers, for as long as their transaction takes."""
-        return self._kept.use()
+        """A connection for a caller, for as long as its transaction takes."""
+        return self._pool.use(Level.BLOCK, BASE)
 
     @asynccontextmanager
     async def together(self, channel: Channel = "any", /) -> AsyncIterator[Session]:
         """Statements in one transaction."""
         try:
-            line = self._whole.use() if channel == "any" else self._own[channel].use()
-            async with line as connection, connection.transaction():
+            async with self._for(channel, self._brief) as connection, connection.transaction():
                 yield PostgresSession(connection, self.moment)
         except AGAIN as error:
             raise StoreUnavailable(
@@ -316,21 +260,46 @@ class Postgres(PostgresSession):
     async def snapshot(self) -> AsyncIterator[Session]:
         """Statements that only read, as it stood when the first of them ran."""
         async with (
-            self.shared() as connection,
+            self.kept() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             await connection.execute(READER)
             yield PostgresSession(connection, self.moment)
 
-    def another(self) -> Postgres:
-        """The same database over connections of its own."""
-        return Postgres(self.connect, self.discard, self.moment, pooler=self.pooler)
-
     async def close(self) -> None:
         """Let go of every connection."""
-        pools = (self._shared, self._whole, self._lent, self._kept)
-        lines: list[Line | Lines] = [*self._own.values(), *pools]
-        await asyncio.gather(*(each.close() for each in lines))
+        for each in (*self._own.values(), self.listening):
+            await each.close()
+        await self._pool.close()
+
+
+class Beside(Postgres):
+    """The same database over one connection of its own, for the loop of another thread.
+
+    When there is none left for it, its statements run on the database's, at home.
+    """
+
+    def __init__(self, database: Postgres) -> None:
+        super().__init__(
+            database.connect,
+            database.discard,
+            database.moment,
+            connections=1,
+            on_short=lambda _open, _problem: None,
+            pooler=database.pooler,
+            one_loop=database.one_loop,
+        )
+        self._database = database
+
+    async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
+        try:
+            return await super()._fetch(channel, statement, bound)
+        except NoSlot:
+            home = self._database.home
+            fetching = self._database._fetch(channel, statement, bound)
+            if home is None or home is asyncio.get_running_loop():
+                return await fetching
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(fetching, home))
 
 
 def from_url(url: str, *, pooler: bool) -> tuple[Connect, Discard]:
@@ -358,13 +327,26 @@ def from_factory(factory: Connect) -> tuple[Connect, Discard]:
     return factory, _close
 
 
+SMALLEST_POOL = 8
+"""The size of a caller's pool with which a worker can work."""
+
+
 def from_pool(pool: Any) -> tuple[Connect, Discard]:
     """Connections of the caller's pool; the ones duly works with are kept out of it for long."""
 
     async def connect() -> Connection:
-        return await pool.acquire(timeout=CONNECT_SECONDS)
+        try:
+            return await pool.acquire(timeout=CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise NoSlot("the pool has no connection left; make it larger") from error
 
     return connect, pool.release
+
+
+def share_of(pool: Any, most: int) -> int:
+    """How many connections of a caller's pool are used: two or more, and a third, are left."""
+    size: int = pool.get_max_size()
+    return max(1, min(most, size - max(2, size // 3)))
 
 
 async def _close(connection: Connection) -> None:

@@ -15,6 +15,7 @@ from duly.stores import migrations, postgres, transactions
 from duly.stores.agenda import Agenda
 from duly.stores.alerts import Alerts
 from duly.stores.audit import Audit
+from duly.stores.connections import Connect, Discard, NoSlot
 from duly.stores.dead_letters import DeadLetters
 from duly.stores.deliveries import Deliveries
 from duly.stores.endpoints import Endpoints
@@ -27,7 +28,8 @@ from duly.stores.members import Members
 from duly.stores.moving import Moving
 from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
-from duly.stores.postgres import Connect, Discard, Postgres
+from duly.stores.pool import OnShort
+from duly.stores.postgres import Beside, Postgres
 from duly.stores.requests import Requests
 from duly.stores.rollups import Rollups
 from duly.stores.schedules import Schedules
@@ -41,6 +43,10 @@ from duly.stores.traces import Traces
 from duly.stores.upkeep import Upkeep
 from duly.stores.wakeups import DataVersion, Notifications
 from duly.stores.workers import Workers
+
+CONNECTIONS = 10
+OPEN_TRIES = 20
+OPEN_AGAIN_SECONDS = 0.5
 
 
 class SqlStore:
@@ -91,10 +97,21 @@ class SqlStore:
         """Connect, and bring the schema up to date or refuse one that is not."""
         if isinstance(self.database, Sqlite):
             await self.database.open()
-        if migrate:
-            await migrations.migrate(self.database)
-        else:
-            await migrations.require_current(self.database)
+        look = migrations.migrate if migrate else migrations.require_current
+        for left in reversed(range(OPEN_TRIES)):
+            try:
+                await look(self.database)
+                return
+            except NoSlot:
+                # Other processes give back what they do not use, so one comes free mostly.
+                if not left:
+                    raise
+                await self._clock.sleep(OPEN_AGAIN_SECONDS)
+
+    async def reserve(self) -> None:
+        """Open the connections that a worker cannot do without, and keep them."""
+        if isinstance(self.database, Postgres):
+            await self.database.reserve()
 
     async def own(self) -> None:
         """Become the one server of a store that allows only one; StoreIsOwned otherwise."""
@@ -131,9 +148,9 @@ class SqlStore:
         if isinstance(self.database, Sqlite):
             self.database.check_writable()
 
-    async def begin(self) -> OpenTransaction:
-        """Open a transaction for a handler."""
-        return await transactions.begin(self.database)
+    async def begin(self, worker: int | None = None) -> OpenTransaction:
+        """Open a transaction for a handler of the worker; it ends if the worker is buried."""
+        return await transactions.begin(self.database, worker)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction for a block of code: committed at its end, undone if it raises."""
@@ -149,19 +166,31 @@ class SqlStore:
     async def beside(self) -> AsyncIterator[Workers]:
         """The roster over a connection of its own, for use on another thread's loop.
 
-        A caller's pool belongs to the caller's loop, so there it is not to be had (`one_loop`).
+        A caller's pool belongs to the caller's loop, so there it is for use on that (`one_loop`).
         """
-        if isinstance(self.database, Sqlite) or self.one_loop:
+        if isinstance(self.database, Sqlite):
             yield self.workers
         else:
-            own = self.database.another()
+            own = Beside(self.database)
             try:
                 yield Workers(own, self.namespace, [])
             finally:
                 await own.close()
 
 
-def store_at(url: str, *, namespace: str, clock: Clock, pooler: bool = False) -> SqlStore:
+def _untold(_open: int, _problem: str) -> None:
+    """For a store of whose connections nobody wants to know."""
+
+
+def store_at(
+    url: str,
+    *,
+    namespace: str,
+    clock: Clock,
+    pooler: bool = False,
+    connections: int = CONNECTIONS,
+    on_short: OnShort = _untold,
+) -> SqlStore:
     """The store at an address."""
     scheme = urlsplit(url).scheme
     if scheme == "sqlite":
@@ -169,8 +198,14 @@ def store_at(url: str, *, namespace: str, clock: Clock, pooler: bool = False) ->
         database = Sqlite(_path(url), moment)
         return SqlStore(database, namespace, DataVersion(database), clock)
     if scheme in ("postgresql", "postgres"):
-        connections = postgres.from_url(url, pooler=pooler)
-        return store_on(*connections, namespace=namespace, clock=clock, pooler=pooler)
+        return store_on(
+            *postgres.from_url(url, pooler=pooler),
+            namespace=namespace,
+            clock=clock,
+            pooler=pooler,
+            connections=connections,
+            on_short=on_short,
+        )
     raise BadSetting(
         "database",
         f"{scheme or url!r} is not a database duly knows; "
@@ -186,13 +221,23 @@ def store_on(
     clock: Clock,
     pooler: bool = False,
     one_loop: bool = False,
+    connections: int = CONNECTIONS,
+    on_short: OnShort = _untold,
 ) -> SqlStore:
     """The store on PostgreSQL, over connections that come from elsewhere.
 
     `one_loop` says that they can be made and used on the caller's event loop only.
     """
     moment = clock.now if clock.virtual else _database_decides
-    database = Postgres(connect, discard, moment, pooler=pooler, one_loop=one_loop)
+    database = Postgres(
+        connect,
+        discard,
+        moment,
+        connections=connections,
+        on_short=on_short,
+        pooler=pooler,
+        one_loop=one_loop,
+    )
     return SqlStore(database, namespace, Notifications(database, namespace, clock), clock)
 
 

@@ -13,13 +13,14 @@ from typing import Any, Self
 
 import asyncpg
 
-from duly.domain.errors import Conflict, InvalidInput, LeaseLost
+from duly.domain.errors import Conflict, Contended, InvalidInput, LeaseLost
 from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
 from duly.ports import RUNNING, Transaction
 from duly.stores.agenda import settle_together
+from duly.stores.connections import Connection, clear_errors
 from duly.stores.database import Channel, Session
-from duly.stores.postgres import Connection, Postgres, PostgresSession, clear_errors
+from duly.stores.postgres import Postgres, PostgresSession, handler_setup
 from duly.stores.sqlite import HeldWriter, Sqlite
 from duly.stores.statements import Statement
 
@@ -125,6 +126,9 @@ class PostgresTransaction:
                 async with self.alone():
                     await self._transaction.commit()
                     self._is_over = True
+        except asyncpg.LockNotAvailableError as error:
+            await self.roll_back()
+            raise Contended(f"a lock was not to be had at the commit: {error}") from error
         except BaseException:
             await self.roll_back()
             raise
@@ -235,10 +239,14 @@ def _tell(after_commit: Callable[[], None] | None) -> None:
         after_commit()
 
 
-async def begin(database: Postgres | Sqlite) -> StoreTransaction:
-    """A transaction for a handler."""
+async def begin(database: Postgres | Sqlite, worker: int | None = None) -> StoreTransaction:
+    """A transaction for a handler of the worker."""
     if isinstance(database, Postgres):
-        return await PostgresTransaction.begin(database, database.lent())
+        _refuse_second(database)
+        opened = await PostgresTransaction.begin(database, database.lent(worker))
+        if database.pooler and worker is not None:
+            await opened.execute(handler_setup(worker, local=True).apply)
+        return opened
     return await SqliteTransaction.begin(database, RUNNING.get())
 
 

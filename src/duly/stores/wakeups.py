@@ -8,17 +8,20 @@ from typing import Any
 
 from duly.domain.errors import StoreUnavailable
 from duly.ports import Clock
-from duly.stores.postgres import AWAY, CONNECT_SECONDS, Line, Postgres
+from duly.stores.connections import AWAY, CONNECT_SECONDS
+from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite
 
 CHANNEL = "duly"
+NOTIFY = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
+"""Nobody waits for a hint to be on disk."""
 GAP_SECONDS = 0.005
 """At most one notification in this time. They go out beside the transactions, never in them: a
 notification holds a lock that everyone who notifies waits for, until its commit is on disk."""
 
 
 class Notifications:
-    """LISTEN and NOTIFY, each on a connection of its own."""
+    """LISTEN and NOTIFY, both on one connection where there is one to listen on."""
 
     def __init__(
         self,
@@ -34,11 +37,6 @@ class Notifications:
         """Whose hints are listened for; None for everybody's."""
         self._root = root or self
         """Whoever listens in this process."""
-        self._voice: Line = (
-            Line(database.connect, database.discard, "set synchronous_commit = off")
-            if root is None
-            else root._voice
-        )
         self._ear: Any = None
         self._callback: Callable[[], None] | None = None
         self._speaking: asyncio.Task[None] | None = None
@@ -46,7 +44,7 @@ class Notifications:
         self._again = False
 
     def within(self, namespace: str) -> Notifications:
-        """Those of another namespace, spoken on the same connection."""
+        """Those of another namespace, spoken on the same connections."""
         return Notifications(self._database, namespace, self._clock, self._root)
 
     def hint(self) -> None:
@@ -67,8 +65,8 @@ class Notifications:
                 await self._clock.sleep(wait)
             self._said_at = self._clock.monotonic()
             try:
-                async with self._voice.use() as connection:
-                    await connection.execute("select pg_notify($1, $2)", CHANNEL, self._namespace)
+                async with self._database.listening.use() as connection:
+                    await connection.execute(NOTIFY, CHANNEL, self._namespace)
             except StoreUnavailable:
                 return  # it was only a hint
             if not self._again:
@@ -80,15 +78,15 @@ class Notifications:
 
     async def check(self) -> bool:
         """See that hints can be heard, connecting anew if need be; False where they cannot."""
-        if self._callback is None or self._database.pooler:
+        if self._callback is None or not self._database.listening.has_place:
             return False
-        if self._ear is None or self._ear.is_closed():
-            try:
-                self._ear = await self._database.connect()
-                await self._ear.add_listener(CHANNEL, self._heard)
-            except AWAY as error:
-                raise StoreUnavailable(f"PostgreSQL cannot be reached: {error}") from error
-            self._callback()
+        async with self._database.listening.alone() as connection:
+            if connection is None:
+                return False
+            if connection is not self._ear:
+                await connection.add_listener(CHANNEL, self._heard)
+                self._ear = connection
+                self._callback()
         return True
 
     def _heard(self, _connection: Any, _process: int, _channel: str, payload: str) -> None:
@@ -109,14 +107,11 @@ class Notifications:
     async def close(self) -> None:
         """Stop listening and speaking."""
         await self.fall_silent()
-        await self._voice.close()
-        if self._ear is not None:
-            ear, self._ear = self._ear, None
+        ear, self._ear = self._ear, None
+        if ear is not None and not ear.is_closed():
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    if not ear.is_closed():
-                        await ear.remove_listener(CHANNEL, self._heard)
-                    await self._database.discard(ear)
+                    await ear.remove_listener(CHANNEL, self._heard)
             except AWAY:
                 ear.terminate()
 

@@ -50,6 +50,11 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         "the retry plan of delivery {delivery} cannot be read, its handler's is taken: {problem}",
     ),
     events.StoreWentAway: (logging.ERROR, "{loop} waits: {problem}"),
+    events.ConnectionsShort: (
+        logging.WARNING,
+        "connections are short: {open} of {wanted} shared ones are open, and no more are to be had "
+        "for now; it goes on more slowly: {problem}",
+    ),
     events.StoreCameBack: (logging.INFO, "{loop} goes on after {failures} failures"),
     events.LoopFailed: (logging.ERROR, "{loop} failed and will try again: {problem}"),
     events.SweptUp: (

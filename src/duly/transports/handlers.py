@@ -16,9 +16,9 @@ import msgspec
 import duly.failpoints as failpoints
 from duly.domain import retry
 from duly.domain.delivery import late_by
-from duly.domain.errors import InvalidInput, StoreUnavailable
+from duly.domain.errors import Contended, InvalidInput, StoreUnavailable
 from duly.domain.failures import Fail, Reason, Retry
-from duly.domain.outcomes import Completed, Failed, Outcome
+from duly.domain.outcomes import Completed, Deferred, Failed, Outcome
 from duly.domain.payloads import checked_name
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
@@ -29,6 +29,9 @@ from duly.transports.steps import HandlerStep, do
 Payload = TypeVar("Payload")
 DEFAULT_TIMEOUT = 300.0
 COMPLETED = Completed()
+LOCK_NOT_AVAILABLE = "55P03"
+"""PostgreSQL's code for a lock that was waited for in vain."""
+CONTENDED_SECONDS = 1.0
 
 
 class HandledDelivery(Generic[Payload]):
@@ -241,11 +244,12 @@ class Handlers:
             call = self._call(handler, delivery)
         else:
             call = handler.function(delivery)
-        return await self._with_deadline(handler, call, execution.task)
+        return await self._with_deadline(handler, call, execution)
 
     async def _with_deadline(
-        self, handler: Handler, call: Awaitable[Any], task: asyncio.Task[Any]
+        self, handler: Handler, call: Awaitable[Any], execution: Execution
     ) -> Outcome:
+        task = execution.task
         handler.deadlines.add(task)
         try:
             await call
@@ -260,6 +264,8 @@ class Handlers:
             # Nobody cancelled this attempt: the handler awaited something that was cancelled.
             return failure_of(error)
         except (Exception, SystemExit) as error:
+            if has_waited_in_vain(error, execution):
+                return Deferred(CONTENDED_SECONDS)
             return failure_of(error)
         finally:
             handler.deadlines.remove(task)
@@ -277,6 +283,13 @@ class Handlers:
         result = await asyncio.wrap_future(self._run_in_thread(lambda: handler.function(delivery)))
         if isinstance(result, Awaitable):
             await result
+
+
+def has_waited_in_vain(error: BaseException, execution: Execution) -> bool:
+    """Whether others held what the attempt needed: no fault of its own, so it is put off."""
+    if isinstance(error, Contended):
+        return True
+    return execution.is_in_transaction and getattr(error, "sqlstate", None) == LOCK_NOT_AVAILABLE
 
 
 def failure_of(error: BaseException) -> Failed:

@@ -20,6 +20,9 @@ from duly.surfaces.http.door import OPEN
 from duly.version import __version__
 from duly.watch import SOON_ENOUGH
 
+READY_SECONDS = 2.0
+"""Whoever asks often waits for the store no longer than this."""
+
 
 class StoreHealth(msgspec.Struct, frozen=True):
     """The store: its kind, the schema that it was brought to, if and how fast it answers."""
@@ -41,7 +44,7 @@ class AlertHealth(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The answer; what only the store knows is null while it does not answer."""
 
-    status: Literal["ok", "stopping"]
+    status: Literal["ok", "store_unavailable", "stopping"]
     version: str | UnsetType = UNSET
     store: StoreHealth | UnsetType = UNSET
     zones: str | UnsetType = UNSET
@@ -79,19 +82,23 @@ class Pulse:
         """Whether it lives."""
         return Health(status="stopping" if self.stopping else "ok")
 
-    def readiness(self) -> Readiness:
-        """Whether what dead workers held is taken back, and it is not stopping."""
+    async def readiness(self) -> Readiness:
+        """Whether it has taken back what dead workers held, and neither stops nor lacks a store."""
         if self.stopping:
             return Readiness(False, "stopping")
         if not self.engine.is_ready:
             return Readiness(False, "starting: taking back what dead workers held")
+        if await self._situation(READY_SECONDS) is None:
+            return Readiness(False, "the store does not answer")
         return Readiness(True)
 
     async def full(self) -> Health:
         """All that is known, as far as the store answers."""
-        now = await self._situation()
+        now = await self._situation(SOON_ENOUGH)
         return Health(
-            status=self.brief().status,
+            status="store_unavailable"
+            if now is None and not self.stopping
+            else self.brief().status,
             version=__version__,
             store=self._store(now),
             zones=zone_data_version(),
@@ -100,7 +107,7 @@ class Pulse:
             planner_lag_seconds=None if now is None else now.planner_lag,
             oldest_due_seconds=None if now is None else now.oldest_due_seconds,
             due=None if now is None else now.due,
-            recovering=self.engine.backlog.recovering,
+            recovering=None if now is None else self.engine.backlog.recovering,
             circuits_open=None if now is None else [*now.circuits_open, *now.circuits_probing],
             alerts=None if now is None else await self._alerts(),
         )
@@ -115,9 +122,9 @@ class Pulse:
             None if now is None else round(now.store_seconds * 1000, 3),
         )
 
-    async def _situation(self) -> Situation | None:
+    async def _situation(self, within: float) -> Situation | None:
         try:
-            return await self.app.watch.situation(SOON_ENOUGH)
+            return await self.app.watch.situation(within)
         except StoreUnavailable:
             return None
 
@@ -135,12 +142,12 @@ def health_routes(pulse: Pulse) -> list[HTTPRouteHandler]:
     @get("/health", opt={"scope": OPEN, "unless": "verbose", "here": True})
     async def health(verbose: FromQuery[bool] = False) -> Response[Health]:
         answer = await pulse.full() if verbose else pulse.brief()
-        code = 503 if answer.status == "stopping" else 200
+        code = 200 if answer.status == "ok" else 503
         return Response(answer, status_code=code, headers={"cache-control": "no-store"})
 
     @get("/ready", opt={"scope": OPEN})
     async def ready() -> Response[Readiness]:
-        answer = pulse.readiness()
+        answer = await pulse.readiness()
         code = 200 if answer.ready else 503
         return Response(answer, status_code=code, headers={"cache-control": "no-store"})
 

@@ -69,12 +69,25 @@ select (select count(*) from due) as due,
        coalesce(:now::timestamptz, now()) as seen_at;
 
 -- name: late_work
-select count(*) as count, min(a.due_at) as oldest_at from (
-    select due_at from duly.agenda
-    where token is null and priority = :priority and target = :target
-      and due_at < coalesce(:now::timestamptz, now()) - :grace * interval '1 second'
-    limit :limit
-) a;
+with recursive {openings}, opened as materialized (
+    select o.priority, o.target, o.due_at,
+           coalesce(:now::timestamptz, now()) - :grace * interval '1 second' as late_at
+    from opening o
+    join duly.targets t on t.id = o.target and (:served::text[] is null or t.namespace = any(:served::text[]))
+    left join duly.gates g on g.target = o.target
+    left join duly.endpoints e on e.target = o.target
+    where (:targets::integer[] is null or o.target = any(:targets::integer[]))
+      and o.due_at < coalesce(:now::timestamptz, now()) - :grace * interval '1 second'
+      and (t.name not like 'endpoint:%' or e.state is not distinct from 'active')
+      and (g.opened_at is null or g.probe_at is null)
+)
+select (select count(*) from (
+            select 1 from opened o cross join lateral (
+                select 1 from duly.agenda
+                where token is null and priority = o.priority and target = o.target
+                  and due_at < o.late_at order by due_at limit :most
+            ) a limit :most) found) as count,
+       (select min(due_at) from opened) as oldest_at;
 
 -- name: claim
 -- The left join and offset 0 matter: a lane whose delivery cannot be seen must still be

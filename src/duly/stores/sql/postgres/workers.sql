@@ -33,15 +33,24 @@ update duly.workers set aside_at = null where id = :worker and aside_at is not n
 
 -- name: bury
 -- After a restart of the server everyone alive gets a whole lease to show it: their silence
--- was the server's.
-update duly.workers
-set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'died'
-where ended_at is null and id is distinct from :survivor::bigint
-  and id is distinct from :worker::bigint
-  and (:survivor::bigint is not null
-       or greatest(beat_at, case when :now::timestamptz is null then pg_postmaster_start_time() end)
-          + lease * interval '1 second' < coalesce(:now::timestamptz, now()))
-returning id;
+-- was the server's. What handlers of the dead wrote is undone with their transactions, whose locks
+-- would keep others waiting for as long as a stopped process or a lost machine keeps its connection.
+with buried as (
+    update duly.workers
+    set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'died'
+    where ended_at is null and id is distinct from :survivor::bigint
+      and id is distinct from :worker::bigint
+      and (:survivor::bigint is not null
+           or greatest(beat_at, case when :now::timestamptz is null then pg_postmaster_start_time() end)
+              + lease * interval '1 second' < coalesce(:now::timestamptz, now()))
+    returning id
+)
+select id, (
+    select count(pg_terminate_backend(a.pid)) from pg_stat_activity a
+    where a.application_name = 'duly worker ' || buried.id and a.datname = current_database()
+      and a.usename = current_user and a.xact_start is not null
+) as transactions
+from buried;
 
 -- name: close_graves
 -- A minute's patience: a claim that was under way while its worker was buried may land late.

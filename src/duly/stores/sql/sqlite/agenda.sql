@@ -67,12 +67,22 @@ select (select count(*) from due) as due,
        :now as seen_at;
 
 -- name: late_work
-select count(*) as count, min(a.due_at) as oldest_at from (
-    select due_at from duly.agenda
-    where token is null and priority = :priority and target = :target
-      and due_at < :now - cast(:grace * 1000000 as integer)
-    limit :limit
-) a;
+with recursive {openings}, opened as materialized (
+    select o.priority, o.target, o.due_at, :now - cast(:grace * 1000000 as integer) as late_at
+    from opening o
+    join duly.targets t on t.id = o.target and (:served is null or t.namespace in (select value from json_each(:served)))
+    left join duly.gates g on g.target = o.target
+    left join duly.endpoints e on e.target = o.target
+    where (:targets is null or o.target in (select value from json_each(:targets)))
+      and o.due_at < :now - cast(:grace * 1000000 as integer)
+      and (t.name not like 'endpoint:%' or e.state is 'active')
+      and (g.opened_at is null or g.probe_at is null)
+)
+select (select count(*) from (
+            select 1 from opened o cross join duly.agenda a
+            where a.token is null and a.priority = o.priority and a.target = o.target
+              and a.due_at < o.late_at limit :most) found) as count,
+       (select min(due_at) from opened) as oldest_at;
 
 -- name: claim
 -- All asks at once (priority, target, floor_at, quota), since Python's lock is handed over for each

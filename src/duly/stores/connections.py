@@ -1,0 +1,128 @@
+"""How connections to PostgreSQL are opened, set up and closed, and which errors mean it is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from duly.domain.errors import StoreUnavailable
+
+Connection = Any  # asyncpg's connection, or a pool's stand-in for one
+Connect = Callable[[], Awaitable[Connection]]
+Discard = Callable[[Connection], Awaitable[None]]
+
+CONNECT_SECONDS = 5.0
+COMMAND_SECONDS = 30.0
+SPARE_SLOTS = 8
+"""Connections beyond the necessary leave this many of the server's slots free, so that another
+process finds enough to start with."""
+FREE_SLOTS = """
+select current_setting('max_connections')::integer
+     - current_setting('superuser_reserved_connections')::integer
+     - coalesce(nullif(current_setting('reserved_connections', true), '')::integer, 0)
+     - (select count(*) from pg_stat_get_activity(null) where datid is not null)::integer
+"""
+
+AWAY = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.InvalidSQLStatementNameError,
+    asyncpg.InternalClientError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    OSError,
+    TimeoutError,
+    asyncio.IncompleteReadError,
+)
+
+
+class NoSlot(StoreUnavailable):
+    """The server, or the caller's pool, has no connection left for this process."""
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Tell a database that is away from a fault of ours."""
+    try:
+        yield
+    except AWAY as error:
+        reason = str(error) or type(error).__name__
+        raise StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}") from error
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """Settings of a session, and how to take them back."""
+
+    apply: str = ""
+    undo: str = ""
+
+
+BASE = Setup()
+IDLE_LIMIT = "set idle_in_transaction_session_timeout = '15s'"
+NO_IDLE_LIMIT = "reset idle_in_transaction_session_timeout"
+# The store's own transactions wait for nothing but the database. One that stands still is a
+# process that does, and the rows that it locked are needed by others.
+BRIEF = Setup(IDLE_LIMIT, NO_IDLE_LIMIT)
+
+
+class Source:
+    """Opens connections and lets go of them."""
+
+    def __init__(self, connect: Connect, discard: Discard, *, counts_slots: bool) -> None:
+        self._connect = connect
+        self._discard = discard
+        self._counts_slots = counts_slots
+
+    async def open(self, setup: Setup, *, extra: bool = False) -> Connection:
+        """A new connection; NoSlot if there is none, or too few remain for an `extra` one."""
+        with clear_errors():
+            try:
+                connection = await self._connect()
+            except asyncpg.TooManyConnectionsError as error:
+                raise NoSlot(f"PostgreSQL has no connection left: {error}") from error
+            try:
+                if extra and self._counts_slots:
+                    await _leave_some(connection)
+                if setup.apply:
+                    await connection.execute(setup.apply)
+            except BaseException:
+                await self.drop(connection)
+                raise
+            return connection
+
+    async def drop(self, connection: Connection) -> None:
+        """Close without ceremony: the other side may not be there to say goodbye to."""
+        connection.terminate()
+        await self._discard(connection)
+
+    async def close(self, connection: Connection) -> None:
+        """Close politely, within reason."""
+        try:
+            await asyncio.wait_for(self._discard(connection), CONNECT_SECONDS)
+        except AWAY:
+            connection.terminate()
+
+
+async def _leave_some(connection: Connection) -> None:
+    if await connection.fetchval(FREE_SLOTS) < SPARE_SLOTS:
+        raise NoSlot("PostgreSQL has hardly a connection left (max_connections)")
+
+
+def is_usable(connection: Connection | None) -> bool:
+    """Whether it is open, and nobody left it in a transaction: what we write would hang on it."""
+    if connection is None or connection.is_closed():
+        return False
+    return not connection.is_in_transaction()
