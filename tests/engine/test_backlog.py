@@ -305,7 +305,8 @@ async def test_late_retries_are_drained_as_well(any_house: House) -> None:
 async def test_a_claim_during_the_look_is_not_counted_twice(any_house: House) -> None:
     worker = Worker(any_house)
     await worker.begin()
-    agenda, look = worker.app.store.agenda, worker.app.store.agenda.late_work
+    agenda = worker.life.engine._store.agenda
+    look = agenda.late_work
     looks = 0
 
     async def overtaken(*asked: Any) -> Any:

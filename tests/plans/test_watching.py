@@ -11,6 +11,7 @@ from tests.plans.steps import filled_with, postgres_plan, sqlite_steps
 pytestmark = pytest.mark.requirement("S3", "D5")
 GIVEN = {
     "namespace": "'default'",
+    "served": "null",
     "grace": "60",
     "most": "50000",
     "targets": "array[1, 2, 3]",

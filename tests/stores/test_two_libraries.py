@@ -224,7 +224,7 @@ async def test_connections_of_our_own_are_never_taken_for_others(app: App, sqlit
     async with App(sqlite_url, environment={}) as other:
         await asyncio.gather(*(each.list() for each in (app, other) for _ in range(8)))
         async with app.store.database.snapshot() as snapshot:
-            await snapshot.fetch_named("agenda.survey", namespace="default")
+            await snapshot.fetch_named("agenda.survey", served=None)
             file_of(app).look()
             await app.deliver("work")
         file_of(other).look()
