@@ -55,6 +55,9 @@ class Execution(Protocol):
     def steps(self) -> Notebook:
         """The delivery's steps."""
 
+    def is_store_away(self, error: BaseException) -> bool:
+        """Whether the error says that this very store is away, and nothing else."""
+
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
 

@@ -71,13 +71,21 @@ AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Tell a database that is away from a fault of ours."""
+def clear_errors(source: object = None) -> Iterator[None]:
+    """Tell a database that is away, and which one, from a fault of ours."""
     try:
         yield
     except AWAY as error:
-        reason = str(error) or type(error).__name__
-        raise StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}") from error
+        raise away(error, source) from error
+    except StoreUnavailable as error:
+        error.source = error.source or source
+        raise
+
+
+def away(error: BaseException, source: object) -> StoreUnavailable:
+    """What a driver's error means when it says that the database cannot be used."""
+    reason = str(error) or type(error).__name__
+    return StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}", source=source)
 
 
 class PostgresSession:
@@ -170,7 +178,7 @@ class Line:
     async def use(self) -> AsyncIterator[Connection]:
         """The connection, for one caller at a time."""
         async with self._turn:
-            with clear_errors():
+            with clear_errors(self._connect):
                 try:
                     if not self._usable():
                         await self.drop()
@@ -255,7 +263,7 @@ class Postgres(PostgresSession):
         self.pooler = pooler
         self.one_loop = one_loop
         planner = "" if pooler else PLANNER
-        self.connect = connect
+        self.connect = self.source = connect
         self.discard = discard
         self._own: dict[Channel, Line | Lines] = {
             "claim": Line(connect, discard, planner),
@@ -276,7 +284,9 @@ class Postgres(PostgresSession):
                     return await connection.fetch(statement.text, *bound)
             except AGAIN as error:
                 if not left:
-                    raise StoreUnavailable(f"PostgreSQL gave up: {error}") from error
+                    raise StoreUnavailable(
+                        f"PostgreSQL gave up: {error}", source=self.source
+                    ) from error
         raise AssertionError("unreachable")
 
     @asynccontextmanager
@@ -309,7 +319,8 @@ class Postgres(PostgresSession):
                 yield PostgresSession(connection, self.moment)
         except AGAIN as error:
             raise StoreUnavailable(
-                "two transactions waited for each other, and this one was undone; try it again"
+                "two transactions waited for each other, and this one was undone; try it again",
+                source=self.source,
             ) from error
 
     @asynccontextmanager
