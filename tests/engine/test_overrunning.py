@@ -41,7 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(SECONDS):
-        while not is_so():  # noqa: ASYNC110 - the loop has to go round for it
+        while not is_so():
             await asyncio.tasks.sleep(0)
 
 

@@ -202,9 +202,10 @@ class Execution:
     def is_store_away(self, error: BaseException) -> bool:
         """Whether the error says that this very store is away, and nothing else."""
         if isinstance(error, BaseExceptionGroup):
-            return error.split(self.is_store_away)[1] is None
-        is_ours = isinstance(error, StoreUnavailable) and error.source is not None
-        return is_ours and error.source == self._by.store.source
+            return all(self.is_store_away(each) for each in error.exceptions)
+        if not isinstance(error, StoreUnavailable) or error.source is None:
+            return False
+        return error.source == self._by.store.source
 
     def refuse_when_over(self) -> None:
         """Conflict once it has its outcome: whatever is asked now comes too late."""
