@@ -1,6 +1,5 @@
 """A server ends after its drain time whatever its handlers do, and whenever it is told to."""
 
-import asyncio
 import os
 import signal
 import socket
@@ -149,10 +148,26 @@ def test_told_to_stop_while_it_waits_for_its_store_it_does_so_in_order(
             process.kill()
 
 
-async def test_told_to_stop_at_any_moment_of_its_start_it_ends_well(sqlite_home: Home) -> None:
-    sqlite_home.write("shop.py", SHOP)
-    for after in (0.0, 0.02, 0.05, 0.1, 0.2):
-        with sqlite_home.running("work", "shop:app") as worker:
-            await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=after)
-            worker.signal(signal.SIGTERM)
-            assert worker.end() == 0, "".join(worker.log)
+LOADING = """
+import sys
+print("loading", flush=True)
+open("gate").read()
+sys.exit("it went on")
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "work"])
+def test_told_to_stop_before_it_is_loaded_it_ends_well(tmp_path: Path, command: str) -> None:
+    (tmp_path / "uvloop.py").write_text(LOADING)  # found before the real one
+    os.mkfifo(tmp_path / "gate")
+    arguments = [sys.executable, "-m", "duly", command, "shop:app"]
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"loading\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(DEADLINE_SECONDS) == 0
+        finally:
+            process.kill()
