@@ -13,6 +13,7 @@ import uvloop
 import duly
 from benchmarks.places import commits
 from duly.faces.intake import Item
+from duly.system import hand_over_quickly
 
 
 def items(count: int, streams: int) -> Iterator[Item]:
@@ -71,4 +72,5 @@ if __name__ == "__main__":
     given = arguments.parse_args()
     logging.getLogger("duly").setLevel(logging.ERROR)
     uvloop.install()
+    hand_over_quickly()  # as `duly work` does
     print(json.dumps(asyncio.run(main(**vars(given)))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import (
@@ -25,6 +24,7 @@ from duly.domain.roles import refuse_idle
 from duly.domain.rules import Rule
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
+from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
 from duly.faces.intake import Item, Options, Target, pieces
 from duly.faces.listing import Page, Wanted, listed, page
@@ -37,7 +37,6 @@ from duly.system import (
     SystemChance,
     SystemClock,
     Threads,
-    hand_over_quickly,
     is_resolver_trouble,
     listen_for_signals,
     open_socket,
@@ -82,7 +81,7 @@ class App(Faces):
         self.clock = clock or SystemClock()
         self.chance = chance or SystemChance()
         self.telemetry = Telemetry(self.clock.monotonic)
-        self.handlers = Handlers(Threads(self.settings.concurrency).run)
+        self.handlers = Handlers(Threads().run, self.telemetry.emit)
         self.store: Store = store_of(self.settings, self.clock, pool, connect, self.telemetry.emit)
         self.vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
         self.book = Book(
@@ -102,7 +101,7 @@ class App(Faces):
         self.transports = Routes(self.handlers, self.webhooks)
         self.routes: list[Any] = []
         self._open = False
-        self._stop: asyncio.Event | None = None
+        self._stop = Stop()
         self._furnish(self.handlers.serves, self.plan)
         self.webhooks.carried = self.tracing.carried
 
@@ -331,7 +330,6 @@ class App(Faces):
 
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""
-        hand_over_quickly()
         transport = transport or self.transports
         engine = Engine(
             self.store,
@@ -350,23 +348,28 @@ class App(Faces):
         It is the worker and the planner, as far as the roles say so; it opens no HTTP port.
         """
         refuse_idle(self.settings.roles)
-        self._stop = asyncio.Event()
         opened_here = not self._open
+        with listen_for_signals(self.stop if signals else None):
+            try:
+                if await self._stop.unless_wished(self._prepare()):
+                    await self._work()
+            finally:
+                self._stop.is_wished = False
+                if opened_here:
+                    await self.close()
+
+    async def _prepare(self) -> None:
         await self.open()
         await self.webhooks.prepare()
+
+    async def _work(self) -> None:
         engine = self.engine()
+        await engine.start()
         try:
-            with listen_for_signals(self.stop if signals else None):
-                await engine.start()
-                try:
-                    await self._stop.wait()
-                finally:
-                    await engine.stop()
+            await self._stop.wait()
         finally:
-            if opened_here:
-                await self.close()
+            await engine.stop()
 
     def stop(self) -> None:
-        """End `run` gracefully."""
-        if self._stop is not None:
-            self._stop.set()
+        """End `run` gracefully, or the next one at once if none runs; from any thread."""
+        self._stop.wish()

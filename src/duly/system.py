@@ -84,22 +84,23 @@ class SystemChance:
 
 
 class Threads:
-    """Runs plain functions in threads that never keep the process from ending."""
+    """Runs plain functions in threads that never keep the process from ending.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    There are as many as are needed at once, so that one that hangs holds up nobody else. How many
+    that is, whoever calls decides.
+    """
+
+    def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]]
         self._waiting = queue.SimpleQueue()
-        self._started = 0
         self._idle = threading.Semaphore(0)
 
     def run(self, function: Callable[[], Any]) -> Future[Any]:
-        """Run the function when a thread is free."""
+        """Run the function in a thread of its own, at once."""
         future: Future[Any] = Future()
         self._waiting.put((function, future))
         # Taking an idle thread's place in the count: two calls must not both rely on one thread.
-        if not self._idle.acquire(blocking=False) and self._started < self._most:
-            self._started += 1
+        if not self._idle.acquire(blocking=False):
             threading.Thread(target=self._work, name="duly-handler", daemon=True).start()
         return future
 
@@ -177,28 +178,60 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
-    """Call `stop` on the first SIGTERM or SIGINT; the second ends the process at once."""
+    """Call `stop` on the first SIGTERM or SIGINT; the second ends the process at once.
+
+    It needs no event loop; where one runs, `stop` is called there. What listened before does so
+    again afterwards.
+    """
     if stop is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    loop = asyncio.get_running_loop()
-    heard = False
+    call, heard = _on_running_loop(stop), False
 
-    def hear(number: int) -> None:
+    def hear(number: int, _frame: object) -> None:
         nonlocal heard
         if heard:
             os._exit(128 + number)
         heard = True
-        stop()
+        call()
 
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    for number in numbers:
-        loop.add_signal_handler(number, hear, number)
+    before = {each: signal.signal(each, hear) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _on_running_loop(call: Callable[[], None]) -> Callable[[], object]:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return call
+    # A loop that waits is not woken by what happens in a signal's handler.
+    return lambda: loop.call_soon_threadsafe(call)
+
+
+def end_within(seconds: float, code: int) -> None:
+    """End the process after so long, whatever still runs in it; for a process of our own.
+
+    Python waits at its end for the threads of executors, and its loops for tasks that will not be
+    cancelled, for ever.
+    """
+
+    def end() -> None:
+        time.sleep(seconds)
+        end_now(code)
+
+    threading.Thread(target=end, name="duly-end", daemon=True).start()
+
+
+def end_now(code: int) -> NoReturn:
+    """End the process with nothing but what was said so far written out."""
+    with suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 @contextmanager

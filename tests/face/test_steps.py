@@ -390,8 +390,7 @@ async def test_a_thread_whose_attempt_is_over_records_nothing_more(small_app: Ap
     over, told = threading.Event(), threading.Event()
     refused: list[str] = []
 
-    @small_app.handler("work", retry=duly.no_retry, timeout=0.05)
-    def work(delivery: Delivery[Any]) -> None:
+    def do_late(delivery: Delivery[Any]) -> None:
         over.wait(20)
         try:
             delivery.do("too late", list)
@@ -399,12 +398,31 @@ async def test_a_thread_whose_attempt_is_over_records_nothing_more(small_app: Ap
             refused.append(str(error))
         told.set()
 
+    @small_app.handler("work", retry=duly.no_retry)
+    def work(delivery: Delivery[Any]) -> None:
+        threading.Thread(target=do_late, args=(delivery,), daemon=True).start()
+
     id = await attempted(small_app)
-    assert (await small_app.get(id)).reason == "timeout_exceeded"
+    assert (await small_app.get(id)).state == "completed"
     over.set()
     await asyncio.to_thread(told.wait, 20)
     assert "the attempt is over" in refused[0]
     assert await names(small_app, id) == []
+
+
+@pytest.mark.requirement("F8")
+async def test_what_a_thread_does_after_its_timeout_is_recorded(app: App) -> None:
+    ran: list[str] = []
+
+    @app.handler("work", retry=QUICK, timeout=0.05)
+    def work(delivery: Delivery[Any]) -> None:
+        while delivery.attempt == 1 and not app.telemetry.counts["HandlerOverran"]:
+            pass
+        delivery.do("late", ran.append, "late")
+
+    id = await attempted(app)
+    assert [each.reason for each in await app.attempts(id)] == ["timeout_exceeded", None]
+    assert ran == ["late"]
 
 
 @pytest.mark.requirement("F8")

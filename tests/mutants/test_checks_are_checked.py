@@ -308,6 +308,20 @@ MUTANTS = [
         "on conflict do update set received_at = :now\nreturning",
         ("tests/face/test_inbox.py", "-k", "first_result and sqlite"),
     ),
+    Mutant(
+        "a_store_that_is_away_spends_an_attempt",
+        "engine/execution.py",
+        "        except StoreUnavailable:\n            return STORE_AWAY\n",
+        "",
+        ("tests/engine/test_every_await.py", "-k", "handed_back and sqlite-overlap"),
+    ),
+    Mutant(
+        "a_thread_that_runs_on_is_given_away",
+        "transports/handlers.py",
+        "                if call.cancel():\n",
+        "                if True:\n",
+        ("tests/engine/test_overrunning.py", "-k", "stream_waits and sqlite"),
+    ),
 ]
 
 

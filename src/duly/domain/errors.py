@@ -79,7 +79,11 @@ class StoreIsOwned(Conflict):
 
 
 class StoreUnavailable(DulyError):
-    """The store cannot be reached, or did not answer in time."""
+    """The store cannot be reached, or did not answer in time; `source` says which one, if known."""
+
+    def __init__(self, message: str = "", *, source: object = None) -> None:
+        super().__init__(message)
+        self.source = source
 
 
 class Contended(StoreUnavailable):

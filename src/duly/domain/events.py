@@ -25,6 +25,8 @@ class WorkerStarted(Event, frozen=True):
 class WorkerStopped(Event, frozen=True):
     worker: int
     released: int
+    held: int = 0
+    """Still running: they could not be ended, and stay held until the lease runs out."""
 
 
 class LeaseWasLost(Event, frozen=True):
@@ -101,6 +103,16 @@ class AttemptFailed(Event, frozen=True):
     again_in: float | None
     schedule: str | None = None
     stream: str | None = None
+
+
+class HandlerOverran(Event, frozen=True):
+    """A handler goes on after its deadline: it cannot be ended, and its lane stays held."""
+
+    delivery: str
+    target: str
+    stream: str | None
+    timeout: float
+    in_thread: bool
 
 
 class DeliveryLate(Event, frozen=True):

@@ -60,6 +60,10 @@ class Deferred(msgspec.Struct, frozen=True):
     wait: float
 
 
+STORE_AWAY = Deferred(1.0)
+"""The store went away in the middle of the attempt; the wait keeps a worker from spinning."""
+
+
 class Crashed(msgspec.Struct, frozen=True):
     """The worker that held it died."""
 

@@ -35,7 +35,8 @@ UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
 AGAIN_SECONDS = 0.05
 BUSY_SECONDS = 0.25
-CANCEL_SECONDS = 5.0
+CANCEL_SECONDS = (3.0, 1.0, 1.0)
+"""How long what runs gets to end after it was cancelled, the first time and again."""
 AWAY = timedelta(seconds=30)
 
 
@@ -278,6 +279,9 @@ class Dispatcher:
                 else:
                     # Each finds the task as if it were new.
                     goes_on = await self._attempt_afresh(fresh.copy(), current, following, held)
+            except (asyncio.CancelledError, StoreUnavailable):
+                self._settle_for(current, Released())
+                goes_on = False
             except BaseException as error:
                 problem = f"{type(error).__name__}: {error}"
                 self._settle_for(current, Failed(Reason.UNKNOWN, problem))
@@ -299,7 +303,14 @@ class Dispatcher:
             assert task is not None
             return await self._attempt(claimed, task, following, held)
 
-        return await asyncio.get_running_loop().create_task(attempt(), context=context)
+        task = asyncio.get_running_loop().create_task(attempt(), context=context)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            # It had ended, with its outcome handed on, before we were cancelled.
+            return task.result()
 
     async def _attempt(
         self, claimed: Claimed, task: asyncio.Task[Any], following: Claimed | None, held: Lease
@@ -379,21 +390,28 @@ class Dispatcher:
     async def drain(self, seconds: float | None) -> int:
         """Wait for what runs, then have the rest handed back; returns how many those were.
 
-        None waits for as long as it takes.
+        None waits for as long as it takes. What goes on although it was cancelled, as a thread
+        does, counts as `running` and stays held: nobody else may attempt it meanwhile.
         """
         self.is_draining = seconds is not None
         self._carriers.spread()
         if self._carriers.tasks:
             await asyncio.wait(set(self._carriers.tasks), timeout=seconds)
         left = set(self._carriers.tasks)
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=CANCEL_SECONDS)
+        going_on = await self._end(left)
         for claimed in self._carriers.take_back():
             self._over(claimed)
             self._settle_for(claimed, Released())
-        return len(left)
+        return len(left) - going_on
+
+    async def _end(self, tasks: set[asyncio.Task[None]]) -> int:
+        """Cancel, again and again; returns how many go on nevertheless."""
+        for seconds in CANCEL_SECONDS:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                _, tasks = await asyncio.wait(tasks, timeout=seconds)
+        return len(tasks)
 
     def begin_anew(self) -> None:
         """After a lost lease."""

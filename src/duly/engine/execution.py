@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from duly.domain.events import DeliveryLate, PlanUnreadable
 from duly.domain.failures import Reason
 from duly.domain.identity import worker_of
 from duly.domain.outcomes import (
+    STORE_AWAY,
     Completed,
     Deferred,
     Expired,
@@ -236,6 +238,14 @@ class Execution:
         """The present by the store's clock."""
         return self._by.now()
 
+    def is_store_away(self, error: BaseException) -> bool:
+        """Whether the error says that this very store is away, and nothing else."""
+        if isinstance(error, BaseExceptionGroup):
+            return all(self.is_store_away(each) for each in error.exceptions)
+        if not isinstance(error, StoreUnavailable) or error.source is None:
+            return False
+        return error.source == self._by.store.source
+
     def refuse_when_over(self) -> None:
         """Conflict once it has its outcome: whatever is asked now comes too late."""
         if self._is_over:
@@ -278,6 +288,8 @@ class Execution:
             return await self._by.transport.attempt(self)
         except asyncio.CancelledError:
             return Released()
+        except StoreUnavailable:
+            return STORE_AWAY
         except Exception as error:
             # A transport that raises is broken; the delivery must not suffer for it silently.
             return Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}")
@@ -296,14 +308,16 @@ class Execution:
         self, transaction: OpenTransaction, outcome: Outcome
     ) -> Settlement | None:
         if not isinstance(outcome, Completed):
-            await transaction.roll_back()
+            # Whoever is stopped here has its outcome; a connection that was dropped undoes as well.
+            with contextlib.suppress(StoreUnavailable, asyncio.CancelledError):
+                await transaction.roll_back()
             return self._decide(outcome)
         settlement = self._decide(outcome, enclosed=True)
         try:
             await transaction.complete(settlement)
         except LeaseLost:
             return None
-        except StoreUnavailable:
+        except (StoreUnavailable, asyncio.CancelledError):
             # Whether it was committed is unknown: if it was, handing back finds nothing to do.
             return self._decide(Released())
         except Exception as error:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
+from duly.engine.loops import wait
 from duly.ports import Clock, Store, Workers
 
 BEATS_PER_LEASE = 3
@@ -51,6 +54,8 @@ class Heart:
         self._on_lost = on_lost
         self._home = asyncio.get_running_loop()
         self._stop = threading.Event()
+        self._on_stop: Callable[[], object] | None = None
+        self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._live, name="duly-heart", daemon=True)
         self._task: asyncio.Task[None] | None = None
 
@@ -62,26 +67,35 @@ class Heart:
             self._thread.start()
 
     async def stop(self) -> None:
-        """End it; waits for that a little."""
+        """End it; waits for that a little, and in no thread: handlers may have taken them all."""
         self._stop.set()
+        if self._on_stop is not None:
+            with suppress(RuntimeError):  # its loop is over already
+                self._on_stop()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=STOP_SECONDS)
         else:
-            await self._home.run_in_executor(None, self._thread.join, STOP_SECONDS)
+            await wait(self._ended, STOP_SECONDS)
 
     def _live(self) -> None:
-        asyncio.run(self._beat())
+        try:
+            asyncio.run(self._beat())
+        finally:
+            with suppress(RuntimeError):
+                self._home.call_soon_threadsafe(self._ended.set)
 
     async def _beat(self) -> None:
         interval = self._lease.seconds / BEATS_PER_LEASE
-        loop = asyncio.get_running_loop()
+        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        # Named before looking whether to stop, so that either this or `stop` sees the other.
+        self._on_stop = partial(loop.call_soon_threadsafe, stopping.set)
         while not self._stop.is_set() and not self._lease.lost:
             async with self._store.beside() as workers:
-                pause = 0.0
-                while not await loop.run_in_executor(None, self._stop.wait, pause):
+                while not self._stop.is_set():
                     if not await self._once(workers):
                         return
                     pause = interval if self._lease.holds() else min(interval, 0.5)
+                    await wait(stopping, pause)
 
     async def _once(self, workers: Workers) -> bool:
         asked_at = self._clock.monotonic()

@@ -262,7 +262,8 @@ class Engine:
         if self._works:
             released = await self.dispatcher.drain(self._settings.drain)
             await self._last_words()
-            self._emit(WorkerStopped(worker=self.dispatcher.lease.worker, released=released))
+            worker, held = self.dispatcher.lease.worker, self.dispatcher.running
+            self._emit(WorkerStopped(worker=worker, released=released, held=held))
         if self._at_end is not None:
             await self._at_end()
 
@@ -295,7 +296,9 @@ class Engine:
                 if self.dispatcher.lease.lost:
                     self._buried_alive.add(self.dispatcher.lease.worker)
                 await self.acquit()
-                await self._store.workers.end(self.dispatcher.lease.worker)
+                if not self.dispatcher.running:
+                    # Otherwise the lease has to run out: whoever ends gives away what it holds.
+                    await self._store.workers.end(self.dispatcher.lease.worker)
                 return
             except StoreUnavailable:
                 await self._clock.sleep(AGAIN_SECONDS)

@@ -312,6 +312,8 @@ class Store(Protocol):
     namespace: str
     single_owner: bool
     one_loop: bool
+    source: object
+    """What its StoreUnavailable errors carry: a handler may use other stores too."""
 
     @property
     def deliveries(self) -> Deliveries: ...

@@ -66,6 +66,9 @@ class Execution(Protocol):
     def is_in_transaction(self) -> bool:
         """Whether its transaction is open."""
 
+    def is_store_away(self, error: BaseException) -> bool:
+        """Whether the error says that this very store is away, and nothing else."""
+
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
 

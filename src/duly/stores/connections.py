@@ -54,13 +54,21 @@ class NoSlot(StoreUnavailable):
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Tell a database that is away from a fault of ours."""
+def clear_errors(source: object = None) -> Iterator[None]:
+    """Tell a database that is away, and which one, from a fault of ours."""
     try:
         yield
     except AWAY as error:
-        reason = str(error) or type(error).__name__
-        raise StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}") from error
+        raise away(error, source) from error
+    except StoreUnavailable as error:
+        error.source = error.source or source
+        raise
+
+
+def away(error: BaseException, source: object) -> StoreUnavailable:
+    """What a driver's error means when it says that the database cannot be used."""
+    reason = str(error) or type(error).__name__
+    return StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}", source=source)
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -82,15 +90,16 @@ class Source:
     """Opens connections and lets go of them."""
 
     def __init__(self, connect: Connect, discard: Discard, *, counts_slots: bool) -> None:
-        self._connect = connect
+        self.connect = connect
+        """Also what the errors of its connections name as their source."""
         self._discard = discard
         self._counts_slots = counts_slots
 
     async def open(self, setup: Setup, *, extra: bool = False) -> Connection:
         """A new connection; NoSlot if there is none, or too few remain for an `extra` one."""
-        with clear_errors():
+        with clear_errors(self.connect):
             try:
-                connection = await self._connect()
+                connection = await self.connect()
             except asyncpg.TooManyConnectionsError as error:
                 raise NoSlot(f"PostgreSQL has no connection left: {error}") from error
             try:

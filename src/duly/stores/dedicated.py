@@ -52,7 +52,7 @@ class Dedicated:
                 async with self._pooled() as connection:
                     yield connection
                 return
-            with clear_errors():
+            with clear_errors(self._source.connect):
                 try:
                     yield connection
                 except (*AWAY, asyncio.CancelledError):
@@ -64,7 +64,7 @@ class Dedicated:
         """The connection if it can be had, and never one of the pool's."""
         async with self._turn:
             connection = await self._ready()
-            with clear_errors():
+            with clear_errors(self._source.connect):
                 try:
                     yield connection
                 except (*AWAY, asyncio.CancelledError):

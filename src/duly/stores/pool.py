@@ -109,7 +109,7 @@ class Pool:
     @asynccontextmanager
     async def _lent(self, held: Held, level: Level) -> AsyncIterator[Connection]:
         try:
-            with clear_errors():
+            with clear_errors(self._source.connect):
                 try:
                     yield held.connection
                 except (*AWAY, asyncio.CancelledError):
@@ -139,7 +139,7 @@ class Pool:
 
     async def _change(self, held: Held, setup: Setup | None) -> None:
         try:
-            with clear_errors():
+            with clear_errors(self._source.connect):
                 await held.change(setup)
         except BaseException:
             await self._drop(held)

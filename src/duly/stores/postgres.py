@@ -180,7 +180,8 @@ class Postgres(PostgresSession):
         # Behind a pooler, and of a caller's pool, others say how many there are.
         self.home: asyncio.AbstractEventLoop | None = None
         """The loop of a worker's connections."""
-        self.connect, self.discard = connect, discard
+        self.connect = self.source = connect
+        self.discard = discard
         self._source = Source(connect, discard, counts_slots=not (pooler or one_loop))
         self._pool = Pool(self._source, connections, on_short)
         self._planner = BASE if pooler else PLANNER
@@ -216,7 +217,9 @@ class Postgres(PostgresSession):
                     return await connection.fetch(statement.text, *bound)
             except AGAIN as error:
                 if not left:
-                    raise StoreUnavailable(f"PostgreSQL gave up: {error}") from error
+                    raise StoreUnavailable(
+                        f"PostgreSQL gave up: {error}", source=self.source
+                    ) from error
         raise AssertionError("unreachable")
 
     def _for(
@@ -253,7 +256,8 @@ class Postgres(PostgresSession):
                 yield PostgresSession(connection, self.moment)
         except AGAIN as error:
             raise StoreUnavailable(
-                "two transactions waited for each other, and this one was undone; try it again"
+                "two transactions waited for each other, and this one was undone; try it again",
+                source=self.source,
             ) from error
 
     @asynccontextmanager

@@ -24,6 +24,17 @@ from duly.stores.sqlite_session import SqliteSession
 from duly.stores.writer import Hold, Work, Writer
 
 BUSY_MILLISECONDS = 10_000
+FAULTS = (
+    apsw.ConstraintError,
+    apsw.SQLError,
+    apsw.BindingsError,
+    apsw.MismatchError,
+    apsw.RangeError,
+    apsw.TooBigError,
+    apsw.MisuseError,
+    apsw.ExecutionCompleteError,
+)
+"""A statement, or what was given to it, is wrong: trying it again would be no use."""
 READERS = 2
 
 
@@ -34,7 +45,7 @@ class Sqlite(SqliteSession):
 
     def __init__(self, path: Path, moment: Callable[[], datetime]) -> None:
         super().__init__(moment)
-        self.path = path
+        self.path = self.source = path
         self._own = threading.local()
         self._file = SqliteFile(path)
         self._writer: Writer | None = None
@@ -73,7 +84,10 @@ class Sqlite(SqliteSession):
             for connection in self._opened:
                 connection.close()
             self._opened.clear()
-            await asyncio.get_running_loop().run_in_executor(None, self._let_go, writer)
+            # In a thread of its own: handlers that hang may have taken those of the event loop.
+            thread = ThreadPoolExecutor(1, thread_name_prefix="duly-closing")
+            await asyncio.get_running_loop().run_in_executor(thread, self._let_go, writer)
+            thread.shutdown()
         self._file.disown()
 
     def _let_go(self, writer: Writer) -> None:
@@ -144,7 +158,7 @@ class Sqlite(SqliteSession):
         """Run something on the writer's connection, in a shared transaction."""
         self.check_writable()
         if self._writer is None:
-            raise StoreUnavailable(f"{self.path} is not open")
+            raise StoreUnavailable(f"{self.path} is not open", source=self.path)
         with clear_errors(self.path):
             return await asyncio.wrap_future(self._writer.submit(work, alone=alone))
 
@@ -152,7 +166,7 @@ class Sqlite(SqliteSession):
         """Run something on a read-only connection."""
         self._file.check_process()
         if self._readers is None:
-            raise StoreUnavailable(f"{self.path} is not open")
+            raise StoreUnavailable(f"{self.path} is not open", source=self.path)
         loop = asyncio.get_running_loop()
         with clear_errors(self.path):
             return await loop.run_in_executor(self._readers, lambda: work(self._reader()))
@@ -195,7 +209,7 @@ class Sqlite(SqliteSession):
         """Wait for the writer and begin a transaction on it, maybe for an attempt's handler."""
         self.check_writable()
         if self._writer is None:
-            raise StoreUnavailable(f"{self.path} is not open")
+            raise StoreUnavailable(f"{self.path} is not open", source=self.path)
         hold = self._writer.hold()
         if attempt is not None:
             still = {each: held for each, held in self._lent.items() if _is_open(held)}
@@ -327,12 +341,14 @@ def _unwritable(path: Path) -> BadSetting:
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Tell an unusable file from a fault of ours."""
+    """Tell an unusable file from a fault of whoever wrote the statement."""
     try:
         yield
-    except (apsw.ConstraintError, apsw.SQLError):
+    except FAULTS:
         raise
     except (apsw.NotADBError, apsw.CorruptError) as error:
-        raise StoreUnavailable(f"{path} is not a database that can be read: {error}") from error
+        problem = f"{path} is not a database that can be read: {error}"
+        raise StoreUnavailable(problem, source=path) from error
     except apsw.Error as error:
-        raise StoreUnavailable(f"SQLite could not work on {path}: {error}") from error
+        problem = f"SQLite could not work on {path}: {error}"
+        raise StoreUnavailable(problem, source=path) from error

@@ -61,6 +61,7 @@ class SqlStore:
     ) -> None:
         self.database = database
         self._clock = clock
+        self.source: object = database.source
         self.namespace = namespace
         self.wakeups = wakeups
         self._others: dict[str, SqlStore] = {}

@@ -13,17 +13,23 @@ from typing import Any, Self
 
 import asyncpg
 
-from duly.domain.errors import Conflict, Contended, InvalidInput, LeaseLost
+from duly.domain.errors import Conflict, Contended, InvalidInput, LeaseLost, StoreUnavailable
 from duly.domain.outcomes import Settlement
 from duly.failpoints import hit
 from duly.ports import RUNNING, Transaction
 from duly.stores.agenda import settle_together
-from duly.stores.connections import Connection, clear_errors
+from duly.stores.connections import Connection, away, clear_errors
 from duly.stores.database import Channel, Session
 from duly.stores.postgres import Postgres, PostgresSession, handler_setup
 from duly.stores.sqlite import HeldWriter, Sqlite
 from duly.stores.statements import Statement
 
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    ConnectionError,
+)
 IDLE_LIMIT = "set local idle_in_transaction_session_timeout = '5s'"
 
 
@@ -81,9 +87,22 @@ class PostgresTransaction:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Connection]:
-        """The connection for one statement; Conflict if it was the turn of the end meanwhile."""
+        """The connection for one statement; Conflict if it was the turn of the end meanwhile.
+
+        StoreUnavailable if the connection was lost. Other errors are left as they are: most
+        are of the statement, whose author has to see them.
+        """
         async with self._turn:
-            yield self.connection
+            connection, source = self.connection, self.database.source
+            try:
+                yield connection
+            except StoreUnavailable as error:
+                error.source = error.source or source
+                raise
+            except Exception as error:
+                if isinstance(error, LOST) or connection.is_closed():
+                    raise away(error, source) from error
+                raise
 
     async def opened(self) -> Self:
         """Itself."""
@@ -116,7 +135,7 @@ class PostgresTransaction:
 
     async def _commit(self, settlement: Settlement | None) -> None:
         try:
-            with clear_errors():
+            with clear_errors(self.database.source):
                 await hit("complete.before")
                 # From here on the lane is locked: a process that stops now must not keep it so.
                 await self.execute(IDLE_LIMIT)
@@ -132,9 +151,11 @@ class PostgresTransaction:
         except BaseException:
             await self.roll_back()
             raise
-        await hit("complete.after")
-        await self._borrowed.__aexit__(None, None, None)
         _tell(self.after_commit)
+        try:
+            await hit("complete.after")
+        finally:
+            await self._borrowed.__aexit__(None, None, None)
 
     async def roll_back(self) -> None:
         """Undo everything; a connection that cannot even do that is dropped."""
@@ -212,8 +233,8 @@ class SqliteTransaction:
             await asyncio.shield(self._held.commit())
         finally:
             self._held.let_go()
-        await hit("complete.after")
         _tell(self.after_commit)
+        await hit("complete.after")
 
     async def roll_back(self) -> None:
         """Undo everything."""

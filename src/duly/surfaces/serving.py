@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from duly.app import App
+from duly.domain.errors import StoreUnavailable
 from duly.domain.roles import Role
+from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
 from duly.ports import Clock
 from duly.surfaces.board import Page
 from duly.surfaces.notices import Notices
-from duly.system import collect_rarely, listen_for_signals, stop_when_orphaned
+from duly.system import collect_rarely, end_now, hand_over_quickly, stop_when_orphaned
 
 PATIENCE_SECONDS = 15.0
 """How much longer than its running deliveries a stop may take."""
@@ -49,43 +51,52 @@ class Port(Protocol):
         """Close it."""
 
 
-async def serve(app: App, place: Place, announce: Announce) -> None:
-    """Serve until SIGTERM or SIGINT; `announce` is told the address once the port is open.
+async def serve(app: App, place: Place, announce: Announce, stop: Stop) -> None:
+    """Serve until a stop is wished; `announce` is told the address once the port is open.
 
     The store is opened and migrated, what dead workers held is taken back and the workers run
-    before anyone can connect.
+    before anyone can connect. The process is taken for one of our own: it is tuned, and ended
+    where handlers would keep it from ending.
     """
     app.telemetry.process = None if place.page is None else place.page.number
-    engine, stop = app.engine(), asyncio.Event()
+    hand_over_quickly()
     patience = app.settings.drain + PATIENCE_SECONDS
-    with (
-        listen_for_signals(stop.set),
-        stop_when_orphaned(place.lifeline, stop.set, patience),
+    with stop_when_orphaned(place.lifeline, stop.wish, patience):
+        try:
+            if await stop.unless_wished(app.open()):
+                await _serve(app, place, announce, stop)
+        finally:
+            await app.close()
+
+
+async def _serve(app: App, place: Place, announce: Announce, stop: Stop) -> None:
+    # Owned before the address is taken, so that a second server on the file hears of the first
+    # rather than of its port.
+    await app.store.own()
+    engine = app.engine()
+    port = await _port(app, engine, place)
+    async with (
+        _heartbeat(place.notices, app.clock),
+        _running(engine, port, stop, place.notices),
     ):
-        async with app:
-            # Owned before the address is taken, so that a second server on the file hears of the
-            # first rather than of its port.
-            await app.store.own()
-            port = await _port(app, engine, place)
-            async with (
-                _heartbeat(place.notices, app.clock),
-                _running(engine, port, stop, place.notices),
-            ):
-                announce(port.url)
-                place.notices.ready(f"listens on {port.url}" if port.url else "works")
-                if Role.WORKER in app.settings.roles:
-                    await app.webhooks.prepare()
-                collect_rarely()
-                await stop.wait()
+        announce(port.url)
+        place.notices.ready(f"listens on {port.url}" if port.url else "works")
+        if Role.WORKER in app.settings.roles:
+            await app.webhooks.prepare()
+        collect_rarely()
+        await stop.wait()
+    if engine.dispatcher.running:
+        # Nobody else may attempt what still runs here, so the store is let go by the process's end.
+        with suppress(StoreUnavailable):
+            await app.watch.bookkeeper.tick()
+        end_now(0)
 
 
 @asynccontextmanager
-async def _running(
-    engine: Engine, port: Port, stop: asyncio.Event, notices: Notices
-) -> AsyncIterator[None]:
+async def _running(engine: Engine, port: Port, stop: Stop, notices: Notices) -> AsyncIterator[None]:
     await engine.start()
     try:
-        await port.start(stop.set)
+        await port.start(stop.wish)
         yield
     finally:
         notices.stopping()

@@ -12,7 +12,10 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.INFO,
         "worker {worker} started with {concurrency} slots for {handlers}",
     ),
-    events.WorkerStopped: (logging.INFO, "worker {worker} stopped, {released} handed back"),
+    events.WorkerStopped: (
+        logging.INFO,
+        "worker {worker} stopped, {released} handed back, {held} could not be ended and stay held",
+    ),
     events.LeaseWasLost: (
         logging.WARNING,
         "worker {worker} lost its lease; its {running} running deliveries are abandoned",
@@ -29,6 +32,11 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     events.AttemptFailed: (
         logging.WARNING,
         "attempt {attempt} of delivery {delivery} to {target} failed ({reason}): {error}",
+    ),
+    events.HandlerOverran: (
+        logging.WARNING,
+        "handler {target} goes on with delivery {delivery} after its timeout of {timeout:g} s; "
+        "the delivery stays held until it ends",
     ),
     events.DeliveryLate: (
         logging.WARNING,

@@ -3,44 +3,71 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+
+from duly.ports import Execution
+
+FIRST_AGAIN, LONGEST_AGAIN = 1.0, 30.0
+"""Seconds after which an attempt that goes on is cancelled again; doubled each time."""
 
 
 class Deadlines:
-    """Cancels tasks that are still here when their time is over.
+    """Cancels attempts that are still here when their time is over, until they end.
 
     A timer of its own for each attempt would cost more than the rest of a short attempt.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, on_overrun: Callable[[Execution], None]) -> None:
         self._seconds = seconds
-        self._ends: dict[asyncio.Task[Any], float] = {}
-        self._passed: set[asyncio.Task[Any]] = set()
+        self._on_overrun = on_overrun
+        self._overrun: set[Execution] = set()
+        self._ends: dict[Execution, float] = {}
+        self._passed: dict[Execution, int] = {}
+        """How often each was cancelled here."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, task: asyncio.Task[Any]) -> None:
-        """Start the task's time."""
+    def add(self, execution: Execution) -> None:
+        """Start the attempt's time."""
         loop = asyncio.get_running_loop()
-        self._ends[task] = loop.time() + self._seconds
+        self._ends[execution] = loop.time() + self._seconds
         if self._timer is None:
             self._timer = loop.call_later(self._seconds, self._look)
 
-    def remove(self, task: asyncio.Task[Any]) -> None:
-        """The task is done."""
-        self._ends.pop(task, None)
-        self._passed.discard(task)
+    def remove(self, execution: Execution) -> bool:
+        """The attempt is over: take back what cancelled it; whether that was too late."""
+        self._ends.pop(execution, None)
+        self._overrun.discard(execution)
+        for _ in range(cancelled := self._passed.pop(execution, 0)):
+            execution.task.uncancel()
+        return cancelled > 0
 
-    def passed(self, task: asyncio.Task[Any]) -> bool:
-        """Whether it was this deadline that cancelled the task."""
-        return task in self._passed
+    def passed(self, execution: Execution) -> bool:
+        """Whether the attempt's time is over."""
+        return execution in self._passed
+
+    def overran(self, execution: Execution) -> None:
+        """The attempt goes on although it was cancelled: say so, once."""
+        if execution not in self._overrun:
+            self._overrun.add(execution)
+            self._on_overrun(execution)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
-        for task, ends in list(self._ends.items()):
+        for execution, ends in list(self._ends.items()):
             if ends > loop.time():
                 self._timer = loop.call_at(ends, self._look)
                 break
-            del self._ends[task]
-            self._passed.add(task)
-            task.cancel()
+            del self._ends[execution]
+            self._cancel(execution, FIRST_AGAIN)
+
+    def _cancel(self, execution: Execution, again: float) -> None:
+        self._passed[execution] = self._passed.get(execution, 0) + 1
+        execution.task.cancel()
+        asyncio.get_running_loop().call_later(again, self._cancel_again, execution, again)
+
+    def _cancel_again(self, execution: Execution, waited: float) -> None:
+        # The same attempt only: the next of its delivery is another object.
+        if execution in self._passed:
+            self.overran(execution)
+            self._cancel(execution, min(waited * 2, LONGEST_AGAIN))

@@ -8,7 +8,9 @@ import traceback
 import typing
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -17,21 +19,30 @@ import duly.failpoints as failpoints
 from duly.domain import retry
 from duly.domain.delivery import late_by
 from duly.domain.errors import Contended, InvalidInput, StoreUnavailable
+from duly.domain.events import Event, HandlerOverran
 from duly.domain.failures import Fail, Reason, Retry
-from duly.domain.outcomes import Completed, Deferred, Failed, Outcome
+from duly.domain.outcomes import (
+    STORE_AWAY,
+    Completed,
+    Deferred,
+    Failed,
+    Outcome,
+    Released,
+)
 from duly.domain.payloads import checked_name
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
-from duly.ports import Execution, Message, Transaction
+from duly.ports import Execution
 from duly.transports.deadlines import Deadlines
 from duly.transports.steps import HandlerStep, do
+from duly.transports.transactions import HandlerTransaction, for_handler
 
 Payload = TypeVar("Payload")
 DEFAULT_TIMEOUT = 300.0
-COMPLETED = Completed()
+COMPLETED, RELEASED = Completed(), Released()
 LOCK_NOT_AVAILABLE = "55P03"
 """PostgreSQL's code for a lock that was waited for in vain."""
-CONTENDED_SECONDS = 1.0
+CONTENDED = Deferred(1.0)
 
 
 class HandledDelivery(Generic[Payload]):
@@ -108,15 +119,17 @@ class HandledDelivery(Generic[Payload]):
         """A transaction that is committed together with the completion, or not at all."""
         return HandlerTransaction(self._execution)
 
-    async def once(self, consumer: str, message_id: str | None = None) -> Message:
+    def once(self, consumer: str, message_id: str | None = None) -> Any:
         """Take a message for a consumer in `transaction`; a duplicate has the first one's result.
 
-        The message's id is its sender's, or else this delivery's key or id.
+        The message's id is its sender's, or else this delivery's key or id. To be awaited; in a
+        plain handler without `await`, and what the message has is called without it too.
         """
         claimed = self._execution.claimed
         if message_id is None:
             message_id = claimed.key or claimed.id
-        return await self._execution.receive(message_id, consumer)
+        receive = partial(self._execution.receive, message_id, consumer)
+        return for_handler(self._execution, receive)
 
     def step(self, name: str, *, late: bool = False) -> HandlerStep:
         """A named step, which is recorded when its block ends and then done for good.
@@ -137,39 +150,6 @@ class HandledDelivery(Generic[Payload]):
         return do(step, self._execution, lambda: function(*arguments))
 
 
-class HandlerTransaction:
-    """The transaction of a delivery's completion; it begins with its first use.
-
-    `await delivery.transaction.execute("insert ...", value)`, or
-    `async with delivery.transaction as transaction: ...` for several. Whatever is written is
-    committed when the handler returns, and undone when it raises or its lease was lost.
-    """
-
-    def __init__(self, execution: Execution) -> None:
-        self._execution = execution
-
-    async def execute(self, sql: str, *parameters: Any) -> None:
-        """Run one statement; parameters as the database spells them (`?` or `$1`)."""
-        await (await self._execution.begin()).execute(sql, *parameters)
-
-    async def fetch(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows."""
-        return await (await self._execution.begin()).fetch(sql, *parameters)
-
-    async def opened(self) -> Transaction:
-        """The transaction itself, begun if need be; for `app.deliver(connection=)`."""
-        return await self._execution.begin()
-
-    def __await__(self) -> Any:
-        return self.opened().__await__()
-
-    async def __aenter__(self) -> Transaction:
-        return await self.opened()
-
-    async def __aexit__(self, *error: object) -> None:
-        """Nothing ends here: the handler's return commits."""
-
-
 Function = Callable[[Any], Any]
 
 
@@ -188,9 +168,14 @@ class Handler(msgspec.Struct, frozen=True):
 class Handlers:
     """The handlers of this process, as a transport."""
 
-    def __init__(self, run_in_thread: Callable[[Callable[[], Any]], Future[Any]]) -> None:
+    def __init__(
+        self,
+        run_in_thread: Callable[[Callable[[], Any]], Future[Any]],
+        emit: Callable[[Event], None],
+    ) -> None:
         self._handlers: dict[str, Handler] = {}
         self._run_in_thread = run_in_thread
+        self._emit = emit
 
     def add(
         self, name: str, function: Function, plan: RetryPlan | None, timeout: float | None
@@ -208,7 +193,20 @@ class Handlers:
             timeout or DEFAULT_TIMEOUT,
             inspect.iscoroutinefunction(function),
             payload_decoder(function),
-            Deadlines(timeout or DEFAULT_TIMEOUT),
+            Deadlines(timeout or DEFAULT_TIMEOUT, self._tell),
+        )
+
+    def _tell(self, execution: Execution) -> None:
+        """Say that an attempt goes on after its deadline."""
+        handler = self._handlers[execution.target]
+        self._emit(
+            HandlerOverran(
+                delivery=execution.claimed.id,
+                target=execution.target,
+                stream=execution.claimed.stream,
+                timeout=handler.timeout,
+                in_thread=not handler.is_async,
+            )
         )
 
     def name_of(self, function: Function) -> str:
@@ -241,7 +239,7 @@ class Handlers:
             return Failed(Reason.SERIALIZATION_ERROR, f"{type(error).__name__}: {error}")
         delivery: HandledDelivery[Any] = HandledDelivery(execution, payload)
         if failpoints.armed or not handler.is_async:
-            call = self._call(handler, delivery)
+            call = self._call(handler, delivery, execution)
         else:
             call = handler.function(delivery)
         return await self._with_deadline(handler, call, execution)
@@ -249,40 +247,76 @@ class Handlers:
     async def _with_deadline(
         self, handler: Handler, call: Awaitable[Any], execution: Execution
     ) -> Outcome:
-        task = execution.task
-        handler.deadlines.add(task)
+        handler.deadlines.add(execution)
         try:
             await call
         except asyncio.CancelledError as error:
-            if handler.deadlines.passed(task):
-                task.uncancel()
-                return Failed(
-                    Reason.TIMEOUT_EXCEEDED, f"it took longer than {handler.timeout:g} seconds"
-                )
-            if task.cancelling():
-                raise
-            # Nobody cancelled this attempt: the handler awaited something that was cancelled.
-            return failure_of(error)
+            if not handler.deadlines.passed(execution):
+                if execution.task.cancelling():
+                    raise
+                # Nobody cancelled this attempt: the handler awaited something that was cancelled.
+                return failure_of(error)
+        except NeverBegan:
+            return RELEASED
         except (Exception, SystemExit) as error:
-            if has_waited_in_vain(error, execution):
-                return Deferred(CONTENDED_SECONDS)
-            return failure_of(error)
+            return self._failure(handler, execution, error)
         finally:
-            handler.deadlines.remove(task)
-        return COMPLETED
+            is_late = handler.deadlines.remove(execution)
+        return _timed_out(handler) if is_late else COMPLETED
 
-    async def _call(self, handler: Handler, delivery: HandledDelivery[Any]) -> None:
+    def _failure(self, handler: Handler, execution: Execution, error: BaseException) -> Outcome:
+        if execution.is_store_away(error):
+            return STORE_AWAY
+        if has_waited_in_vain(error, execution):
+            return CONTENDED
+        is_stopped = execution.task.cancelling() and not handler.deadlines.passed(execution)
+        if is_stopped and handler.is_async and not isinstance(error, Fail | Retry):
+            # It was told to stop, and something broke on its way out: no fault of the delivery.
+            return RELEASED
+        return failure_of(error)
+
+    async def _call(
+        self, handler: Handler, delivery: HandledDelivery[Any], execution: Execution
+    ) -> None:
         await failpoints.hit("handler.enter")
         if handler.is_async:
             await handler.function(delivery)
         else:
-            await self._call_in_thread(handler, delivery)
+            await self._call_in_thread(handler, delivery, execution)
         await failpoints.hit("handler.exit")
 
-    async def _call_in_thread(self, handler: Handler, delivery: HandledDelivery[Any]) -> None:
-        result = await asyncio.wrap_future(self._run_in_thread(lambda: handler.function(delivery)))
+    async def _call_in_thread(
+        self, handler: Handler, delivery: HandledDelivery[Any], execution: Execution
+    ) -> None:
+        call = partial(copy_context().run, handler.function, delivery)
+        result = await self._ended(self._run_in_thread(call), handler, execution)
         if isinstance(result, Awaitable):
             await result
+
+    async def _ended(self, call: Future[Any], handler: Handler, execution: Execution) -> Any:
+        """Wait for the thread's end, whatever happens meanwhile.
+
+        A thread cannot be stopped. Its lane stays held for as long as it runs, so that neither
+        another attempt nor the next of its stream runs beside it.
+        """
+        while True:
+            try:
+                return await asyncio.wrap_future(call)
+            except asyncio.CancelledError:
+                if call.cancel():
+                    raise NeverBegan from None
+                if call.done():
+                    return call.result()
+                if handler.deadlines.passed(execution):
+                    handler.deadlines.overran(execution)
+
+
+def _timed_out(handler: Handler) -> Failed:
+    return Failed(Reason.TIMEOUT_EXCEEDED, f"it took longer than {handler.timeout:g} seconds")
+
+
+class NeverBegan(Exception):
+    """A call was given up before a thread began it."""
 
 
 def has_waited_in_vain(error: BaseException, execution: Execution) -> bool:

@@ -50,11 +50,7 @@ class HandlerStep:
         self._kept = kept_result(result)
 
     async def __aenter__(self) -> Self:
-        if asyncio.get_running_loop() is not self._execution.task.get_loop():
-            raise Conflict(
-                "this event loop is not the one that the delivery is attempted on, as in "
-                "asyncio.run(); make the handler async, or do the step outside, without `await`"
-            )
+        refuse_other_loop(self._execution)
         self._found = await self._execution.steps.begin(self.name)
         self._entered = True
         return self
@@ -109,10 +105,29 @@ async def _wait(awaitable: Awaitable[Result]) -> Result:
     return await awaitable
 
 
+def on_loop_or_waited_for(
+    execution: Execution, call: Callable[[], Coroutine[Any, Any, Result]]
+) -> Coroutine[Any, Any, Result] | Result:
+    """On the attempt's event loop the coroutine, to be awaited; in a thread what comes of it."""
+    if not is_on_loop():
+        return waited_for(execution, call)
+    refuse_other_loop(execution)
+    return call()
+
+
+def refuse_other_loop(execution: Execution) -> None:
+    """Conflict on any event loop but the one that the delivery is attempted on."""
+    if asyncio.get_running_loop() is not execution.task.get_loop():
+        raise Conflict(
+            "this event loop is not the one that the delivery is attempted on, as in "
+            "asyncio.run(); make the handler async, or do this outside, without `await`"
+        )
+
+
 def waited_for(execution: Execution, call: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Run something on the attempt's loop and wait for it, in a thread that is not the loop's."""
     if is_on_loop():
-        raise Conflict("the event loop must not wait here; write `async with delivery.step(...)`")
+        raise Conflict("the event loop must not wait here; write `async with`, or `await`")
     return asyncio.run_coroutine_threadsafe(call(), execution.task.get_loop()).result()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from duly.domain import retry
 from duly.domain.delivery import Claimed
 from duly.domain.endpoints import Endpoint, endpoint_name, is_outside
 from duly.domain.errors import Conflict, InvalidInput, StoreUnavailable
-from duly.domain.outcomes import Deferred, Outcome
+from duly.domain.outcomes import STORE_AWAY, Deferred, Outcome
 from duly.domain.retry import RetryPlan
 from duly.domain.webhooks import Webhook, decode_webhook
 from duly.ports import Clock, Execution
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 CLIENT = "duly.transports.exchanges"
 SHORT = 500
 """Characters of a target that is remembered: with headers it may be much longer."""
-STORE_AWAY_SECONDS = 1.0
 UNREACHABLE_SECONDS = 15.0
 """Paused after it was claimed, removed, or its secret cannot be read."""
 
@@ -82,7 +82,7 @@ class Webhooks:
         try:
             reach = await self._reach(execution)
         except StoreUnavailable:
-            return Deferred(STORE_AWAY_SECONDS)
+            return STORE_AWAY
         if reach is None:
             return Deferred(UNREACHABLE_SECONDS)
         return await self._exchanges().make(execution.claimed, reach, execution.now)
@@ -110,8 +110,10 @@ class Webhooks:
 
     async def prepare(self) -> None:
         """Be ready to send: whoever delivers does not want to wait for it at the first webhook."""
-        # In a thread, since others are served meanwhile.
-        await asyncio.get_running_loop().run_in_executor(None, import_module, CLIENT)
+        # In a thread, since others are served meanwhile; of its own, since they may take the rest.
+        thread = ThreadPoolExecutor(1, thread_name_prefix="duly-importing")
+        await asyncio.get_running_loop().run_in_executor(thread, import_module, CLIENT)
+        thread.shutdown()
         self._exchanges()
 
     def _exchanges(self) -> Exchanges:

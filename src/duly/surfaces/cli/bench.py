@@ -23,6 +23,7 @@ from duly.stores.sqlite import Sqlite
 from duly.stores.upkeep import BEGINNING
 from duly.surfaces.cli.options import Database, Json, database_of
 from duly.surfaces.cli.render import answer, facts, fields, progress
+from duly.system import hand_over_quickly
 from duly.telemetry import Telemetry
 
 NAMESPACE = "bench"
@@ -78,6 +79,7 @@ def bench(
     """
     if count < 1:
         raise InvalidInput("count", f"{count} is not 1 or more")
+    hand_over_quickly()
     with _address(database) as url:
         found = uvloop.run(_bench(count, url, concurrency))
     answer(json, found, lambda: facts(fields(found)))

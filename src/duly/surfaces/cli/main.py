@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from duly.surfaces.cli.exits import BAD_USAGE, told
@@ -14,6 +15,9 @@ PIPE_CLOSED = 141
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
+    if sys.argv[1:2] in SERVING:
+        # Until a server listens for signals itself, nothing has begun that would have to end.
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     sys.exit(run(sys.argv[1:]))
 
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import uvloop
@@ -15,20 +16,21 @@ from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain.roles import Role, refuse_several
+from duly.engine.stopping import Stop
 from duly.settings import load
 from duly.stores.sqlite import Sqlite
 from duly.surfaces.addresses import bound
 from duly.surfaces.cli.apps import Path, imported_app, logging_app
 from duly.surfaces.cli.config import without_secrets
-from duly.surfaces.cli.exits import told
+from duly.surfaces.cli.exits import FAILED, told
 from duly.surfaces.cli.logs import configure
 from duly.surfaces.cli.options import Database, database_of
 from duly.surfaces.cli.render import talk
 from duly.surfaces.notices import for_systemd
 from duly.surfaces.parent import Parent
-from duly.surfaces.serving import Place
+from duly.surfaces.serving import PATIENCE_SECONDS, Announce, Place
 from duly.surfaces.serving import serve as serve_at
-from duly.system import SystemClock, is_first_process
+from duly.system import SystemClock, end_within, is_first_process, listen_for_signals
 from duly.version import __version__
 
 logger = logging.getLogger("duly.serve")
@@ -50,6 +52,7 @@ Namespaces = Annotated[
     Parameter(help="The namespaces to work for: names with commas between, or * for all."),
 ]
 WORKING = "worker,planner"
+EXIT_SECONDS = 2.0
 
 
 @Parameter(name="*")
@@ -118,11 +121,21 @@ def _run(path: str | None, flags: Mapping[str, Any]) -> int:
 
 
 def _serve(path: str | None, flags: Mapping[str, Any], place: Place, *, tells: bool = True) -> int:
-    app = logging_app(flags) if path is None else imported_app(path, flags)
-    refuse_several(app.settings.processes, app.store.single_owner)
-    announce = (lambda url: _announce(app, url)) if tells else _say_nothing
-    uvloop.run(serve_at(app, place, announce))
+    stop = Stop()
+    with listen_for_signals(stop.wish):
+        app = logging_app(flags) if path is None else imported_app(path, flags)
+        refuse_several(app.settings.processes, app.store.single_owner)
+        # A handler that blocks the event loop would keep it from stopping.
+        stop.on_wish = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
+        announce = (lambda url: _announce(app, url)) if tells else _say_nothing
+        uvloop.run(_served(app, place, announce, stop))
     return 0
+
+
+async def _served(app: App, place: Place, announce: Announce, stop: Stop) -> None:
+    await serve_at(app, place, announce, stop)
+    # What handlers left behind, as threads that hang, must not keep the process from ending.
+    end_within(EXIT_SECONDS, 0)
 
 
 def _say_nothing(_url: str | None) -> None:

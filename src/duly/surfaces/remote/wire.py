@@ -41,7 +41,7 @@ class Wire:
         self._clock = clock
         self._chance = chance
         # Whoever is interrupted does not wait for an answer that nobody wants any more.
-        self._threads = Threads(1)
+        self._threads = Threads()
 
     async def get(self, kind: type[Value], *path: str, **query: Any) -> Value:
         """What is there; as all that changes nothing, or may be done twice, it is `safe`."""
