@@ -62,7 +62,7 @@ class Stage:
     async def begin(self) -> None:
         """Open it all."""
         self.life = await self.house.born(self.app)
-        carriers = self.life.engine.dispatcher._carriers
+        carriers = self.life.engine.dispatcher.runner._carriers
         carriers._carry = attempting(carriers._carry)
         self._books = Books(self.app.store, self.house.clock)  # type: ignore[arg-type]
         await self.sql("create table effects (number integer primary key, delivery text)")
@@ -91,8 +91,7 @@ class Stage:
         """Have each handler's transaction open a connection of its own."""
         database = self.app.store.database  # type: ignore[attr-defined]
         if isinstance(database, Postgres):
-            for line in database._lent._all:
-                await line.drop()
+            await database._pool.give_back()
 
     async def planned(self, **terms: Any) -> list[str]:
         """The one occurrence of a new schedule, which is due."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 import duly.engine.carriers
-import duly.engine.dispatcher
+import duly.engine.delivery_runner
 import duly.engine.execution
 import duly.engine.steps
 import duly.stores.inbox
@@ -32,7 +32,7 @@ from tests.engine.house import House
 
 MODULES = (
     duly.engine.carriers,
-    duly.engine.dispatcher,
+    duly.engine.delivery_runner,
     duly.engine.execution,
     duly.engine.steps,
     duly.stores.inbox,
@@ -50,19 +50,12 @@ DEEPER = (duly.stores.store, duly.stores.sqlite, duly.stores.postgres)
 """Failing too where an attempt goes through them, which by far not all of them is for."""
 ELSEWHERE = {
     "engine.carriers:Carriers._work": "carries: what fails in an attempt has been caught there",
-    "engine.dispatcher:Dispatcher.tick": "claims",
-    "engine.dispatcher:Dispatcher._gather": "claims",
-    "engine.dispatcher:Dispatcher._notice_absence": "claims",
-    "engine.dispatcher:Dispatcher._claim_openings": "claims",
-    "engine.dispatcher:Dispatcher._claim_suspect": "claims",
-    "engine.dispatcher:Dispatcher._claim_and_start": "claims",
-    "engine.dispatcher:Dispatcher._survey": "claims",
-    "engine.dispatcher:Dispatcher.next_due": "claims",
-    "engine.dispatcher:Dispatcher.drain": "stops",
-    "engine.dispatcher:Dispatcher._end": "stops",
-    "engine.dispatcher:Dispatcher.let_go": "stops",
+    "engine.delivery_runner:DeliveryRunner.let_finish": "claims",
+    "engine.delivery_runner:DeliveryRunner.drain": "stops",
+    "engine.delivery_runner:DeliveryRunner._end": "stops",
     "stores.inbox:Inbox.prune": "upkeep",
     "stores.steps:record_with": "settles",
+    "stores.transactions:PostgresTransaction._set_up": "behind a pooler; who awaits it is walked",
     "stores.transactions:block": "a transaction of the app's, in no attempt",
     "stores.transactions:PostgresTransaction.commit": "a transaction of the app's, in no attempt",
     "stores.transactions:SqliteTransaction.commit": "a transaction of the app's, in no attempt",
@@ -182,7 +175,7 @@ async def finish(stage: Stage) -> None:
     await dispatcher.drain(None)
     if stage.stopping is not None:
         await stage.stopping
-        stage.stopping, dispatcher.is_draining = None, False
+        stage.stopping, dispatcher.runner.is_draining = None, False
     await stage.life.engine.settler.flush()
     await asyncio.gather(*stage.asked, return_exceptions=True)
 

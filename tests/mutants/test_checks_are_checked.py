@@ -162,7 +162,7 @@ MUTANTS = [
     ),
     Mutant(
         "a_run_goes_on_after_a_failure",
-        "engine/dispatcher.py",
+        "engine/delivery_runner.py",
         "if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:\n",
         "if self.is_draining or held.draining:\n",
         ("tests/face/test_streams.py",),

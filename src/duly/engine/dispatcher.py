@@ -5,28 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from contextvars import Context, copy_context
 from datetime import datetime, timedelta
-from typing import Any
 
-from duly.domain.delivery import Claimed, Lane
+from duly.domain.delivery import Claimed
 from duly.domain.errors import StoreUnavailable
-from duly.domain.events import (
-    AttemptFailed,
-    RowPassedOver,
-    SuspectRuns,
-)
-from duly.domain.failures import Reason
-from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
+from duly.domain.events import SuspectRuns
 from duly.engine.aside import Aside
-from duly.engine.backlog import LateAttempts
-from duly.engine.carriers import Carriers
 from duly.engine.claims import Claims
-from duly.engine.execution import Execution, Executor
+from duly.engine.delivery_runner import DeliveryRunner
+from duly.engine.execution import Executor
 from duly.engine.gates import Gates
 from duly.engine.known import Known
 from duly.engine.lease import Lease
-from duly.engine.loops import NOW, Breath, Emit, Pause
+from duly.engine.loops import NOW, Emit, Pause
 from duly.engine.openings import Openings
 from duly.engine.settler import Settler
 from duly.ports import Ask
@@ -35,13 +26,11 @@ UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
 AGAIN_SECONDS = 0.05
 BUSY_SECONDS = 0.25
-CANCEL_SECONDS = (3.0, 1.0, 1.0)
-"""How long what runs gets to end after it was cancelled, the first time and again."""
 AWAY = timedelta(seconds=30)
 
 
 class Dispatcher:
-    """Claims at most its free slots, starts a task for each delivery, hands outcomes on."""
+    """Claims at most its free slots, and has what it got attempted."""
 
     name = "dispatcher"
 
@@ -65,29 +54,30 @@ class Dispatcher:
         self._emit = emit
         self._concurrency = concurrency
         self._poll = poll
-        self._grace = grace
         self._gates = gates
         self.known = Known(executor.store, executor.transport, gates.know)
         self._openings = Openings(gates, self.known.foreign)
         settler.names, settler.foreign = self.known.names, self.known.foreign
+        self.runner = DeliveryRunner(
+            executor, settler, gates, self.known, emit, lambda: self.lease, grace=grace
+        )
+        self.runner.on_end, self.runner.on_due = self._on_end, self.hinted
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
-        self._carriers = Carriers(self._run)
-        self._running: set[tuple[Lane, int]] = set()
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._hints = self._heeded = 0
         self._claims = Claims(executor.store.agenda, executor.clock, emit)
         self._aside = Aside(executor.store.workers, executor.clock)
-        self._alone = self.is_draining = False
         self._suspects_turn = True
-        self._ended = 0
-        self.late = LateAttempts()
 
     @property
     def running(self) -> int:
         """How many deliveries are being attempted."""
-        return len(self._running)
+        return len(self.runner.running)
+
+    def _on_end(self) -> None:
+        self.on_progress()
 
     @property
     def wakeups(self) -> int:
@@ -98,7 +88,7 @@ class Dispatcher:
     def is_busy(self) -> bool:
         """Whether anything is being attempted, or was a moment ago."""
         now = self._by.clock.monotonic()
-        return bool(self._running) or now - self._claims.last_at < BUSY_SECONDS
+        return bool(self.runner.running) or now - self._claims.last_at < BUSY_SECONDS
 
     def hinted(self) -> None:
         """Something may be due: look at once."""
@@ -115,9 +105,9 @@ class Dispatcher:
             return Pause(self._poll)
         if await self._claims.hand_back():
             self.hinted()
-        await self._gather()
+        await self.runner.let_finish(self._concurrency // 4)
         free = self._free()
-        if free <= 0 or self._alone:
+        if free <= 0 or self.runner.is_alone:
             return UNTIL_WOKEN
         if self._needs_survey():
             await self._survey()
@@ -128,13 +118,13 @@ class Dispatcher:
         now = self._by.now()
         if self._wants_suspect(now) and await self._aside.stand(self.lease.worker):
             return await self._claim_suspect(now)
-        await self._aside.leave(in_vain=bool(self._running))
+        await self._aside.leave(in_vain=bool(self.runner.running))
         return await self._claim_openings(free, now)
 
     @property
     def _is_idle(self) -> bool:
         # What a suspect might take down with it is on the books before it runs.
-        return not self._running and not self._settler.unsettled
+        return not self.runner.running and not self._settler.unsettled
 
     def _wants_suspect(self, now: datetime) -> bool:
         # Suspects and the rest take turns, or a hundred of them would hold up everyone.
@@ -142,14 +132,6 @@ class Dispatcher:
         return (self._suspects_turn or not others) and self._aside.wants(
             suspects=self._openings.has_suspects(now), is_idle=self._is_idle, others=others
         )
-
-    async def _gather(self) -> None:
-        """Let what is about to end do so first: a claim for many costs little more than for one."""
-        before = -1
-        while before < self._ended < self._concurrency // 4:
-            before = self._ended
-            await Breath()
-        self._ended = 0
 
     def _was_away(self) -> bool:
         """Whether the machine slept, or the store's clock was stepped, since the last look."""
@@ -179,7 +161,7 @@ class Dispatcher:
         # Outcomes that wait to be written may be as many as run, or a slow store would let
         # memory grow.
         unwritten = max(0, self._settler.unsettled - self._concurrency)
-        free = self._concurrency - len(self._running) - unwritten
+        free = self._concurrency - len(self.runner.running) - unwritten
         # At most half at a time, so that one half runs while the other is being claimed.
         return min(free, (self._concurrency + 1) // 2)
 
@@ -212,19 +194,19 @@ class Dispatcher:
     ) -> tuple[list[Ask], list[Claimed], int]:
         """Claim what the gates let through: what was asked for, what came, how many started."""
         claimed: list[Claimed] = []
-        self.late.claims += 1
+        self.runner.late.claims += 1
         try:
             asks = await self._gates.passing(asks)
             if asks:
                 open_tokens = self._open_tokens()
                 claimed = await self._claims.make(slots, asks, lambda: self.lease, open_tokens)
-            return asks, claimed, self._start(claimed)
+            return asks, claimed, self.runner.start(claimed)
         finally:
-            self.late.claims += 1
+            self.runner.late.claims += 1
             self._gates.claimed({each.target for each in claimed if each.id is not None})
 
     def _open_tokens(self) -> set[int]:
-        return {given for _, given in self._running} | self._settler.tokens()
+        return {given for _, given in self.runner.running} | self._settler.tokens()
 
     async def _claim_suspect(self, now: datetime) -> Pause:
         if not self._is_idle:
@@ -233,154 +215,12 @@ class Dispatcher:
         asks, claimed, started = await self._claim_and_start(1, self._openings.suspect(now))
         self._openings.note(asks, claimed, 1)
         self._came_short = True
-        self._alone = bool(started)
+        self.runner.is_alone = bool(started)
         if not started:
             self._aside.put_off()
         for each in claimed:
             self._emit(SuspectRuns(delivery=str(each.id), crashes=each.crashes))
         return NOW if claimed else Pause(min(AGAIN_SECONDS, self._poll))
-
-    def _start(self, claimed: list[Claimed]) -> int:
-        whole = [each for each in claimed if each.id is not None]
-        if len(whole) < len(claimed):
-            self._pass_over(claimed)
-        for each in whole:
-            if each.followers and self._gates.is_guarded(each.target):
-                # The gate let one through, not all that stand behind it.
-                each.followers = None
-        self._running.update((each.lane, each.token) for each in whole)
-        for each in whole:
-            self._gates.begin(each.target)
-        self._carriers.start(whole)
-        return len(whole)
-
-    def _pass_over(self, claimed: list[Claimed]) -> None:
-        for each in claimed:
-            if each.id is None and each.position is not None:
-                # A stream whose last one was done while somebody added to it, in vain.
-                self._settler.put(emptied(each, self._by.now()))
-            elif each.id is None:
-                self._emit(
-                    RowPassedOver(lane=str(each.lane), problem="its delivery is not on the books")
-                )
-
-    async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
-        """Attempt it, and if it heads a run of its stream those behind it, each when it is done."""
-        held, behind = self.lease, claimed.followers or []
-        fresh = copy_context() if behind else None
-        goes_on = True
-        for place, current in enumerate((claimed, *behind)):
-            if not goes_on:
-                break
-            following = behind[place] if place < len(behind) else None
-            try:
-                if fresh is None or copy_context() == fresh:
-                    goes_on = await self._attempt(current, task, following, held)
-                else:
-                    # Each finds the task as if it were new.
-                    goes_on = await self._attempt_afresh(fresh.copy(), current, following, held)
-            except (asyncio.CancelledError, StoreUnavailable):
-                self._settle_for(current, Released())
-                goes_on = False
-            except BaseException as error:
-                problem = f"{type(error).__name__}: {error}"
-                self._settle_for(current, Failed(Reason.UNKNOWN, problem))
-                goes_on = False
-        self._over(claimed)
-
-    def _over(self, claimed: Claimed) -> None:
-        self._running.discard((claimed.lane, claimed.token))
-        self._gates.end(claimed.target)
-        self._alone = False
-        self._ended += 1
-        self.on_progress()
-
-    async def _attempt_afresh(
-        self, context: Context, claimed: Claimed, following: Claimed | None, held: Lease
-    ) -> bool:
-        async def attempt() -> bool:
-            task = asyncio.current_task()
-            assert task is not None
-            return await self._attempt(claimed, task, following, held)
-
-        task = asyncio.get_running_loop().create_task(attempt(), context=context)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise
-            # It had ended, with its outcome handed on, before we were cancelled.
-            return task.result()
-
-    async def _attempt(
-        self, claimed: Claimed, task: asyncio.Task[Any], following: Claimed | None, held: Lease
-    ) -> bool:
-        """Make the attempt; whether whoever follows in its run is attempted next."""
-        foreign = self.known.foreign.get(claimed.target)
-        execution = Execution(self._by, claimed, self.known.names[claimed.target], task, foreign)
-        if (late := execution.lateness(self._grace)) is not None:
-            self._emit(late)
-        elif not claimed.attempt:
-            self._settler.punctual[self.known.foreign.get(claimed.target)] += 1
-        may_be_late = late is not None or claimed.attempt
-        is_late = bool(may_be_late and execution.started_at - claimed.ready_at > self._grace)
-        if is_late:
-            self.late.begin()
-        try:
-            settlement = await execution.run()
-        finally:
-            if is_late:
-                self.late.end()
-        if settlement is None:
-            if execution.is_enlisted:
-                self.hinted()
-            else:
-                self._settler.count_own(execution.written)
-            if execution.written is not None:
-                self._gates.succeeded(claimed.target)
-            else:
-                self._gates.unclear(claimed.target, timedelta())
-            return False
-        goes_on = self._goes_on(settlement, following, held)
-        self._settler.put(settlement)
-        target = claimed.target
-        if settlement.verdict is not Verdict.COMPLETED:
-            self._tell(execution, settlement)
-            self._gates.note(target, settlement)
-        elif self._gates.cares(target):
-            self._gates.note(target, settlement)
-        return goes_on
-
-    def _goes_on(self, settlement: Settlement, following: Claimed | None, held: Lease) -> bool:
-        if following is None or following.position is None:
-            return False
-        if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:
-            return False
-        # The lease may be another by now, whose lanes these are not.
-        if self.lease is not held or not held.holds():
-            return False
-        settlement.follower = (following.id, following.position)
-        return True
-
-    def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
-        target, namespace = self.known.names[claimed.target], self.known.namespace(claimed.target)
-        self._settler.put(self._by.decide(claimed, target, namespace, outcome, None))
-
-    def _tell(self, execution: Execution, settlement: Settlement) -> None:
-        if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
-            self._emit(
-                AttemptFailed(
-                    delivery=settlement.delivery,
-                    target=execution.target,
-                    attempt=settlement.attempt,
-                    reason=str(settlement.reason),
-                    error=settlement.error or "",
-                    again_in=settlement.wait,
-                    schedule=execution.schedule,
-                    stream=execution.claimed.stream,
-                    namespace=execution.foreign,
-                )
-            )
 
     async def next_due(self) -> datetime | None:
         """When the first lane that this worker could claim is due."""
@@ -388,34 +228,12 @@ class Dispatcher:
         return self._openings.next_due()
 
     async def drain(self, seconds: float | None) -> int:
-        """Wait for what runs, then have the rest handed back; returns how many those were.
-
-        None waits for as long as it takes. What goes on although it was cancelled, as a thread
-        does, counts as `running` and stays held: nobody else may attempt it meanwhile.
-        """
-        self.is_draining = seconds is not None
-        self._carriers.spread()
-        if self._carriers.tasks:
-            await asyncio.wait(set(self._carriers.tasks), timeout=seconds)
-        left = set(self._carriers.tasks)
-        going_on = await self._end(left)
-        for claimed in self._carriers.take_back():
-            self._over(claimed)
-            self._settle_for(claimed, Released())
-        return len(left) - going_on
-
-    async def _end(self, tasks: set[asyncio.Task[None]]) -> int:
-        """Cancel, again and again; returns how many go on nevertheless."""
-        for seconds in CANCEL_SECONDS:
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                _, tasks = await asyncio.wait(tasks, timeout=seconds)
-        return len(tasks)
+        """Wait for what runs, then have the rest handed back; returns how many those were."""
+        return await self.runner.drain(seconds)
 
     def begin_anew(self) -> None:
         """After a lost lease."""
-        self.is_draining = False
+        self.runner.is_draining = False
         self._claims.abandon()
         self._aside.forget()
 

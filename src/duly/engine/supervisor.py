@@ -88,7 +88,7 @@ class Engine:
         self.dispatcher.on_return = self.planner.catch_up
         grace, known = timedelta(seconds=settings.grace), self.dispatcher.known
         self.backlog = Backlog(store.agenda, clock, emit, known.names.keys, grace)
-        self.backlog.attempts = self.dispatcher.late
+        self.backlog.attempts = self.dispatcher.runner.late
         # Late work of a target that was not known is told of at once, not at the next look.
         known.on_more = self.backlog.wake.set
         self.life = Life(self)

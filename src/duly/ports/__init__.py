@@ -29,7 +29,6 @@ from duly.ports.schedules import (
 )
 from duly.ports.steps import Notebook, Steps
 from duly.ports.store import (
-    EVERY,
     Agenda,
     Ask,
     Deliveries,
@@ -42,8 +41,6 @@ from duly.ports.store import (
     Targets,
     Upkeep,
     Wakeups,
-    WorkerRow,
-    Workers,
 )
 from duly.ports.streams import DecideStream, Streams
 from duly.ports.transactions import (
@@ -56,6 +53,7 @@ from duly.ports.transactions import (
     transaction_of,
 )
 from duly.ports.watching import Alerts, Rollups, Situations, Traces
+from duly.ports.workers import EVERY, WorkerRow, Workers
 from duly.ports.world import (
     RUNNING,
     Chance,

@@ -57,16 +57,21 @@ class PostgresTransaction:
 
     @classmethod
     async def begin(
-        cls, database: Postgres, borrowed: AbstractAsyncContextManager[Any]
+        cls, database: Postgres, borrowed: AbstractAsyncContextManager[Any], setup: str = ""
     ) -> PostgresTransaction:
-        """Borrow a connection and begin."""
+        """Borrow a connection and begin; `setup` is for this transaction only."""
         opened = cls(database, borrowed, await borrowed.__aenter__())
         try:
             await opened._transaction.start()
+            await opened._set_up(setup)
         except BaseException as error:
             await borrowed.__aexit__(type(error), error, error.__traceback__)
             raise
         return opened
+
+    async def _set_up(self, setup: str) -> None:
+        if setup:
+            await self._connection.execute(setup)
 
     @property
     def is_over(self) -> bool:
@@ -145,11 +150,10 @@ class PostgresTransaction:
                 async with self.alone():
                     await self._transaction.commit()
                     self._is_over = True
-        except asyncpg.LockNotAvailableError as error:
+        except BaseException as error:
             await self.roll_back()
-            raise Contended(f"a lock was not to be had at the commit: {error}") from error
-        except BaseException:
-            await self.roll_back()
+            if isinstance(error, asyncpg.LockNotAvailableError):
+                raise Contended(f"a lock was not to be had at the commit: {error}") from error
             raise
         _tell(self.after_commit)
         try:
@@ -264,10 +268,9 @@ async def begin(database: Postgres | Sqlite, worker: int | None = None) -> Store
     """A transaction for a handler of the worker."""
     if isinstance(database, Postgres):
         _refuse_second(database)
-        opened = await PostgresTransaction.begin(database, database.lent(worker))
-        if database.pooler and worker is not None:
-            await opened.execute(handler_setup(worker, local=True).apply)
-        return opened
+        is_set_here = database.pooler and worker is not None
+        setup = handler_setup(worker or 0, local=True).apply if is_set_here else ""
+        return await PostgresTransaction.begin(database, database.lent(worker), setup)
     return await SqliteTransaction.begin(database, RUNNING.get())
 
 

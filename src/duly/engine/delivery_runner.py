@@ -1,0 +1,240 @@
+"""Running what was claimed: one attempt after another, until each has its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from datetime import timedelta
+from typing import Any
+
+from duly.domain.delivery import Claimed, Lane
+from duly.domain.errors import StoreUnavailable
+from duly.domain.events import AttemptFailed, RowPassedOver
+from duly.domain.failures import Reason
+from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
+from duly.engine.backlog import LateAttempts
+from duly.engine.carriers import Carriers
+from duly.engine.execution import Execution, Executor
+from duly.engine.gates import Gates
+from duly.engine.known import Known
+from duly.engine.lease import Lease
+from duly.engine.loops import Breath, Emit
+from duly.engine.settler import Settler
+
+CANCEL_SECONDS = (3.0, 1.0, 1.0)
+"""How long what runs gets to end after it was cancelled, the first time and again."""
+
+
+class DeliveryRunner:
+    """Starts a task for each delivery, hands its outcome on, and knows what runs."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        settler: Settler,
+        gates: Gates,
+        known: Known,
+        emit: Emit,
+        lease: Callable[[], Lease],
+        *,
+        grace: timedelta,
+    ) -> None:
+        self.on_end: Callable[[], None] = _nobody_waits
+        """Called when a slot is free again."""
+        self.on_due: Callable[[], None] = _nobody_waits
+        """Called when an attempt made something due."""
+        self.late = LateAttempts()
+        self.is_alone = self.is_draining = False
+        self.running: set[tuple[Lane, int]] = set()
+        """The lanes whose deliveries are being attempted, with their tokens."""
+        self._by = executor
+        self._settler = settler
+        self._gates = gates
+        self._known = known
+        self._emit = emit
+        self._lease = lease
+        self._grace = grace
+        self._carriers = Carriers(self._run)
+        self._ended = 0
+
+    async def let_finish(self, enough: int) -> None:
+        """Let what is about to end do so first: a claim for many costs little more than for one."""
+        before = -1
+        while before < self._ended < enough:
+            before = self._ended
+            await Breath()
+        self._ended = 0
+
+    def start(self, claimed: list[Claimed]) -> int:
+        """Attempt what was claimed; returns how many deliveries that are."""
+        whole = [each for each in claimed if each.id is not None]
+        if len(whole) < len(claimed):
+            self._pass_over(claimed)
+        for each in whole:
+            if each.followers and self._gates.is_guarded(each.target):
+                # The gate let one through, not all that stand behind it.
+                each.followers = None
+        self.running.update((each.lane, each.token) for each in whole)
+        for each in whole:
+            self._gates.begin(each.target)
+        self._carriers.start(whole)
+        return len(whole)
+
+    def _pass_over(self, claimed: list[Claimed]) -> None:
+        for each in claimed:
+            if each.id is None and each.position is not None:
+                # A stream whose last one was done while somebody added to it, in vain.
+                self._settler.put(emptied(each, self._by.now()))
+            elif each.id is None:
+                self._emit(
+                    RowPassedOver(lane=str(each.lane), problem="its delivery is not on the books")
+                )
+
+    async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
+        """Attempt it, and if it heads a run of its stream those behind it, each when it is done."""
+        held, behind = self._lease(), claimed.followers or []
+        fresh = copy_context() if behind else None
+        goes_on = True
+        for place, current in enumerate((claimed, *behind)):
+            if not goes_on:
+                break
+            following = behind[place] if place < len(behind) else None
+            try:
+                if fresh is None or copy_context() == fresh:
+                    goes_on = await self._attempt(current, task, following, held)
+                else:
+                    # Each finds the task as if it were new.
+                    goes_on = await self._attempt_afresh(fresh.copy(), current, following, held)
+            except (asyncio.CancelledError, StoreUnavailable):
+                self._settle_for(current, Released())
+                goes_on = False
+            except BaseException as error:
+                problem = f"{type(error).__name__}: {error}"
+                self._settle_for(current, Failed(Reason.UNKNOWN, problem))
+                goes_on = False
+        self._over(claimed)
+
+    def _over(self, claimed: Claimed) -> None:
+        self.running.discard((claimed.lane, claimed.token))
+        self._gates.end(claimed.target)
+        self.is_alone = False
+        self._ended += 1
+        self.on_end()
+
+    async def _attempt_afresh(
+        self, context: Context, claimed: Claimed, following: Claimed | None, held: Lease
+    ) -> bool:
+        async def attempt() -> bool:
+            task = asyncio.current_task()
+            assert task is not None
+            return await self._attempt(claimed, task, following, held)
+
+        task = asyncio.get_running_loop().create_task(attempt(), context=context)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            # It had ended, with its outcome handed on, before we were cancelled.
+            return task.result()
+
+    async def _attempt(
+        self, claimed: Claimed, task: asyncio.Task[Any], following: Claimed | None, held: Lease
+    ) -> bool:
+        """Make the attempt; whether whoever follows in its run is attempted next."""
+        foreign = self._known.foreign.get(claimed.target)
+        execution = Execution(self._by, claimed, self._known.names[claimed.target], task, foreign)
+        if (late := execution.lateness(self._grace)) is not None:
+            self._emit(late)
+        elif not claimed.attempt:
+            self._settler.punctual[foreign] += 1
+        may_be_late = late is not None or claimed.attempt
+        is_late = bool(may_be_late and execution.started_at - claimed.ready_at > self._grace)
+        if is_late:
+            self.late.begin()
+        try:
+            settlement = await execution.run()
+        finally:
+            if is_late:
+                self.late.end()
+        if settlement is None:
+            if execution.is_enlisted:
+                self.on_due()
+            else:
+                self._settler.count_own(execution.written)
+            if execution.written is not None:
+                self._gates.succeeded(claimed.target)
+            else:
+                self._gates.unclear(claimed.target, timedelta())
+            return False
+        goes_on = self._goes_on(settlement, following, held)
+        self._settler.put(settlement)
+        target = claimed.target
+        if settlement.verdict is not Verdict.COMPLETED:
+            self._tell(execution, settlement)
+            self._gates.note(target, settlement)
+        elif self._gates.cares(target):
+            self._gates.note(target, settlement)
+        return goes_on
+
+    def _goes_on(self, settlement: Settlement, following: Claimed | None, held: Lease) -> bool:
+        if following is None or following.position is None:
+            return False
+        if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:
+            return False
+        # The lease may be another by now, whose lanes these are not.
+        if self._lease() is not held or not held.holds():
+            return False
+        settlement.follower = (following.id, following.position)
+        return True
+
+    def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
+        target, namespace = self._known.names[claimed.target], self._known.namespace(claimed.target)
+        self._settler.put(self._by.decide(claimed, target, namespace, outcome, None))
+
+    def _tell(self, execution: Execution, settlement: Settlement) -> None:
+        if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
+            self._emit(
+                AttemptFailed(
+                    delivery=settlement.delivery,
+                    target=execution.target,
+                    attempt=settlement.attempt,
+                    reason=str(settlement.reason),
+                    error=settlement.error or "",
+                    again_in=settlement.wait,
+                    schedule=execution.schedule,
+                    stream=execution.claimed.stream,
+                    namespace=execution.foreign,
+                )
+            )
+
+    async def drain(self, seconds: float | None) -> int:
+        """Wait for what runs, then have the rest handed back; returns how many those were.
+
+        None waits for as long as it takes. What goes on although it was cancelled, as a thread
+        does, counts as `running` and stays held: nobody else may attempt it meanwhile.
+        """
+        self.is_draining = seconds is not None
+        self._carriers.spread()
+        if self._carriers.tasks:
+            await asyncio.wait(set(self._carriers.tasks), timeout=seconds)
+        left = set(self._carriers.tasks)
+        going_on = await self._end(left)
+        for claimed in self._carriers.take_back():
+            self._over(claimed)
+            self._settle_for(claimed, Released())
+        return len(left) - going_on
+
+    async def _end(self, tasks: set[asyncio.Task[None]]) -> int:
+        """Cancel, again and again; returns how many go on nevertheless."""
+        for seconds in CANCEL_SECONDS:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                _, tasks = await asyncio.wait(tasks, timeout=seconds)
+        return len(tasks)
+
+
+def _nobody_waits() -> None:
+    """Until somebody says otherwise."""
