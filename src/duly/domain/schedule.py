@@ -104,6 +104,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     zone_hash: str | None = None
     zone_version: str | None = None
     """From which zone data the occurrence on the books was computed."""
+    missed_at: datetime | None = None
+    """The moment of a year that fell due before an edit moved it on: an edit back restores it."""
 
 
 def zone_mark(rule: Rule) -> tuple[str | None, str | None, str | None]:

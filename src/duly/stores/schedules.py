@@ -15,8 +15,8 @@ import msgspec
 
 from duly.domain.errors import Conflict, UnreadableRule
 from duly.domain.planning import Drop, Planned
-from duly.domain.revisions import Revision
-from duly.domain.rules import encode_rule
+from duly.domain.revisions import Revision, Unclaimed
+from duly.domain.rules import Yearly, encode_rule
 from duly.domain.schedule import Contents, Schedule, no_schedule
 from duly.failpoints import hit
 from duly.ports import Transaction, UnreadableSchedule, ZoneUse
@@ -27,7 +27,7 @@ from duly.stores.plans import untouched as untouched_among
 from duly.stores.targets import Targets
 from duly.stores.transactions import own
 
-Decide = Callable[[Schedule | None, datetime, bool], Revision | None]
+Decide = Callable[[Schedule | None, datetime, Unclaimed], Revision | None]
 New = tuple[str, Revision]
 DecideNew = Callable[[datetime], Sequence[New]]
 
@@ -99,10 +99,8 @@ class Schedules:
     ) -> tuple[Schedule | None, Revision | None]:
         while True:
             schedule = await self._locked(session, name)
-            untouched = schedule is not None and bool(
-                await untouched_among(session, [schedule.progress.made_id])
-            )
-            revision = decide(schedule, await self._now(session), untouched)
+            unclaimed = Unclaimed() if schedule is None else await _unclaimed(session, schedule)
+            revision = decide(schedule, await self._now(session), unclaimed)
             if revision is None:
                 return schedule, None
             await hit("schedule.before")
@@ -238,6 +236,17 @@ def _readable(row: Mapping[str, Any]) -> Schedule | UnreadableSchedule:
         return schedule_of(row)
     except UnreadableRule as error:
         return UnreadableSchedule(row["name"], str(error))
+
+
+async def _unclaimed(session: Session, schedule: Schedule) -> Unclaimed:
+    made_id, late = schedule.progress.made_id, None
+    if isinstance(schedule.timing.rule, Yearly) and schedule.progress.fired is not None:
+        rows = await session.fetch(
+            "schedules.occurrence", schedule=schedule.id, occurrence=schedule.progress.fired
+        )
+        late = rows[0][0] if rows else None
+    found = await untouched_among(session, [made_id, late])
+    return Unclaimed(made_id in found, late if late in found else None)
 
 
 async def _unfinished(session: Session, schedule: Schedule) -> list[str]:

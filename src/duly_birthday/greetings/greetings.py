@@ -93,10 +93,11 @@ class Greetings:
             declared = await schedules.declare(
                 name, *declaration, connection=transaction, **options
             )
-            report.moved += moves and declared.moved is not None
+            report.moved += len(declared.moved) if moves else 0
             report.next = report.next or _upcoming(declared)
             if declared.change == "changed":
-                report.skipped += await schedules.unfinished(name, connection=transaction)
+                unfinished = await schedules.unfinished(name, connection=transaction)
+                report.skipped += [each for each in unfinished if each not in declared.moved]
 
     async def _greet_many(self, transaction: Any, people: Iterable[Person]) -> None:
         items = [item for person in people for item in self._items(person)]

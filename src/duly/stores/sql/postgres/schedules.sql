@@ -105,6 +105,10 @@ where a.lane = any(:id::text::uuid[]) and a.token is null and a.crashes = 0
   and exists (select from duly.deliveries d where d.id = a.delivery and d.attempt = 0 offset 0)
 for update skip locked;
 
+-- name: occurrence
+-- The delivery of one occurrence.
+select id::text as id from duly.deliveries where schedule = :schedule and occurrence = :occurrence;
+
 -- name: make
 -- Contents come from the schedule's row. An occurrence that is there already is left alone.
 with planned as materialized (
@@ -191,14 +195,14 @@ with step as materialized (
         :id::text::bigint[], :fired::text[], :fired_at::timestamptz[], :made::text[],
         :made_at::timestamptz[], :made_id::uuid[], :next_at::timestamptz[],
         :runs::text::bigint[], :merged::text::bigint[], :skipped::text::bigint[],
-        :zone::text[], :zone_hash::text[], :zone_version::text[]
+        :zone::text[], :zone_hash::text[], :zone_version::text[], :missed_at::timestamptz[]
     ) as t(id, fired, fired_at, made, made_at, made_id, next_at, runs, merged, skipped, zone,
-           zone_hash, zone_version)
+           zone_hash, zone_version, missed_at)
 )
 update duly.progress p
 set version = p.version + 1, fired = t.fired, fired_at = t.fired_at, made = t.made, made_at = t.made_at,
     made_id = t.made_id, next_at = t.next_at, runs = t.runs, merged = t.merged, skipped = t.skipped,
-    zone = t.zone, zone_hash = t.zone_hash, zone_version = t.zone_version
+    zone = t.zone, zone_hash = t.zone_hash, zone_version = t.zone_version, missed_at = t.missed_at
 from step t
 where p.schedule = any(array(select id from step)) and p.schedule = t.id;
 
@@ -210,7 +214,7 @@ where planned.until_at < excluded.until_at;
 -- name: lock
 -- One schedule, for somebody who changes it.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name
@@ -218,14 +222,14 @@ for update of s, p;
 
 -- name: get
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after

@@ -77,6 +77,10 @@ order by p.next_at limit 1;
 select d.id from duly.deliveries d join duly.agenda a on a.lane = d.number
 where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0;
 
+-- name: occurrence
+-- The delivery of one occurrence.
+select id from duly.deliveries where schedule = :schedule and occurrence = :occurrence;
+
 -- name: make
 -- All at once: schedule, id, occurrence, due_at, occasion. Contents come from the schedule's row.
 -- An occurrence that is there already is left alone; a trigger puts the rest on the agenda.
@@ -129,7 +133,7 @@ update duly.progress
 set version = version + 1, fired = :fired, fired_at = :fired_at, made = :made, made_at = :made_at,
     made_id = :made_id,
     next_at = :next_at, runs = :runs, merged = :merged, skipped = :skipped,
-    zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version
+    zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version, missed_at = :missed_at
 where schedule = :id;
 
 -- name: note_planned
@@ -140,21 +144,21 @@ where until_at < excluded.until_at;
 -- name: lock
 -- One schedule, for somebody who changes it.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: get
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
