@@ -279,7 +279,9 @@ class Dispatcher:
     ) -> bool:
         """Make the attempt; whether whoever follows in its run is attempted next."""
         execution = Execution(self._by, claimed, self.known.names[claimed.target], task)
-        if (late := execution.lateness(self._grace)) is not None:
+        if execution.joins:
+            pass  # whether it is late shows when it has its turn
+        elif (late := execution.lateness(self._grace)) is not None:
             self._emit(late)
         elif not claimed.attempt:
             self._settler.punctual += 1

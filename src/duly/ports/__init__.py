@@ -42,7 +42,7 @@ from duly.ports.store import (
     WorkerRow,
     Workers,
 )
-from duly.ports.streams import DecideStream, Streams
+from duly.ports.streams import DecideStream, Joined, Streams
 from duly.ports.transactions import (
     Inbox,
     Message,
@@ -91,6 +91,7 @@ __all__ = [
     "Gates",
     "GiveUp",
     "Inbox",
+    "Joined",
     "Keys",
     "LateWork",
     "Message",

@@ -90,8 +90,8 @@ class Schedules(Protocol):
     async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
         """Make occurrences beside the plan; returns how many were new."""
 
-    async def unfinished_before(self, delivery: str) -> int:
-        """How many earlier occurrences of the delivery's schedule are unfinished."""
+    async def unfinished_before(self, delivery: str, stream: str) -> int:
+        """How many earlier occurrences of its schedule are unfinished, in its stream or not."""
 
     async def zones(self) -> list[ZoneUse]:
         """From which data of which zones something was computed."""

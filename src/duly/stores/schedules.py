@@ -7,7 +7,7 @@ with the row locked, and what it returns is written in the same transaction.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +18,13 @@ from duly.domain.planning import Drop, Planned
 from duly.domain.revisions import Revision, Unclaimed
 from duly.domain.rules import Yearly, encode_rule
 from duly.domain.schedule import Contents, Schedule, no_schedule
+from duly.domain.streams import stream_of_schedule
 from duly.failpoints import hit
 from duly.ports import Transaction, UnreadableSchedule, ZoneUse
+from duly.stores import queues
 from duly.stores.audit import note, note_each
 from duly.stores.database import Database, Session
+from duly.stores.members import Members
 from duly.stores.plans import make, progress_of, timing_of, write_plans
 from duly.stores.plans import untouched as untouched_among
 from duly.stores.targets import Targets
@@ -175,12 +178,23 @@ class Schedules:
         return {name: number for number, name in made}
 
     async def _remove(self, session: Session, schedule: Schedule) -> None:
-        # What waits for another attempt is pending too, and nobody would expect it any more.
+        # What waits for another attempt, or its turn, is pending too, and nobody would expect it.
+        await queues.cancel(session, self._namespace, stream_of_schedule(schedule.name))
         waiting = await _unfinished(session, schedule)
         if waiting:
             columns = {"id": waiting, "how": [Drop.CANCELLED.value] * len(waiting)}
             await session.fetch_batch("schedules.drop", columns=columns)
+        if schedule.contents.stream is not None:
+            await self._leave_line(session, waiting)
         await session.fetch("schedules.remove", namespace=self._namespace, name=schedule.name)
+
+    async def _leave_line(self, session: Session, waiting: Sequence[str]) -> None:
+        """Cancel those that wait in the line of a stream that others use, too."""
+        members = Members(self._database, self._namespace)
+        for id in waiting:
+            # One that a worker may have claimed goes on.
+            with suppress(Conflict):
+                await members.cancel_within(session, id)
 
     async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
         """Make occurrences beside the plan, as a person asked; returns how many were new."""
@@ -199,9 +213,15 @@ class Schedules:
             await hit("schedule.middle")
         return made
 
-    async def unfinished_before(self, delivery: str) -> int:
-        """How many earlier occurrences of the delivery's schedule are unfinished."""
-        rows = await self._database.fetch("schedules.unfinished_before", "any", id=delivery)
+    async def unfinished_before(self, delivery: str, stream: str) -> int:
+        """How many earlier occurrences of its schedule are unfinished, in its stream or not."""
+        rows = await self._database.fetch(
+            "schedules.unfinished_before",
+            "any",
+            id=delivery,
+            namespace=self._namespace,
+            stream=stream,
+        )
         return int(rows[0][0])
 
     async def zones(self) -> list[ZoneUse]:

@@ -284,11 +284,17 @@ with gone as (
 delete from duly.progress where schedule = any(array(select id from gone));
 
 -- name: unfinished_before
--- How many earlier occurrences of the same schedule are unfinished.
-select count(*) as earlier from duly.deliveries d
-join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
-join duly.deliveries o on o.id = a.delivery
-where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id);
+-- How many earlier occurrences of the same schedule are unfinished; those that wait in its stream,
+-- from a time when it queued them, count as one.
+select (
+    select count(*) from duly.deliveries d
+    join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
+    join duly.deliveries o on o.id = a.delivery
+    where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id)
+) + (
+    select count(*) from duly.streams s join duly.agenda a on a.lane = s.lane
+    where s.namespace = :namespace and s.name = :stream
+) as earlier;
 
 -- name: unfinished
 -- Of the latest occurrences, those that are made and not finished; the next is not one of them.

@@ -121,7 +121,7 @@ where token is null and lane = (select number from duly.deliveries where id = :i
 returning (select id from duly.deliveries where number = delivery) as id;
 delete from duly.deliveries where id = :id and :how = 'withdrawn' and changes() = 1;
 update duly.deliveries set state = 'cancelled', finished_at = :now, reason = :how
-where id = :id and state = 'pending' and :how <> 'withdrawn'
+where id = :id and state = 'pending' and :how <> 'withdrawn' and lane is null
   and not exists (select 1 from duly.agenda where lane = number);
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
 select id, attempt, :how, :now from duly.deliveries
@@ -198,11 +198,17 @@ delete from duly.progress where schedule = (
 delete from duly.schedules where namespace = :namespace and name = :name;
 
 -- name: unfinished_before
--- How many earlier occurrences of the same schedule are unfinished.
-select count(*) as earlier from duly.deliveries d
-join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.number
-join duly.deliveries o on o.number = a.delivery
-where d.id = :id and (o.due_at, o.id) < (d.due_at, d.id);
+-- How many earlier occurrences of the same schedule are unfinished; those that wait in its stream,
+-- from a time when it queued them, count as one.
+select (
+    select count(*) from duly.deliveries d
+    join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.number
+    join duly.deliveries o on o.number = a.delivery
+    where d.id = :id and (o.due_at, o.id) < (d.due_at, d.id)
+) + (
+    select count(*) from duly.streams s join duly.agenda a on a.lane = s.lane
+    where s.namespace = :namespace and s.name = :stream
+) as earlier;
 
 -- name: unfinished
 -- Of the latest occurrences, those that are made and not finished; the next is not one of them.
