@@ -42,6 +42,7 @@ class Upkeep:
                 kept, namespace=self._namespace, kept_for=KEPT_FOR.total_seconds()
             )
         await self._prune_streams(completed_for, batch)
+        await self._prune_former(batch)
 
     async def _prune_streams(self, idle_for: timedelta, batch: int) -> None:
         after: str | None = ""
@@ -57,6 +58,17 @@ class Upkeep:
                     after=after,
                     until=until,
                     completed_for=idle_for.total_seconds(),
+                )
+            after = until if size == batch else None
+
+    async def _prune_former(self, batch: int) -> None:
+        after: int | None = 0
+        while after is not None:
+            rows = await self._database.fetch("upkeep.slice_former", after=after, batch=batch)
+            until, size = rows[0]
+            if until is not None:
+                await self._database.fetch(
+                    "upkeep.prune_former", namespace=self._namespace, after=after, until=until
                 )
             after = until if size == batch else None
 

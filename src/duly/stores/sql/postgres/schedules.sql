@@ -278,8 +278,12 @@ where namespace = :namespace and name = :name
 returning id;
 
 -- name: remove
+-- Its number is kept with its name: its deliveries are still found by that.
 with gone as (
     delete from duly.schedules where namespace = :namespace and name = :name returning id
+), kept as (
+    insert into duly.former_schedules (number, namespace, name)
+    select id, :namespace, :name from gone
 )
 delete from duly.progress where schedule = any(array(select id from gone));
 

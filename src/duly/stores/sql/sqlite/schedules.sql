@@ -193,6 +193,9 @@ where namespace = :namespace and name = :name
 returning id;
 
 -- name: remove
+-- Its number is kept with its name: its deliveries are still found by that.
+insert into duly.former_schedules (number, namespace, name)
+select id, namespace, name from duly.schedules where namespace = :namespace and name = :name;
 delete from duly.progress where schedule = (
     select id from duly.schedules where namespace = :namespace and name = :name);
 delete from duly.schedules where namespace = :namespace and name = :name;

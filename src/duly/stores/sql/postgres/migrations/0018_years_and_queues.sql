@@ -15,3 +15,23 @@ begin
                             'Take another.');
     end if;
 end $$;
+
+-- The deliveries of a stream that are not in its line.
+create index deliveries_apart on duly.deliveries
+    (namespace, stream, coalesce(position, 9223372036854775807), id)
+    where stream is not null and lane is null;
+
+-- Schedules that were removed: their deliveries are still found by their names.
+create table duly.former_schedules (
+    number    bigint primary key,
+    namespace text not null,
+    name      text not null
+);
+
+create index former_schedules_name on duly.former_schedules (namespace, name, number);
+
+insert into duly.former_schedules (number, namespace, name)
+select distinct on (d.schedule) d.schedule, d.namespace, d.occasion::json ->> 'schedule'
+from duly.deliveries d
+where d.schedule is not null and d.occasion is not null
+  and not exists (select from duly.schedules s where s.id = d.schedule);
