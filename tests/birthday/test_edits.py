@@ -88,7 +88,9 @@ async def test_a_new_date_or_zone_moves_what_is_pending_and_a_new_name_what_it_s
 
 
 @pytest.mark.requirement("B4", "B5")
-async def test_what_is_being_sent_goes_out_as_it_was_and_is_told(service: Service) -> None:
+async def test_what_is_being_sent_goes_out_as_it_was_and_is_told(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
     id = (await service.register())["user"]["id"]
     sending, edited = asyncio.Event(), asyncio.Event()
     said: list[str] = []
@@ -105,6 +107,10 @@ async def test_what_is_being_sent_goes_out_as_it_was_and_is_told(service: Servic
     await asyncio.wait_for(sending.wait(), 10)
     answer = await service.edit(id, lastName="Ng", timezone=TOKYO)
     assert (answer["skipped"], answer["skippedIds"]) == (1, [due["id"]])
+    told = [each for each in caplog.records if each.name == "duly_birthday"]
+    assert [each.facts["deliveries"] for each in told] == [[due["id"]]]  # type: ignore[attr-defined]
+    entry = (await service.app.audit.list())[0]
+    assert (entry.action, entry.detail) == ("schedule.changed", {"unchanged": [due["id"]]})
     assert (await service.show(id))["nextBirthdayEvent"]["state"] == "processing"
     edited.set()
     await running

@@ -79,6 +79,8 @@ class Schedules:
             schedule, revision = await self._revise(session, name, decide)
             if revision is not None:
                 action = f"schedule.{revision.action}"
+                if schedule is not None and revision.action == "changed":
+                    detail = await _with_unchanged(session, schedule, revision, detail)
                 await note(session, self._namespace, actor, action, name, detail)
                 await hit("schedule.middle")
             if revision is None or revision.action != "removed":
@@ -267,6 +269,17 @@ async def _unclaimed(session: Session, schedule: Schedule) -> Unclaimed:
         late = rows[0][0] if rows else None
     found = await untouched_among(session, [made_id, late])
     return Unclaimed(made_id in found, late if late in found else None)
+
+
+async def _with_unchanged(
+    session: Session, schedule: Schedule, revision: Revision, detail: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """The detail of an edit, with the deliveries that it came too late for."""
+    made_id = revision.plan.progress.made_id
+    rows = await session.fetch("schedules.unfinished", schedule=schedule.id, next=made_id)
+    moved = {each.id for each in (*revision.plan.move, *revision.plan.make)}
+    unchanged = [row[0] for row in rows if row[0] not in moved]
+    return {**(detail or {}), "unchanged": unchanged} if unchanged else detail
 
 
 async def _unfinished(session: Session, schedule: Schedule) -> list[str]:
