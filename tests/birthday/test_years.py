@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from random import Random
 
+import msgspec
 import pytest
 
 from duly import DeliveryRecord, State, yearly
@@ -43,6 +44,26 @@ async def test_a_late_greeting_that_nobody_is_sending_says_the_new_name(service:
     assert (moved["rescheduled"], moved["skipped"]) == (2, 0)
     assert await service.run() == 1
     assert await service.greetings() == ["Hey, Ann Ng it's your birthday"]
+
+
+@pytest.mark.requirement("B2")
+async def test_the_body_of_a_greeting_has_its_id_also_after_an_edit(service: Service) -> None:
+    registered = await service.register(dateOfBirth="1990-08-03", timezone="UTC")
+    id, event = registered["user"]["id"], registered["nextBirthdayEvent"]["id"]
+    assert await event_ids(service, id) == {event: event}
+    name = '"{{delivery.id}}"'
+    await service.edit(id, firstName=name, dateOfBirth="1990-08-04")
+    service.go_to(datetime(2026, 8, 4, 9, tzinfo=UTC))
+    await service.run()
+    found = await event_ids(service, id)
+    assert (len(found), found[event]) == (2, event)
+    assert all(key == value for key, value in found.items())
+    assert await service.greetings() == [f"Hey, {name} Lee it's your birthday"]
+
+
+async def event_ids(service: Service, id: str) -> dict[str, str]:
+    found = await service.app.list(schedule=f"birthday:{id}")
+    return {each.id: msgspec.json.decode(each.payload)["eventId"] for each in found}
 
 
 class Person:

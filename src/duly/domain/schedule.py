@@ -14,6 +14,8 @@ from duly.domain.occurrences import Occurrence
 from duly.domain.rules import At, Rule, Yearly
 from duly.domain.zones import fingerprint, zone_data_version
 
+DELIVERY_ID = "{{delivery.id}}"
+"""A text in a schedule's payload in whose place each delivery has its own id."""
 DEFAULT_CAP = 1000
 LARGEST_CAP = 100_000
 

@@ -121,7 +121,12 @@ class Greetings:
         day, manner = occasion.day(person), self._manner
         feb29 = person.feb29 or manner.feb29
         rule = duly.yearly(day.month, day.day, manner.at, person.timezone, feb29)
-        said = {"occasion": occasion.name, "userId": person.id, "message": occasion.text(person)}
+        said = {
+            "eventId": duly.DELIVERY_ID,
+            "occasion": occasion.name,
+            "userId": person.id,
+            "message": occasion.text(person),
+        }
         options: dict[str, Any] = {"tags": [occasion.name]}
         if day.year >= person.since.year - 1:
             # Its return is greeted, and not the day itself, to which an edit may move what is

@@ -43,7 +43,7 @@ with step as materialized (
          accepted_at, expires_at, tags, retry, payload)
     select t.made_id, s.target, s.address, s.priority, s.stream, s.namespace, t.schedule, t.made, t.occasion,
            t.due_at, coalesce(:now::timestamptz, now()), t.due_at + s.expires_after * interval '1 second',
-           s.tags, s.retry, coalesce(s.payload, convert_to(t.occasion, 'UTF8'))
+           s.tags, s.retry, coalesce(convert_to(replace(convert_from(s.payload, 'UTF8'), '"{{delivery.id}}"', to_json(t.made_id::text)::text), 'UTF8'), convert_to(t.occasion, 'UTF8'))
     from held t cross join lateral (
         select * from duly.schedules s where s.id = t.schedule offset 0
     ) s
@@ -110,7 +110,7 @@ for update skip locked;
 select id::text as id from duly.deliveries where schedule = :schedule and occurrence = :occurrence;
 
 -- name: make
--- Contents come from the schedule's row. An occurrence that is there already is left alone.
+-- A delivery's id stands where the payload asks for it. Contents come from the schedule's row. An occurrence that is there already is left alone.
 with planned as materialized (
     select * from unnest(
         :schedule::text::bigint[], :id::text::uuid[], :occurrence::text[], :due_at::timestamptz[],
@@ -123,7 +123,7 @@ with planned as materialized (
     select p.id, s.target, s.address, s.priority, s.stream, s.namespace, p.schedule, p.occurrence, p.occasion,
            p.due_at, coalesce(:now::timestamptz, now()),
            p.due_at + s.expires_after * interval '1 second', s.tags, s.retry,
-           coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
+           coalesce(convert_to(replace(convert_from(s.payload, 'UTF8'), '"{{delivery.id}}"', to_json(p.id::text)::text), 'UTF8'), convert_to(p.occasion, 'UTF8'))
     from planned p cross join lateral (
         select * from duly.schedules s where s.id = p.schedule offset 0
     ) s
@@ -149,7 +149,7 @@ with planned as materialized (
     set target = s.target, address = s.address, priority = s.priority, stream = s.stream,
         occurrence = p.occurrence, occasion = p.occasion,
         due_at = p.due_at, expires_at = p.due_at + s.expires_after * interval '1 second',
-        tags = s.tags, retry = s.retry, payload = coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
+        tags = s.tags, retry = s.retry, payload = coalesce(convert_to(replace(convert_from(s.payload, 'UTF8'), '"{{delivery.id}}"', to_json(p.id::text)::text), 'UTF8'), convert_to(p.occasion, 'UTF8'))
     from planned p join duly.schedules s on s.id = p.schedule
     where d.id = any(array(select id from planned)) and d.id = p.id
       and d.state = 'pending' and d.attempt = 0

@@ -29,7 +29,7 @@ insert into duly.deliveries
      expires_at, tags, retry, payload)
 select t.value ->> 6, s.target, s.address, s.priority, s.stream, s.namespace, s.id, t.value ->> 4, t.value ->> 9,
        t.value ->> 8, :now, (t.value ->> 8) + cast(s.expires_after * 1000000 as integer), s.tags,
-       s.retry, coalesce(s.payload, cast(t.value ->> 9 as blob))
+       s.retry, coalesce(cast(replace(cast(s.payload as text), '"{{delivery.id}}"', '"' || (t.value ->> 6) || '"') as blob), cast(t.value ->> 9 as blob))
 from json_each(:batch) t
 cross join duly.progress p on p.schedule = t.value ->> 0 and p.version = t.value ->> 1
 cross join duly.schedules s on s.id = p.schedule
@@ -89,7 +89,7 @@ insert into duly.deliveries
      expires_at, tags, retry, payload)
 select p.value ->> 1, s.target, s.address, s.priority, s.stream, s.namespace, s.id, p.value ->> 2, p.value ->> 4,
        p.value ->> 3, :now, (p.value ->> 3) + cast(s.expires_after * 1000000 as integer),
-       s.tags, s.retry, coalesce(s.payload, cast(p.value ->> 4 as blob))
+       s.tags, s.retry, coalesce(cast(replace(cast(s.payload as text), '"{{delivery.id}}"', '"' || (p.value ->> 1) || '"') as blob), cast(p.value ->> 4 as blob))
 from json_each(:batch) p cross join duly.schedules s on s.id = p.value ->> 0 where true
 on conflict do nothing;
 select changes() as stored;
@@ -100,7 +100,7 @@ update duly.deliveries as d
 set target = s.target, address = s.address, priority = s.priority, stream = s.stream,
     occurrence = :occurrence, occasion = :occasion,
     due_at = :due_at, expires_at = :due_at + cast(s.expires_after * 1000000 as integer),
-    tags = s.tags, retry = s.retry, payload = coalesce(s.payload, cast(:occasion as blob))
+    tags = s.tags, retry = s.retry, payload = coalesce(cast(replace(cast(s.payload as text), '"{{delivery.id}}"', '"' || :id || '"') as blob), cast(:occasion as blob))
 from duly.schedules s
 where s.id = :schedule and d.id = :id and d.state = 'pending' and d.attempt = 0
   and exists (select 1 from duly.agenda a where a.lane = d.number and a.token is null)
