@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from duly.domain.failures import DependencyFailure, Fail, Reason, Retry, ValidationFailure
     from duly.domain.retry import delays, exponential, no_retry
     from duly.domain.rules import at, cron, every, yearly
+    from duly.domain.schedule import DELIVERY_ID
     from duly.domain.signatures import SignatureRefused
     from duly.domain.states import State
     from duly.domain.webhooks import webhook
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from duly.transports.handlers import HandledDelivery as Delivery
 
 __all__ = [
+    "DELIVERY_ID",
     "Accepted",
     "App",
     "Attempt",
@@ -71,6 +73,7 @@ HOMES = {
     ),
     "duly.domain.retry": ("delays", "exponential", "no_retry"),
     "duly.domain.rules": ("at", "cron", "every", "yearly"),
+    "duly.domain.schedule": ("DELIVERY_ID",),
     "duly.domain.signatures": ("SignatureRefused",),
     "duly.domain.states": ("State",),
     "duly.domain.webhooks": ("webhook",),

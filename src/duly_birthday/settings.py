@@ -15,7 +15,7 @@ from duly_birthday.users.events import Feb29
 
 LOG = "log"
 """The handler that greets when there is no webhook: it only logs."""
-HOUR_AND_MINUTE = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d)?")
 
 
 def manner_of(environment: Mapping[str, str], occasions: Sequence[Occasion]) -> Manner:
@@ -25,8 +25,10 @@ def manner_of(environment: Mapping[str, str], occasions: Sequence[Occasion]) -> 
 
 def _time(environment: Mapping[str, str]) -> time:
     given = environment.get("BIRTHDAY_TIME") or "09:00"
-    if not HOUR_AND_MINUTE.fullmatch(given):
-        raise BadSetting("BIRTHDAY_TIME", f"{given!r} is no time of day; write it as 09:00")
+    if not TIME_OF_DAY.fullmatch(given):
+        raise BadSetting(
+            "BIRTHDAY_TIME", f"{given!r} is no time of day; write it as 09:00 or 09:00:30"
+        )
     return time.fromisoformat(given)
 
 

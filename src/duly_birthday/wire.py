@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -18,6 +19,7 @@ from duly_birthday.users.directory import Directory
 from duly_birthday.users.sql import Dialect
 from duly_birthday.users.user import User
 
+logger = logging.getLogger("duly_birthday")
 Given = Mapping[str, object]
 REPLANNED_AT_ONCE = 100
 
@@ -131,6 +133,8 @@ class Birthdays:
         async with self._app.transaction() as transaction:
             user, events = await self._users.edit(transaction, checked_id(id), fields, version)
             report = await self._greetings.react(transaction, events)
+        if report.skipped:
+            _tell_skipped(user.id, report.skipped)
         return user, report
 
     async def remove(self, id: str) -> None:
@@ -146,6 +150,16 @@ class Birthdays:
             for user in people:
                 await self._greetings.renew(transaction, user.person())
         return people
+
+
+def _tell_skipped(user: str, greetings: Sequence[str]) -> None:
+    facts = {"user": user, "deliveries": list(greetings)}
+    logger.warning(
+        "user %s was edited while greetings were under way, which go out as they were: %s",
+        user,
+        ", ".join(greetings),
+        extra={"event": "GreetingsUnchanged", "facts": facts},
+    )
 
 
 async def bring_up(app: App) -> None:

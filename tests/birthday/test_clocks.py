@@ -79,7 +79,8 @@ def test_the_hour_and_the_policy_can_be_set(tmp_path: object) -> None:
     environment = {"BIRTHDAY_TIME": "18:30", "BIRTHDAY_FEB29": "mar1"}
     app = BirthdayApp(f"sqlite:///{tmp_path}/x.db", environment=environment)
     assert (app.manner.at.isoformat(), app.manner.feb29) == ("18:30:00", "mar1")
-    for wrong in ("9", "24:00", "09:60", "nine"):
+    assert manner_of({"BIRTHDAY_TIME": "09:00:30"}, [Birthday()]).at.isoformat() == "09:00:30"
+    for wrong in ("9", "24:00", "09:60", "09:00:60", "09:00:3", "nine"):
         with pytest.raises(Exception, match="BIRTHDAY_TIME"):
             manner_of({"BIRTHDAY_TIME": wrong}, [Birthday()])
     with pytest.raises(Exception, match="BIRTHDAY_FEB29"):

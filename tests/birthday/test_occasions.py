@@ -60,7 +60,7 @@ async def test_a_greeting_goes_to_the_webhook_signed(sqlite_url: str, clock: Vir
     assert duly.verify(taken.body, taken.headers, SECRET, now=greeting.due_at) == greeting.id
     assert taken.headers["idempotency-key"] == greeting.id
     assert taken.body.decode() == (
-        f'{{"occasion":"birthday","userId":"{user.id}",'
+        f'{{"eventId":"{greeting.id}","occasion":"birthday","userId":"{user.id}",'
         '"message":"Hey, Ann Lee it\'s your birthday"}'
     )
 

@@ -86,9 +86,9 @@ async def test_schedules_are_declared_created_and_removed_in_a_transaction(
                     created = await app.schedule("one", yearly(8, 2), "mail", connection=tx)
                     assert created.change == "created"
                     same = await app.schedule("one", yearly(8, 2), "mail", connection=tx)
-                    assert (same.change, same.moved) == ("unchanged", None)
+                    assert (same.change, same.moved) == ("unchanged", ())
                     moved = await app.schedule("one", yearly(8, 3), "mail", connection=tx)
-                    assert moved.moved == created.schedule.progress.made_id
+                    assert moved.moved == [created.schedule.progress.made_id]
                     assert moved.next_at == datetime(2026, 8, 3, 9, tzinfo=UTC)
                     await app.schedules.create_many(items, connection=tx)
                     assert await app.schedules.unfinished("one", connection=tx) == []

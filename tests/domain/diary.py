@@ -59,6 +59,13 @@ class Diary:
         made_id = self.schedule.progress.made_id
         return made_id in self.entries and self.entries[made_id].state == "pending"
 
+    @property
+    def late(self) -> str | None:
+        """The delivery of the occurrence before, if nobody has claimed it."""
+        fired = self.schedule.progress.fired
+        found = (id for id, each in self.entries.items() if each.occurrence == fired)
+        return next((id for id in found if self.entries[id].state == "pending"), None)
+
     def plan(self, now: datetime) -> Plan | None:
         """What a planner does at that moment, if it has anything to do."""
         next_at = self.schedule.progress.next_at
@@ -82,7 +89,13 @@ class Diary:
         changed = msgspec.structs.replace(self.schedule.timing, **timing)
         return self.revise(
             revisions.change(
-                self.schedule, changed, contents, now, self.new_id, untouched=self.untouched
+                self.schedule,
+                changed,
+                contents,
+                now,
+                self.new_id,
+                untouched=self.untouched,
+                late=self.late,
             )
         )
 
@@ -104,11 +117,11 @@ class Diary:
         return revision
 
     def write(self, plan: Plan) -> None:
-        if plan.move is not None:
-            assert self.entries[plan.move.id].state == "pending", "it was claimed already"
-            self._put(plan.move)
-        if plan.drop is not None:
-            self._drop(*plan.drop)
+        for id, how in plan.drop:
+            self._drop(id, how)
+        for moved in plan.move:
+            assert self.entries[moved.id].state == "pending", "it was claimed already"
+            self._put(moved)
         for planned in plan.make:
             assert planned.id not in self.entries
             self._put(planned)

@@ -36,7 +36,7 @@ def test_when_it_falls_due_the_one_after_it_is_made_and_no_other(catch_up: Catch
     for turn in range(1, 20):
         plan = diary.plan(NOON + turn * 15 * MINUTE + SECOND)
         assert plan is not None
-        assert (len(plan.make), plan.move, plan.drop) == (1, None, None)
+        assert (len(plan.make), plan.move, plan.drop) == (1, [], [])
         diary.claim(NOON + turn * 15 * MINUTE + SECOND)
     assert diary.moments() == [NOON + each * 15 * MINUTE for each in range(1, 21)]
     assert diary.counts() == (20, 0, 0)
@@ -72,7 +72,7 @@ def test_a_cap_of_one_merges_all_into_the_one_on_the_books() -> None:
     diary = Diary(QUARTERS, catch_up=ALL, cap=1)
     plan = diary.plan(NOON + DAY)
     assert plan is not None
-    assert plan.move is not None
+    assert len(plan.move) == 1
     assert [each.merged for each in diary.entries.values()] == [95, 0]
     assert diary.moments() == [NOON + 15 * MINUTE, NOON + DAY + 15 * MINUTE]
     assert diary.counts() == (2, 95, 0)
@@ -92,7 +92,7 @@ def test_latest_makes_the_one_on_the_books_the_latest_of_all() -> None:
     diary = Diary(QUARTERS)
     plan = diary.plan(NOON + DAY + SECOND)
     assert plan is not None
-    assert (plan.move is not None, plan.drop, plan.merged) == (True, None, 95)
+    assert (len(plan.move), plan.drop, plan.merged) == (1, [], 95)
     assert diary.moments() == [NOON + DAY, NOON + DAY + 15 * MINUTE]
     assert [each.merged for each in diary.entries.values()] == [95, 0]
     assert diary.claim(NOON + DAY + SECOND) == ["2026-11-16T12:00:00Z"]
@@ -105,7 +105,7 @@ def test_latest_beside_one_under_way_leaves_it_alone() -> None:
     assert diary.claim(NOON + 16 * MINUTE) == ["2026-11-15T12:15:00Z"]
     plan = diary.plan(NOON + DAY + SECOND)
     assert plan is not None
-    assert plan.move is None
+    assert plan.move == []
     assert [each.merged for each in diary.entries.values()] == [0, 94, 0]
     assert diary.counts() == (3, 94, 0)
 
@@ -121,7 +121,7 @@ def test_skip_makes_only_what_is_within_a_minute_of_its_time() -> None:
     diary = Diary(QUARTERS, catch_up=SKIP)
     plan = diary.plan(NOON + DAY + SECOND)
     assert plan is not None
-    assert plan.drop == ("n1", Drop.SKIPPED)
+    assert plan.drop == [("n1", Drop.SKIPPED)]
     assert diary.moments() == [NOON + DAY, NOON + DAY + 15 * MINUTE]
     assert diary.moments("skipped") == [NOON + 15 * MINUTE]
     assert diary.counts() == (2, 0, 95)
@@ -147,7 +147,7 @@ def test_skip_leaves_alone_what_is_under_way_however_late() -> None:
     diary.claim(NOON + 15 * MINUTE)
     plan = diary.plan(NOON + HOUR)
     assert plan is not None
-    assert plan.drop is None
+    assert plan.drop == []
     assert diary.moments() == [NOON + each * MINUTE for each in (15, 60, 75)]
     assert diary.counts() == (3, 0, 2)
 
@@ -172,7 +172,7 @@ def test_a_window_without_anything_in_it_makes_nothing_but_the_next() -> None:
         diary = Diary(cron("0 0 * * *"), catch_up=catch_up, window=60.0)
         plan = diary.plan(NOON + DAY)
         assert plan is not None
-        assert plan.drop == ("n1", Drop.SKIPPED)
+        assert plan.drop == [("n1", Drop.SKIPPED)]
         assert diary.moments() == [NOON + DAY + 12 * HOUR]
         assert diary.counts() == (1, 0, 1)
 

@@ -4,9 +4,9 @@ import pytest
 
 from duly.domain.errors import InvalidInput
 from duly.domain.outcomes import Verdict
-from duly.domain.streams import Move, OnFailure, checked_policy, move
+from duly.domain.streams import Move, OnFailure, Policy, checked_policy, move
 
-BLOCK, RELEASE = OnFailure.BLOCK, OnFailure.RELEASE
+BLOCK, RELEASE, QUEUE = Policy
 
 
 @pytest.mark.requirement("F6")
@@ -17,6 +17,8 @@ BLOCK, RELEASE = OnFailure.BLOCK, OnFailure.RELEASE
         (Verdict.RETRY, RELEASE, Move.LEAVE),
         (Verdict.DEAD, BLOCK, Move.BLOCK),
         (Verdict.DEAD, RELEASE, Move.LEAVE),
+        (Verdict.RETRY, QUEUE, Move.STAY),
+        (Verdict.DEAD, QUEUE, Move.LEAVE),
         (Verdict.COMPLETED, BLOCK, Move.COMPLETE),
         (Verdict.COMPLETED, RELEASE, Move.COMPLETE),
         (Verdict.EXPIRED, BLOCK, Move.LEAVE),
@@ -27,12 +29,12 @@ BLOCK, RELEASE = OnFailure.BLOCK, OnFailure.RELEASE
         (Verdict.DEFERRED, RELEASE, Move.STAY),
     ],
 )
-def test_what_becomes_of_the_line(verdict: Verdict, policy: OnFailure, expected: Move) -> None:
+def test_what_becomes_of_the_line(verdict: Verdict, policy: Policy, expected: Move) -> None:
     assert move(verdict, policy) is expected
 
 
 def test_every_verdict_has_a_row() -> None:
-    assert {move(verdict, policy) for verdict in Verdict for policy in OnFailure} == set(Move)
+    assert {move(verdict, policy) for verdict in Verdict for policy in Policy} == set(Move)
 
 
 def test_a_completion_with_something_to_record_leaves_the_line_first() -> None:
@@ -40,6 +42,8 @@ def test_a_completion_with_something_to_record_leaves_the_line_first() -> None:
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    assert checked_policy("release") is RELEASE
+    assert checked_policy("release") is OnFailure.RELEASE
     with pytest.raises(InvalidInput, match="neither block nor release"):
         checked_policy("ignore")
+    with pytest.raises(InvalidInput, match="neither block nor release"):
+        checked_policy("queue")

@@ -332,14 +332,15 @@ async def test_every_attempt_carries_the_same_id_and_its_number(any_house: House
 
 
 @pytest.mark.requirement("D13", "F6")
-@pytest.mark.parametrize("asked", ["unfinished_before", "enlist"])
+@pytest.mark.parametrize("asked", ["unfinished_before", "enlist", "join"])
 async def test_cut_off_before_its_handler_was_called_it_is_handed_back(
     any_house: House, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     app, gate = any_house.app(lease=3600), Gate()
     app.handler("work", retry=duly.no_retry)(gate.handle)
     life = await any_house.born(app)
-    terms = {"overlap": "queue"} if asked == "unfinished_before" else {"stream": "team:7"}
+    ways = {"unfinished_before": {"overlap": "skip"}, "join": {"overlap": "queue"}}
+    terms = ways.get(asked, {"stream": "team:7"})
     await app.schedule("each", duly.every("1m"), "work", **terms)
     any_house.clock.advance(60)
     began = asyncio.Event()

@@ -170,7 +170,7 @@ MUTANTS = [
     Mutant(
         "a_dead_head_blocks_nobody",
         "domain/streams.py",
-        "        return Move.LEAVE if policy is OnFailure.RELEASE else Move.BLOCK\n",
+        "        return Move.BLOCK if policy is Policy.BLOCK else Move.LEAVE\n",
         "        return Move.LEAVE\n",
         ("tests/face/test_streams.py",),
     ),
@@ -276,8 +276,8 @@ MUTANTS = [
     Mutant(
         "overlaps_are_not_looked_for",
         "engine/execution.py",
-        "        if not earlier:\n",
-        "        if True:\n",
+        "return await schedules.unfinished_before(self.claimed.id, self._own_stream) > 0",
+        "return False",
         ("tests/engine/test_planner.py", "-k", "skip_does_not_run and sqlite"),
     ),
     Mutant(

@@ -24,6 +24,8 @@ FILTER = {
     "before": "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
     "most": "1000",
     "limit": "50",
+    "number": "7",
+    "stop": "'00000000-0000-0000-0000-000000000000'",
 }
 FLOORS = {"line": "0", "occurrences": "''"}
 BY = {
@@ -48,6 +50,7 @@ select ('01990000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 5, 'defa
        's' || n % 100, ('00000000-0000-0000-0000-' || lpad((n % 100)::text, 12, '0'))::uuid, n,
        n % 100, n::text
 from generate_series(1, 40000) n;
+update duly.deliveries set lane = null where position % 3 = 0;
 analyze duly.deliveries
 """
 
@@ -66,6 +69,8 @@ async def test_every_list_goes_by_its_index(filled: Any) -> None:
             known = FILTER | {"floor": FLOORS.get(name, "null")}
             plan = await postgres_plan(filled, f"listing.{name}", known, mode)
             assert index in plan, (name, mode, plan)
+            if name.startswith("line"):
+                assert "deliveries_apart" in plan, (name, mode, plan)
             assert "Seq Scan on deliveries" not in plan, (name, mode, plan)
 
 

@@ -153,6 +153,7 @@ BAD = {
     "'work', key => ''": ("key: it has 0 bytes", "1 to 255"),
     "'work', key => repeat('ø', 128)": ("key: it has 256 bytes", "1 to 255"),
     "'work', key => E'a\\nb'": ("key: it holds characters that cannot be printed", "Remove"),
+    "'work', stream => 'duly:schedule:x'": ("stream: names that begin with duly:schedule:", "Take"),
     "'work', key => E'a\\u2028b'": ("key: it holds characters that cannot be printed", "Remove"),
     "'work', priority => 0": ("priority: 0 is not from 1 to 9", "9 goes first"),
     "'work', priority => 10": ("priority: 10 is not from 1 to 9", "9 goes first"),

@@ -261,7 +261,7 @@ async def test_skips_that_are_counted_while_a_plan_is_made_are_not_lost(rota: Ro
 async def moved_to(rota: Rota, id: str, occurrence: str) -> None:
     plan = Plan(
         progress=(await rota.get()).progress,
-        move=Planned(id, occurrence, ONE + DAY, '{"overlap":"allow"}'),
+        move=[Planned(id, occurrence, ONE + DAY, '{"overlap":"allow"}')],
     )
     await written(rota, plan)
 
@@ -304,7 +304,7 @@ async def test_a_move_to_an_occurrence_that_is_there_already_changes_nothing(rot
 async def test_what_is_dropped_stays_in_the_ledger_and_its_history(rota: Rota, how: Drop) -> None:
     await rota.declare("daily", HOURLY)
     id = await rota.pending()
-    await written(rota, Plan(progress=(await rota.get()).progress, drop=(id, how)))
+    await written(rota, Plan(progress=(await rota.get()).progress, drop=[(id, how)]))
     booked = await rota.store.deliveries.get(id)
     assert (booked.state, booked.reason, booked.attempt) == ("cancelled", str(how), 0)
     assert booked.finished_at == START + HOUR
@@ -317,7 +317,7 @@ async def test_what_is_dropped_stays_in_the_ledger_and_its_history(rota: Rota, h
 async def test_what_is_withdrawn_was_never_there(rota: Rota) -> None:
     await rota.declare("daily", HOURLY)
     id = await rota.pending()
-    await written(rota, Plan(progress=(await rota.get()).progress, drop=(id, Drop.WITHDRAWN)))
+    await written(rota, Plan(progress=(await rota.get()).progress, drop=[(id, Drop.WITHDRAWN)]))
     with pytest.raises(NotFound):
         await rota.store.deliveries.get(id)
     assert await rota.books.count("agenda") == await rota.books.count("attempts") == 0
@@ -329,7 +329,7 @@ async def test_what_somebody_holds_is_not_dropped(rota: Rota, how: Drop) -> None
     await rota.declare("daily", HOURLY)
     rota.books.clock.advance(HOUR)
     (claimed,) = await rota.claim()
-    await written(rota, Plan(progress=(await rota.get()).progress, drop=(claimed.id, how)))
+    await written(rota, Plan(progress=(await rota.get()).progress, drop=[(claimed.id, how)]))
     assert (await rota.store.deliveries.get(claimed.id)).state == "processing"
     assert await rota.books.history(claimed.id) == []
 

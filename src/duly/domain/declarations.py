@@ -23,6 +23,7 @@ from duly.domain.schedule import (
     Overlap,
     Timing,
 )
+from duly.domain.streams import checked_own_stream
 
 LONGEST_JITTER = timedelta(days=7)
 MOST_RUNS = 2**31 - 1
@@ -95,7 +96,7 @@ def contents(
         address=address,
         payload=None if payload is None else payloads.payload_bytes(payload, limit),
         priority=payloads.checked_priority(options.priority),
-        stream=None if options.stream is None else payloads.checked_text("stream", options.stream),
+        stream=None if options.stream is None else checked_own_stream(options.stream),
         expires_after=None
         if options.expires_after is None
         else _seconds("expires_after", options.expires_after),

@@ -28,6 +28,7 @@ from duly.domain.revisions import Revision
 from duly.domain.schedule import Progress
 from duly.domain.signatures import secret_key
 from duly.domain.steps import checked_step
+from duly.domain.streams import checked_stream
 from duly.domain.webhooks import Webhook, encode_webhook, is_webhook, webhook
 
 ID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
@@ -130,7 +131,7 @@ CHECKED: Mapping[str, Callable[[Any], object]] = {
     "key": lambda value: payloads.checked_text("key", value),
     "priority": payloads.checked_priority,
     "tags": payloads.checked_tags,
-    "stream": lambda value: payloads.checked_text("stream", value),
+    "stream": checked_stream,
     "schedule": lambda value: payloads.checked_text("schedule", value),
     "due_at": lambda value: payloads.checked_moment("due_at", value),
     "expires_at": lambda value: payloads.checked_moment("expires_at", value),

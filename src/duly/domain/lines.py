@@ -11,7 +11,7 @@ import msgspec
 from duly.domain.delivery import Lane
 from duly.domain.errors import NotFound
 from duly.domain.states import State
-from duly.domain.streams import OnFailure
+from duly.domain.streams import Policy, policy_of
 
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 """When the lane of a stream that stands still is due."""
@@ -52,7 +52,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     state: StreamState
-    on_failure: OnFailure
+    on_failure: Policy
     head: Head | None = None
     since: datetime | None = None
     """Since when it is blocked, or paused."""
@@ -118,7 +118,7 @@ def stream_of(line: Line) -> Stream:
     return Stream(
         name=line.name,
         state=state,
-        on_failure=OnFailure(line.on_failure or OnFailure.BLOCK),
+        on_failure=policy_of(line.name, line.on_failure),
         head=_head(line),
         since=line.halted_at if state is StreamState.BLOCKED else line.paused_at,
         paused_at=line.paused_at,

@@ -56,8 +56,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     progress: Progress
     make: list[Planned] = []
-    move: Planned | None = None
-    drop: tuple[str, Drop] | None = None
+    move: list[Planned] = []
+    drop: list[tuple[str, Drop]] = []
     merged: int = 0
     skipped: int = 0
 
@@ -293,8 +293,8 @@ class Planning:
         return Plan(
             progress=progress,
             make=self._make,
-            move=self._move,
-            drop=self._drop,
+            move=[] if self._move is None else [self._move],
+            drop=[] if self._drop is None else [self._drop],
             merged=self._merged,
             skipped=self._skipped,
         )

@@ -14,7 +14,7 @@ from duly.domain.errors import Conflict
 from duly.domain.occurrences import Occurrence
 from duly.domain.payloads import EARLIEST
 from duly.domain.planning import INSTANT, Drop, NewId, Plan, Planned, Planning, following
-from duly.domain.rules import At, Rule, Yearly
+from duly.domain.rules import At, Yearly
 from duly.domain.schedule import (
     Contents,
     Occasion,
@@ -25,6 +25,16 @@ from duly.domain.schedule import (
     encode_occasion,
     zone_mark,
 )
+from duly.domain.years import Edit
+
+
+class Unclaimed(msgspec.Struct, frozen=True):
+    """Which deliveries of a schedule nobody has claimed."""
+
+    next: bool = False
+    """The one on the books."""
+    late: str | None = None
+    """The one before it, by its id; only of yearly schedules."""
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +67,15 @@ def change(
     new_id: NewId,
     *,
     untouched: bool,
+    late: str | None = None,
     action: str = "changed",
 ) -> Revision:
-    """Declare a schedule anew."""
+    """Declare a schedule anew; `late` is the delivery before the next, if nobody has claimed it."""
     schedule = _freed_of_start(schedule, now)
     if schedule.paused_at is not None:
         plan = Plan(progress=schedule.progress)
+    elif isinstance(timing.rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
+        plan = Edit(schedule, timing, now, untouched=untouched, late=late).plan(new_id)
     elif untouched:
         plan = _moved(schedule, timing, now)
     else:
@@ -93,7 +106,7 @@ def _moved(schedule: Schedule, timing: Timing, now: datetime) -> Plan:
     occurrence = _in_place_of(schedule, timing, now)
     too_many = timing.max_runs is not None and was.runs > timing.max_runs
     if occurrence is None or too_many or occurrence.at > (timing.ends_at or occurrence.at):
-        return Plan(progress=_without(was), drop=(was.made_id, Drop.WITHDRAWN))
+        return Plan(progress=_without(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
     zone, zone_hash, zone_version = zone_mark(timing.rule)
     progress = msgspec.structs.replace(
         was,
@@ -107,7 +120,7 @@ def _moved(schedule: Schedule, timing: Timing, now: datetime) -> Plan:
     occasion = Occasion(schedule.name, occurrence.at, 0, timing.overlap)
     due = due_at(schedule.name, timing.jitter, occurrence)
     moved = Planned(was.made_id, occurrence.identity, due, encode_occasion(occasion))
-    return Plan(progress=progress, move=moved)
+    return Plan(progress=progress, move=[moved])
 
 
 def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrence | None:
@@ -115,7 +128,8 @@ def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrenc
     was, rule = schedule.progress, timing.rule
     assert was.made is not None
     if isinstance(rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
-        found = _same_year(rule, int(was.made), was.fired, now)
+        # Only new zone data comes here; edits of years are decided in years.
+        found = rule.of_year(int(was.made))
     elif isinstance(rule, At):
         found = next(following(rule, was.fired, EARLIEST - INSTANT), None)
     else:
@@ -126,39 +140,32 @@ def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrenc
     return next(following(rule, was.fired, timing.starts_at - INSTANT), None)
 
 
-def _same_year(rule: Yearly, year: int, fired: str | None, now: datetime) -> Occurrence | None:
-    """The same local year, late if need be; or an earlier one, if that is still to come."""
-    # More than one earlier, where a 29 February was to wait for the next leap year.
-    earlier = next(following(rule, fired, now), None)
-    if earlier is not None and int(earlier.identity) < year:
-        return earlier
-    found = rule.of_year(year)
-    return found if found is not None else next(following(rule, str(year), now), None)
-
-
 def _planned_anew(schedule: Schedule, timing: Timing, now: datetime, new_id: NewId) -> Plan:
     """The one on the books is under way, or there is none: plan what comes after it."""
-    was, before = schedule.progress, schedule.timing.rule
+    was = schedule.progress
     fired, fired_at = was.fired, was.fired_at
     if was.made is not None and was.made_at is not None:
         fired, fired_at = was.made, max(was.made_at, fired_at)
     if isinstance(timing.rule, At):
         fired_at = EARLIEST - INSTANT
-    elif timing.rule != before and not _is_same_birthday(before, timing.rule, was):
+    elif timing.rule != schedule.timing.rule:
         fired_at = max(was.fired_at, now)
-    progress = msgspec.structs.replace(_without(was), fired=fired, fired_at=fired_at, runs=was.runs)
+    progress = msgspec.structs.replace(
+        _without(was, now), fired=fired, fired_at=fired_at, runs=was.runs
+    )
     return Planning(schedule.name, timing, progress, now, new_id).plan(untouched=False)
 
 
-def _is_same_birthday(before: Rule, after: Rule, was: Progress) -> bool:
-    """Whether years that passed since the one under way are still owed."""
-    return isinstance(before, Yearly) and isinstance(after, Yearly) and was.made is not None
-
-
-def _without(was: Progress) -> Progress:
-    """The progress without what is on the books."""
+def _without(was: Progress, now: datetime) -> Progress:
+    """The progress without what is on the books; all that lies before it is decided."""
     return msgspec.structs.replace(
-        was, made=None, made_at=None, made_id=None, next_at=None, runs=max(0, was.runs - 1)
+        was,
+        fired_at=max(was.fired_at, now if was.made_at is None else min(now, was.made_at - INSTANT)),
+        made=None,
+        made_at=None,
+        made_id=None,
+        next_at=None,
+        runs=max(0, was.runs - 1),
     )
 
 
@@ -182,7 +189,7 @@ def rezone(schedule: Schedule, now: datetime, untouched: bool) -> Revision:
 
 def replan(schedule: Schedule, now: datetime, new_id: NewId) -> Revision:
     """Make the occurrence again that should be on the books and is not."""
-    was = _without(schedule.progress)
+    was = _without(schedule.progress, now)
     planning = Planning(schedule.name, schedule.timing, was, now, new_id)
     return _same(schedule, planning.plan(untouched=False), "mended")
 
@@ -194,10 +201,13 @@ def pause(schedule: Schedule, reason: str | None, now: datetime, *, untouched: b
     was = schedule.progress
     if untouched:
         assert was.made_id is not None
-        plan = Plan(progress=_without(was), drop=(was.made_id, Drop.WITHDRAWN))
+        plan = Plan(progress=_without(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
     elif was.made is not None and was.made_at is not None:
         gone = msgspec.structs.replace(
-            _without(was), fired=was.made, fired_at=max(was.made_at, was.fired_at), runs=was.runs
+            _without(was, now),
+            fired=was.made,
+            fired_at=max(was.made_at, was.fired_at),
+            runs=was.runs,
         )
         plan = Plan(progress=gone)
     else:
@@ -219,7 +229,7 @@ def resume(schedule: Schedule, now: datetime, new_id: NewId, *, from_pause: bool
 def remove(schedule: Schedule, *, untouched: bool) -> Revision:
     """End it; what is pending is cancelled, what is under way goes on."""
     was = schedule.progress
-    drop = (was.made_id, Drop.CANCELLED) if untouched and was.made_id is not None else None
+    drop = [(was.made_id, Drop.CANCELLED)] if untouched and was.made_id is not None else []
     return _same(schedule, Plan(progress=was, drop=drop), "removed")
 
 

@@ -14,6 +14,8 @@ from duly.domain.occurrences import Occurrence
 from duly.domain.rules import At, Rule, Yearly
 from duly.domain.zones import fingerprint, zone_data_version
 
+DELIVERY_ID = "{{delivery.id}}"
+"""A text in a schedule's payload in whose place each delivery has its own id."""
 DEFAULT_CAP = 1000
 LARGEST_CAP = 100_000
 
@@ -104,6 +106,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     zone_hash: str | None = None
     zone_version: str | None = None
     """From which zone data the occurrence on the books was computed."""
+    missed_at: datetime | None = None
+    """The moment of a year that fell due before an edit moved it on: an edit back restores it."""
 
 
 def zone_mark(rule: Rule) -> tuple[str | None, str | None, str | None]:

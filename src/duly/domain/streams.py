@@ -8,21 +8,39 @@
 | dead                            | block   | wait until somebody retries, discards, releases  |
 | dead                            | release | proceed                                          |
 | completed, cancelled, discarded | any     | proceed                                          |
+| waits for its retry             | queue   | wait                                             |
+| dead                            | queue   | proceed                                          |
+
+`queue` is the policy of the streams in which schedules with `overlap="queue"` run, and of no
+other: a dead occurrence does not end its schedule.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from duly.domain import payloads
 from duly.domain.errors import InvalidInput
 from duly.domain.outcomes import Verdict
 
+OF_SCHEDULES = "duly:schedule:"
+"""How the names of streams begin that belong to schedules; nobody else may deliver to them."""
+LONGEST_NAME = payloads.KEY_LIMIT + len(OF_SCHEDULES)
+
 
 class OnFailure(StrEnum):
+    """What a failed head does to those behind it, as people may ask for it."""
+
+    BLOCK = "block"
+    RELEASE = "release"
+
+
+class Policy(StrEnum):
     """What a failed head does to those behind it."""
 
     BLOCK = "block"
     RELEASE = "release"
+    QUEUE = "queue"
 
 
 class Move(StrEnum):
@@ -41,7 +59,7 @@ class Move(StrEnum):
 LEAVES = frozenset({Verdict.EXPIRED, Verdict.SKIPPED})
 
 
-def move(verdict: Verdict, policy: OnFailure, *, plain: bool = True) -> Move:
+def move(verdict: Verdict, policy: Policy, *, plain: bool = True) -> Move:
     """What the verdict on its head does to a stream; a `plain` completion has nothing to record."""
     if verdict is Verdict.COMPLETED:
         return Move.COMPLETE if plain else Move.LEAVE
@@ -50,9 +68,9 @@ def move(verdict: Verdict, policy: OnFailure, *, plain: bool = True) -> Move:
     if verdict in LEAVES:
         return Move.LEAVE
     if verdict is Verdict.RETRY:
-        return Move.LEAVE if policy is OnFailure.RELEASE else Move.STAY
+        return Move.LEAVE if policy is Policy.RELEASE else Move.STAY
     if verdict is Verdict.DEAD:
-        return Move.LEAVE if policy is OnFailure.RELEASE else Move.BLOCK
+        return Move.BLOCK if policy is Policy.BLOCK else Move.LEAVE
     return Move.STAY
 
 
@@ -62,3 +80,30 @@ def checked_policy(value: object) -> OnFailure:
         return OnFailure(str(value))
     except ValueError:
         raise InvalidInput("on_failure", f"{value!r} is neither block nor release") from None
+
+
+def stream_of_schedule(schedule: str) -> str:
+    """The stream in which the occurrences of a schedule wait for each other."""
+    return f"{OF_SCHEDULES}{schedule}"
+
+
+def policy_of(name: str, configured: str | None) -> Policy:
+    """What a failed head does in a stream, unless the delivery says something else."""
+    if name.startswith(OF_SCHEDULES):
+        return Policy.QUEUE
+    return Policy(configured or Policy.BLOCK)
+
+
+def checked_stream(value: object) -> str:
+    """The name of any stream, to look at it or to change it."""
+    return payloads.checked_text("stream", value, LONGEST_NAME)
+
+
+def checked_own_stream(value: object) -> str:
+    """The name of a stream to deliver to."""
+    name = payloads.checked_text("stream", value)
+    if name.startswith(OF_SCHEDULES):
+        raise InvalidInput(
+            "stream", f"names that begin with {OF_SCHEDULES} belong to schedules; take another"
+        )
+    return name

@@ -145,12 +145,7 @@ class DeliveryRunner:
         """Make the attempt; whether whoever follows in its run is attempted next."""
         foreign = self._known.foreign.get(claimed.target)
         execution = Execution(self._by, claimed, self._known.names[claimed.target], task, foreign)
-        if (late := execution.lateness(self._grace)) is not None:
-            self._emit(late)
-        elif not claimed.attempt:
-            self._settler.punctual[foreign] += 1
-        may_be_late = late is not None or claimed.attempt
-        is_late = bool(may_be_late and execution.started_at - claimed.ready_at > self._grace)
+        is_late = self._note_lateness(execution)
         if is_late:
             self.late.begin()
         try:
@@ -177,6 +172,18 @@ class DeliveryRunner:
         elif self._gates.cares(target):
             self._gates.note(target, settlement)
         return goes_on
+
+    def _note_lateness(self, execution: Execution) -> bool:
+        """Tell of a first attempt that is late; whether this one, of whatever number, is."""
+        if execution.joins:
+            return False  # whether it is late shows when it has its turn
+        claimed = execution.claimed
+        if (late := execution.lateness(self._grace)) is not None:
+            self._emit(late)
+        elif not claimed.attempt:
+            self._settler.punctual[execution.foreign] += 1
+            return False
+        return execution.started_at - claimed.ready_at > self._grace
 
     def _goes_on(self, settlement: Settlement, following: Claimed | None, held: Lease) -> bool:
         if following is None or following.position is None:

@@ -32,12 +32,14 @@ from duly.domain.outcomes import (
 )
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Overlap, decode_occasion
+from duly.domain.streams import stream_of_schedule
 from duly.engine.loops import Emit
 from duly.engine.steps import Notebook
 from duly.ports import (
     RUNNING,
     Chance,
     Clock,
+    Joined,
     Message,
     OpenTransaction,
     Store,
@@ -46,6 +48,8 @@ from duly.ports import (
 )
 
 SLACK = timedelta(milliseconds=100)
+TURN_SECONDS = 0.25
+"""How soon an occurrence is tried again to which an earlier one has not made way yet."""
 
 
 class Executor:
@@ -125,6 +129,7 @@ class Execution:
     __slots__ = (
         "_by",
         "_is_over",
+        "_overlap",
         "_steps",
         "_transaction",
         "_turn",
@@ -158,6 +163,8 @@ class Execution:
         self.target = target
         self.task = task
         self.started_at = by.now()
+        occasion = claimed.occasion
+        self._overlap = None if occasion is None else decode_occasion(occasion).overlap
 
     def lateness(self, grace: timedelta) -> DeliveryLate | None:
         """What to tell when it is first attempted later than `grace` after it was due."""
@@ -190,6 +197,17 @@ class Execution:
         """Whose occurrence it is."""
         occasion = self.claimed.occasion
         return None if occasion is None else decode_occasion(occasion).schedule
+
+    @property
+    def joins(self) -> bool:
+        """Whether it is not attempted now, but joins the line of a stream."""
+        claimed = self.claimed
+        return claimed.joins or (self._overlap is Overlap.QUEUE and claimed.stream is None)
+
+    @property
+    def _own_stream(self) -> str:
+        assert self.schedule is not None
+        return stream_of_schedule(self.schedule)
 
     async def begin(self) -> Transaction:
         """The transaction in which the attempt's completion will be written."""
@@ -253,7 +271,7 @@ class Execution:
 
     async def run(self) -> Settlement | None:
         """Make the attempt; None when its transaction settled it, or its lease was lost."""
-        if self.claimed.joins:
+        if self.joins:
             return await self._join()
         before = RUNNING.set(self)
         try:
@@ -269,8 +287,14 @@ class Execution:
 
     async def _join(self) -> Settlement | None:
         """Join the line of its stream now that it is due, and wait for its turn there."""
+        streams = self._store.streams
         try:
-            self.is_enlisted = await self._store.streams.enlist(self.claimed)
+            if self.claimed.joins:
+                self.is_enlisted = await streams.enlist(self.claimed)
+            elif (how := await streams.join(self.claimed, self._own_stream)) is Joined.MUST_WAIT:
+                return self._decide(Deferred(TURN_SECONDS))
+            else:
+                self.is_enlisted = how is Joined.IN_LINE
         except (StoreUnavailable, asyncio.CancelledError):
             # Whether it joined is unknown: if it did, handing back finds nothing to do.
             return self._decide(Released())
@@ -281,10 +305,8 @@ class Execution:
         if expires_on is not None and expires_on <= self._by.clock.monotonic():
             return Expired()
         try:
-            if self.claimed.occasion is not None:
-                barred = await self._barred(self.claimed.occasion)
-                if barred is not None:
-                    return barred
+            if self._overlap is Overlap.SKIP and await self._overlaps():
+                return Overlapped()
             return await self._by.transport.attempt(self)
         except asyncio.CancelledError:
             return Released()
@@ -294,15 +316,12 @@ class Execution:
             # A transport that raises is broken; the delivery must not suffer for it silently.
             return Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}")
 
-    async def _barred(self, stored: str) -> Outcome | None:
-        """What its schedule says if an earlier occurrence is still unfinished."""
-        overlap = decode_occasion(stored).overlap
-        if overlap is Overlap.ALLOW or (overlap is Overlap.SKIP and self.claimed.attempt):
-            return None
-        earlier = await self._by.store.schedules.unfinished_before(self.claimed.id)
-        if not earlier:
-            return None
-        return Overlapped() if overlap is Overlap.SKIP else Deferred(min(2.0 * earlier, 10.0))
+    async def _overlaps(self) -> bool:
+        """Whether an earlier occurrence of its schedule was unfinished when it began."""
+        if self.claimed.attempt:
+            return False
+        schedules = self._store.schedules
+        return await schedules.unfinished_before(self.claimed.id, self._own_stream) > 0
 
     async def _end_transaction(
         self, transaction: OpenTransaction, outcome: Outcome

@@ -13,7 +13,7 @@ import msgspec
 from duly.domain.errors import NotFound, UnreadableRule
 from duly.domain.events import Pruned, SweptUp
 from duly.domain.planning import NewId
-from duly.domain.revisions import Revision, replan
+from duly.domain.revisions import Revision, Unclaimed, replan
 from duly.domain.schedule import Schedule
 from duly.engine.loops import Emit, Pause
 from duly.ports import Schedules, Upkeep, Wakeups
@@ -110,8 +110,10 @@ class Mender:
                 mended += revision is not None
         return mended, after_that
 
-    def _decide(self, schedule: Schedule | None, now: datetime, untouched: bool) -> Revision | None:
-        is_lacking = schedule is not None and schedule.paused_at is None and not untouched
+    def _decide(
+        self, schedule: Schedule | None, now: datetime, unclaimed: Unclaimed
+    ) -> Revision | None:
+        is_lacking = schedule is not None and schedule.paused_at is None and not unclaimed.next
         return replan(schedule, now, self._new_id) if schedule and is_lacking else None
 
 

@@ -195,9 +195,9 @@ class Planner:
 
     async def _rezone(self, name: str, use: ZoneUse) -> bool:
         def decide(
-            schedule: Schedule | None, now: datetime, untouched: bool
+            schedule: Schedule | None, now: datetime, unclaimed: revisions.Unclaimed
         ) -> revisions.Revision | None:
-            return None if schedule is None else revisions.rezone(schedule, now, untouched)
+            return None if schedule is None else revisions.rezone(schedule, now, unclaimed.next)
 
         detail = {"zone": use.zone, "from": use.version, "to": zone_data_version()}
         try:

@@ -18,6 +18,7 @@ from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS, endpoint, endpoint_name, wanted_target
 from duly.domain.errors import InvalidInput
 from duly.domain.retry import RetryPlan
+from duly.domain.streams import checked_stream
 from duly.ports import (
     Again,
     Clock,
@@ -275,7 +276,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "reason": _text("reason"),
     "fingerprint": _text("fingerprint"),
     "target": wanted_target,
-    "stream": _text("stream"),
+    "stream": checked_stream,
     "schedule": _text("schedule"),
     "tag": _text("tag"),
     "text": _text("text", 1000),

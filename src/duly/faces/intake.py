@@ -20,7 +20,7 @@ from duly.domain.delivery import DEFAULT_PRIORITY, Request
 from duly.domain.endpoints import EndpointTarget, endpoint_name, no_endpoint
 from duly.domain.errors import DulyError, InvalidInput, NotFound
 from duly.domain.retry import RetryPlan, encode_checked
-from duly.domain.streams import OnFailure, checked_policy
+from duly.domain.streams import OnFailure, checked_own_stream, checked_policy
 from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
 from duly.ports import Chance, Clock, Store
 
@@ -111,7 +111,7 @@ class Intake:
             payloads.checked_tags(tags) if tags else (),
             None if retry is None else encode_checked(retry),
             address,
-            None if stream is None else payloads.checked_text("stream", stream),
+            None if stream is None else checked_own_stream(stream),
             None if on_failure is None else _policy(stream, on_failure),
             id is not None,
         )

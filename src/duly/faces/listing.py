@@ -12,6 +12,7 @@ from duly.domain import payloads
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import wanted_target
 from duly.domain.states import State
+from duly.domain.streams import checked_stream
 from duly.ports import Filter, Store
 
 
@@ -67,7 +68,8 @@ def _text(field: str, limit: int = payloads.KEY_LIMIT) -> Callable[[object], str
 FIELDS: dict[str, Callable[[Any], Any]] = {
     "state": payloads.checked_state,
     "target": wanted_target,
-    **{name: _text(name) for name in ("tag", "key", "stream", "schedule", "reason")},
+    **{name: _text(name) for name in ("tag", "key", "schedule", "reason")},
+    "stream": checked_stream,
     "text": _text("text", 1000),
     "since": lambda value: payloads.checked_moment("since", value),
     "until": lambda value: payloads.checked_moment("until", value),

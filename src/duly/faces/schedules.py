@@ -24,7 +24,7 @@ from duly.domain.endpoints import EndpointTarget
 from duly.domain.errors import NOT_YET, InvalidInput, Outdated
 from duly.domain.occurrences import Occurrence
 from duly.domain.planning import INSTANT, Planned
-from duly.domain.revisions import Revision
+from duly.domain.revisions import Revision, Unclaimed
 from duly.domain.rules import Rule
 from duly.domain.schedule import (
     Contents,
@@ -54,8 +54,8 @@ class Declared(msgspec.Struct, frozen=True):
 
     schedule: Schedule
     change: str
-    moved: str | None = None
-    """The delivery that was on the books and moved with it, if nobody had claimed it yet."""
+    moved: Sequence[str] = ()
+    """The deliveries that nobody had claimed yet, and that moved with it."""
 
     @property
     def next_at(self) -> datetime | None:
@@ -126,20 +126,27 @@ class Schedules:
         name, timing, contents = self._checked(name, rule, target, payload, given)
         await self._check([contents.target])
 
-        def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision | None:
+        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision | None:
             new_id = self._chance.delivery_id
             _check_version(was, name, version)
             if was is None:
                 return revisions.create(name, timing, contents, now, new_id)
             if (was.timing, was.contents) == (timing, contents):
                 return None
-            return revisions.change(was, timing, contents, now, new_id, untouched=untouched)
+            return revisions.change(
+                was,
+                timing,
+                contents,
+                now,
+                new_id,
+                untouched=unclaimed.next,
+                late=unclaimed.late,
+            )
 
         schedule, revision = await self._revised(name, decide, connection)
         if revision is None:
             return Declared(schedule, "unchanged")
-        moved = revision.plan.move
-        return Declared(schedule, revision.action, None if moved is None else moved.id)
+        return Declared(schedule, revision.action, [each.id for each in revision.plan.move])
 
     async def create_many(self, items: Iterable[Item], *, connection: Any = None) -> None:
         """Create many schedules, all or none; Conflict when one of the names is taken.
@@ -193,15 +200,15 @@ class Schedules:
         """Make nothing until it is resumed; what is under way goes on."""
         reason = None if reason is None else payloads.checked_text("reason", reason, 1000)
 
-        def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision:
-            return revisions.pause(_known(was, name), reason, now, untouched=untouched)
+        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:
+            return revisions.pause(_known(was, name), reason, now, untouched=unclaimed.next)
 
         return (await self._revised(name, decide, reason=reason))[0]
 
     async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
         """Go on from now; or with what was missed since the pause, by its catch-up rule."""
 
-        def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision:  # noqa: ARG001
+        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:  # noqa: ARG001
             new_id = self._chance.delivery_id
             return revisions.resume(_known(was, name), now, new_id, from_pause=from_pause)
 
@@ -212,9 +219,9 @@ class Schedules:
     ) -> Schedule:
         """End it: what is pending is cancelled, what is under way goes on."""
 
-        def decide(was: Schedule | None, now: datetime, untouched: bool) -> Revision:  # noqa: ARG001
+        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:  # noqa: ARG001
             _check_version(_known(was, name), name, version)
-            return revisions.remove(_known(was, name), untouched=untouched)
+            return revisions.remove(_known(was, name), untouched=unclaimed.next)
 
         return (await self._revised(name, decide, connection))[0]
 
@@ -280,7 +287,7 @@ class Schedules:
     async def _revised(
         self,
         name: str,
-        decide: Callable[[Schedule | None, datetime, bool], Revision | None],
+        decide: Callable[[Schedule | None, datetime, Unclaimed], Revision | None],
         connection: Any = None,
         **detail: Any,
     ) -> tuple[Schedule, Revision | None]:
@@ -302,8 +309,7 @@ def _by_name(target: Target) -> tuple[str, str | None]:
 
 
 def _made(revision: Revision) -> Sequence[Planned]:
-    moved = [] if revision.plan.move is None else [revision.plan.move]
-    return [*revision.plan.make, *moved]
+    return [*revision.plan.make, *revision.plan.move]
 
 
 def _known(schedule: Schedule | None, name: str) -> Schedule:

@@ -10,7 +10,7 @@ from duly.domain import interventions, payloads
 from duly.domain.errors import Conflict, InvalidInput
 from duly.domain.interventions import Intervention
 from duly.domain.lines import Line, Stream, StreamState, stream_of
-from duly.domain.streams import OnFailure, checked_policy
+from duly.domain.streams import OF_SCHEDULES, OnFailure, checked_policy, checked_stream
 from duly.ports import DecideStream, Store
 
 COUNTED_UP_TO = 1_000_000
@@ -28,7 +28,7 @@ class Streams:
 
     async def get(self, name: str) -> Stream:
         """One stream as it stands, or NotFound; those who wait are counted up to a million."""
-        return stream_of(await self._store.streams.get(_checked(name), COUNTED_UP_TO))
+        return stream_of(await self._store.streams.get(checked_stream(name), COUNTED_UP_TO))
 
     async def list(
         self, state: StreamState | str | None = None, *, after: str = "", limit: int = 50
@@ -50,6 +50,8 @@ class Streams:
         The stream need not have been used yet.
         """
         policy = None if on_failure is None else checked_policy(on_failure)
+        if name.startswith(OF_SCHEDULES):
+            raise InvalidInput("stream", f"{name!r} belongs to a schedule, whose overlap decides")
 
         def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
             return interventions.configure(line, policy)
@@ -131,14 +133,10 @@ class Streams:
         *,
         create: bool = False,
     ) -> Stream:
-        name = _checked(name)
+        name = checked_stream(name)
         await self._store.streams.revise(name, decide, self.actor, action, detail, create=create)
         self._store.wakeups.hint()
         return await self.get(name)
-
-
-def _checked(name: str) -> str:
-    return payloads.checked_text("stream", name)
 
 
 def _listed(state: StreamState | str) -> StreamState:

@@ -42,7 +42,7 @@ from duly.ports.store import (
     Upkeep,
     Wakeups,
 )
-from duly.ports.streams import DecideStream, Streams
+from duly.ports.streams import DecideStream, Joined, Streams
 from duly.ports.transactions import (
     Inbox,
     Message,
@@ -93,6 +93,7 @@ __all__ = [
     "Gates",
     "GiveUp",
     "Inbox",
+    "Joined",
     "Keys",
     "LateWork",
     "Message",

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from duly.domain.planning import Plan, Planned
-from duly.domain.revisions import Revision
+from duly.domain.revisions import Revision, Unclaimed
 from duly.domain.schedule import Progress, Schedule, Timing
 from duly.ports.transactions import Transaction
 
@@ -64,13 +64,13 @@ class Schedules(Protocol):
     async def revise(
         self,
         name: str,
-        decide: Callable[[Schedule | None, datetime, bool], Revision | None],
+        decide: Callable[[Schedule | None, datetime, Unclaimed], Revision | None],
         actor: str,
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
     ) -> tuple[Schedule | None, Revision | None]:
-        """Change one schedule by what `decide` makes of it, the present, and whether its delivery
-        on the books is untouched; returns it as it is now.
+        """Change one schedule by what `decide` makes of it, the present, and which of its
+        deliveries nobody has claimed; returns it as it is now.
 
         Atomic, by itself or with the transaction that is given: the row is locked while it is
         decided, and its delivery moves with it.
@@ -90,8 +90,8 @@ class Schedules(Protocol):
     async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
         """Make occurrences beside the plan; returns how many were new."""
 
-    async def unfinished_before(self, delivery: str) -> int:
-        """How many earlier occurrences of the delivery's schedule are unfinished."""
+    async def unfinished_before(self, delivery: str, stream: str) -> int:
+        """How many earlier occurrences of its schedule are unfinished, in its stream or not."""
 
     async def zones(self) -> list[ZoneUse]:
         """From which data of which zones something was computed."""

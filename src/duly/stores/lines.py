@@ -14,7 +14,7 @@ import msgspec
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.outcomes import Settlement, Verdict
 from duly.domain.payloads import EARLIEST
-from duly.domain.streams import Move, OnFailure, move
+from duly.domain.streams import Move, Policy, move, policy_of
 from duly.stores.database import Session
 
 LONGEST_RUN = 32
@@ -136,14 +136,14 @@ async def _moves(session: Session, settlements: Sequence[Settlement]) -> list[Mo
         for each in settlements
         if each.verdict in (Verdict.RETRY, Verdict.DEAD) and each.on_failure is None
     }
-    policies: Mapping[Lane, str] = {}
+    policies: Mapping[Lane, Policy] = {}
     if failed:
         rows = await session.fetch("streams.policies", "settle", lanes=list(failed))
-        policies = dict(rows)  # type: ignore[arg-type]
+        policies = {lane: policy_of(name, configured) for lane, name, configured in rows}
     return [
         move(
             each.verdict,
-            OnFailure(each.on_failure or policies.get(each.lane, OnFailure.BLOCK)),
+            Policy(each.on_failure or policies.get(each.lane, Policy.BLOCK)),
             plain=each.answer is None,
         )
         for each in settlements

@@ -37,9 +37,40 @@ async def page(
     if filter.key is not None:
         rows = await database.fetch_named("listing.by_key", **wanted)
         return [delivery_of(row) for row in rows], None
+    if _shelf(filter) == "occurrences":
+        return await _of_schedule(database, filter, wanted)
+    return await _looked(database, filter, wanted)
+
+
+async def _of_schedule(
+    database: Database, filter: Filter, wanted: dict[str, Any]
+) -> tuple[list[Delivery], str | None]:
+    """By each number that the schedule has, or had before it was removed, the latest first."""
+    numbers = [row["id"] for row in await database.fetch_named("listing.numbers", **wanted)]
+    if filter.before is not None:
+        rows = await database.fetch_named("listing.number_of", **wanted)
+        last = rows[0]["schedule"] if rows else None
+        numbers = numbers[numbers.index(last) :] if last in numbers else []
+    found: list[Delivery] = []
+    for number in numbers:
+        left = msgspec.structs.replace(filter, limit=filter.limit - len(found))
+        asked = wanted | {"number": number, "limit": left.limit}
+        more, following = await _looked(database, left, asked)
+        found += more
+        if following is not None:
+            return found, following
+        wanted = wanted | {"before": END}
+    return found, None
+
+
+async def _looked(
+    database: Database, filter: Filter, wanted: dict[str, Any]
+) -> tuple[list[Delivery], str | None]:
     shelf = _shelf(filter)
     stop, floor = await _floor(database, shelf, filter, wanted)
-    rows = await database.fetch_named(f"listing.{shelf}", **wanted, floor=floor)
+    rows = await database.fetch_named(
+        f"listing.{shelf}", **wanted, floor=floor, stop=stop or BEGINNING
+    )
     found = [delivery_of(row) for row in rows]
     return found, found[-1].id if len(found) == filter.limit else stop
 

@@ -38,7 +38,7 @@ class Members:
         Conflict when it may be under way with others of its stream. If it was moved, `tell` is
         called in the same transaction.
         """
-        return await self._told(self._cancel, id, tell)
+        return await self._told(self.cancel_within, id, tell)
 
     async def retry(self, id: str, tell: Tell | None = None) -> bool:
         """Put a dead letter back into its line, or make one that waits due now.
@@ -57,7 +57,8 @@ class Members:
                 await tell(session)
         return moved
 
-    async def _cancel(self, session: Session, id: str) -> bool:
+    async def cancel_within(self, session: Session, id: str) -> bool:
+        """As cancel, in somebody's transaction."""
         found = await self._locked(session, id)
         if found is None:
             return False

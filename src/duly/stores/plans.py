@@ -164,16 +164,17 @@ async def untouched(session: Session, ids: Sequence[str | None]) -> set[str]:
 
 async def write_plans(session: Session, plans: Sequence[tuple[int, Plan]]) -> None:
     """Write what was decided about schedules, given by their numbers."""
-    moves = [(id, plan.move) for id, plan in plans if plan.move is not None]
-    drops = [plan.drop for _, plan in plans if plan.drop is not None]
-    if moves:
-        await session.fetch_batch("schedules.move", columns=_planned_columns(moves))
+    moves = [(id, each) for id, plan in plans for each in plan.move]
+    drops = [each for _, plan in plans for each in plan.drop]
+    # First what goes: another one may take the place of an occurrence that is withdrawn.
     if drops:
         columns: dict[str, Sequence[Any]] = {
             "id": [id for id, _ in drops],
             "how": [how.value for _, how in drops],
         }
         await session.fetch_batch("schedules.drop", columns=columns)
+    if moves:
+        await session.fetch_batch("schedules.move", columns=_planned_columns(moves))
     await make(session, [(id, each) for id, plan in plans for each in plan.make])
     steps = [(id, plan.progress) for id, plan in plans]
     await session.fetch_batch("schedules.advance", columns=_progress_columns(steps))
@@ -282,4 +283,5 @@ def progress_of(row: Mapping[str, Any]) -> Progress:
         zone=row.get("zone"),
         zone_hash=row.get("zone_hash"),
         zone_version=row.get("zone_version"),
+        missed_at=row.get("missed_at"),
     )

@@ -7,7 +7,7 @@ with the row locked, and what it returns is written in the same transaction.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -15,19 +15,22 @@ import msgspec
 
 from duly.domain.errors import Conflict, UnreadableRule
 from duly.domain.planning import Drop, Planned
-from duly.domain.revisions import Revision
-from duly.domain.rules import encode_rule
+from duly.domain.revisions import Revision, Unclaimed
+from duly.domain.rules import Yearly, encode_rule
 from duly.domain.schedule import Contents, Schedule, no_schedule
+from duly.domain.streams import stream_of_schedule
 from duly.failpoints import hit
 from duly.ports import Transaction, UnreadableSchedule, ZoneUse
+from duly.stores import queues
 from duly.stores.audit import note, note_each
 from duly.stores.database import Database, Session
+from duly.stores.members import Members
 from duly.stores.plans import make, progress_of, timing_of, write_plans
 from duly.stores.plans import untouched as untouched_among
 from duly.stores.targets import Targets
 from duly.stores.transactions import own
 
-Decide = Callable[[Schedule | None, datetime, bool], Revision | None]
+Decide = Callable[[Schedule | None, datetime, Unclaimed], Revision | None]
 New = tuple[str, Revision]
 DecideNew = Callable[[datetime], Sequence[New]]
 
@@ -76,6 +79,8 @@ class Schedules:
             schedule, revision = await self._revise(session, name, decide)
             if revision is not None:
                 action = f"schedule.{revision.action}"
+                if schedule is not None and revision.action == "changed":
+                    detail = await _with_unchanged(session, schedule, revision, detail)
                 await note(session, self._namespace, actor, action, name, detail)
                 await hit("schedule.middle")
             if revision is None or revision.action != "removed":
@@ -99,10 +104,8 @@ class Schedules:
     ) -> tuple[Schedule | None, Revision | None]:
         while True:
             schedule = await self._locked(session, name)
-            untouched = schedule is not None and bool(
-                await untouched_among(session, [schedule.progress.made_id])
-            )
-            revision = decide(schedule, await self._now(session), untouched)
+            unclaimed = Unclaimed() if schedule is None else await _unclaimed(session, schedule)
+            revision = decide(schedule, await self._now(session), unclaimed)
             if revision is None:
                 return schedule, None
             await hit("schedule.before")
@@ -177,12 +180,23 @@ class Schedules:
         return {name: number for number, name in made}
 
     async def _remove(self, session: Session, schedule: Schedule) -> None:
-        # What waits for another attempt is pending too, and nobody would expect it any more.
+        # What waits for another attempt, or its turn, is pending too, and nobody would expect it.
+        await queues.cancel(session, self._namespace, stream_of_schedule(schedule.name))
         waiting = await _unfinished(session, schedule)
         if waiting:
             columns = {"id": waiting, "how": [Drop.CANCELLED.value] * len(waiting)}
             await session.fetch_batch("schedules.drop", columns=columns)
+        if schedule.contents.stream is not None:
+            await self._leave_line(session, waiting)
         await session.fetch("schedules.remove", namespace=self._namespace, name=schedule.name)
+
+    async def _leave_line(self, session: Session, waiting: Sequence[str]) -> None:
+        """Cancel those that wait in the line of a stream that others use, too."""
+        members = Members(self._database, self._namespace)
+        for id in waiting:
+            # One that a worker may have claimed goes on.
+            with suppress(Conflict):
+                await members.cancel_within(session, id)
 
     async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
         """Make occurrences beside the plan, as a person asked; returns how many were new."""
@@ -201,9 +215,15 @@ class Schedules:
             await hit("schedule.middle")
         return made
 
-    async def unfinished_before(self, delivery: str) -> int:
-        """How many earlier occurrences of the delivery's schedule are unfinished."""
-        rows = await self._database.fetch("schedules.unfinished_before", "any", id=delivery)
+    async def unfinished_before(self, delivery: str, stream: str) -> int:
+        """How many earlier occurrences of its schedule are unfinished, in its stream or not."""
+        rows = await self._database.fetch(
+            "schedules.unfinished_before",
+            "any",
+            id=delivery,
+            namespace=self._namespace,
+            stream=stream,
+        )
         return int(rows[0][0])
 
     async def zones(self) -> list[ZoneUse]:
@@ -238,6 +258,28 @@ def _readable(row: Mapping[str, Any]) -> Schedule | UnreadableSchedule:
         return schedule_of(row)
     except UnreadableRule as error:
         return UnreadableSchedule(row["name"], str(error))
+
+
+async def _unclaimed(session: Session, schedule: Schedule) -> Unclaimed:
+    made_id, late = schedule.progress.made_id, None
+    if isinstance(schedule.timing.rule, Yearly) and schedule.progress.fired is not None:
+        rows = await session.fetch(
+            "schedules.occurrence", schedule=schedule.id, occurrence=schedule.progress.fired
+        )
+        late = rows[0][0] if rows else None
+    found = await untouched_among(session, [made_id, late])
+    return Unclaimed(made_id in found, late if late in found else None)
+
+
+async def _with_unchanged(
+    session: Session, schedule: Schedule, revision: Revision, detail: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """The detail of an edit, with the deliveries that it came too late for."""
+    made_id = revision.plan.progress.made_id
+    rows = await session.fetch("schedules.unfinished", schedule=schedule.id, next=made_id)
+    moved = {each.id for each in (*revision.plan.move, *revision.plan.make)}
+    unchanged = [row[0] for row in rows if row[0] not in moved]
+    return {**(detail or {}), "unchanged": unchanged} if unchanged else detail
 
 
 async def _unfinished(session: Session, schedule: Schedule) -> list[str]:

@@ -14,8 +14,8 @@ from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import Conflict
 from duly.domain.interventions import Fate
 from duly.domain.lines import Line, StreamState, no_stream
-from duly.ports import DecideStream
-from duly.stores import heads
+from duly.ports import DecideStream, Joined
+from duly.stores import heads, queues
 from duly.stores.audit import note
 from duly.stores.database import Database, Session
 
@@ -38,6 +38,10 @@ class Streams:
             token=claimed.token,
         )
         return bool(rows)
+
+    async def join(self, claimed: Claimed, stream: str) -> Joined:
+        """Let an occurrence of a schedule join a stream, behind all that fell due before it."""
+        return await queues.join(self._database, self._namespace, claimed, stream)
 
     async def get(self, name: str, most: int) -> Line:
         """One stream, or NotFound; those who wait in it are counted up to `most`."""

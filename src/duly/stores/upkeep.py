@@ -41,6 +41,7 @@ class Upkeep:
             await self._database.fetch(kept, served=self._served, kept_for=KEPT_FOR.total_seconds())
         for row in await self._database.fetch_named("deliveries.namespaces", served=self._served):
             await self._prune_streams(row["namespace"], completed_for, batch)
+        await self._prune_former(batch)
 
     async def _prune_streams(self, namespace: str, idle_for: timedelta, batch: int) -> None:
         after: str | None = ""
@@ -56,6 +57,17 @@ class Upkeep:
                     after=after,
                     until=until,
                     completed_for=idle_for.total_seconds(),
+                )
+            after = until if size == batch else None
+
+    async def _prune_former(self, batch: int) -> None:
+        after: int | None = 0
+        while after is not None:
+            rows = await self._database.fetch("upkeep.slice_former", after=after, batch=batch)
+            until, size = rows[0]
+            if until is not None:
+                await self._database.fetch(
+                    "upkeep.prune_former", served=self._served, after=after, until=until
                 )
             after = until if size == batch else None
 

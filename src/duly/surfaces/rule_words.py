@@ -16,8 +16,13 @@ from duly.domain.rules import At, Cron, Every, Rule, Yearly
 CLOCK_CHANGES = {
     "fixed-time": "a time that the clock skips runs once, just after the gap; one that comes twice "
     "runs the first time",
+    "fixed-time, gaps dropped": "a time that the clock skips does not run; one that comes twice "
+    "runs the first time",
     "wildcard": "it runs at every real match: nothing is made up, and a repeated hour runs twice",
     "elapsed": "it counts elapsed time, which clock changes do not touch",
+    "wall time": "a time that the clock skips moves forward by the length of the gap; one that "
+    "comes twice runs the first time",
+    "instant": "it is one instant, which clock changes do not move",
 }
 DAY_OF_YEAR = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 
@@ -85,6 +90,16 @@ def explained(rule: Rule) -> dict[str, str]:
 
 
 def _kind(rule: Rule) -> str:
-    if not isinstance(rule, Cron):
-        return "elapsed"
-    return "fixed-time" if pattern(rule.expression).fields.is_fixed else "wildcard"
+    match rule:
+        case Every():
+            return "elapsed"
+        case At():
+            return "instant" if rule.tz is None else "wall time"
+        case Yearly():
+            return "wall time"
+        case Cron():
+            if not pattern(rule.expression).fields.is_fixed:
+                return "wildcard"
+            return "fixed-time" if rule.dst_gap == "run" else "fixed-time, gaps dropped"
+        case _:
+            assert_never(rule)

@@ -93,10 +93,11 @@ class Greetings:
             declared = await schedules.declare(
                 name, *declaration, connection=transaction, **options
             )
-            report.moved += moves and declared.moved is not None
+            report.moved += len(declared.moved) if moves else 0
             report.next = report.next or _upcoming(declared)
             if declared.change == "changed":
-                report.skipped += await schedules.unfinished(name, connection=transaction)
+                unfinished = await schedules.unfinished(name, connection=transaction)
+                report.skipped += [each for each in unfinished if each not in declared.moved]
 
     async def _greet_many(self, transaction: Any, people: Iterable[Person]) -> None:
         items = [item for person in people for item in self._items(person)]
@@ -120,7 +121,12 @@ class Greetings:
         day, manner = occasion.day(person), self._manner
         feb29 = person.feb29 or manner.feb29
         rule = duly.yearly(day.month, day.day, manner.at, person.timezone, feb29)
-        said = {"occasion": occasion.name, "userId": person.id, "message": occasion.text(person)}
+        said = {
+            "eventId": duly.DELIVERY_ID,
+            "occasion": occasion.name,
+            "userId": person.id,
+            "message": occasion.text(person),
+        }
         options: dict[str, Any] = {"tags": [occasion.name]}
         if day.year >= person.since.year - 1:
             # Its return is greeted, and not the day itself, to which an edit may move what is

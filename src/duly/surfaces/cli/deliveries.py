@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -14,6 +15,7 @@ from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
+from duly.surfaces.cli.times import moment_or_ago
 
 MOST = 1000
 Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
@@ -33,7 +35,24 @@ class Wanted:
     ] = None
     tag: Annotated[str | None, Parameter(help="A tag they carry.")] = None
     key: Annotated[str | None, Parameter(help="Their key.")] = None
+    stream: Annotated[str | None, Parameter(help="Their stream.")] = None
+    schedule: Annotated[str | None, Parameter(help="The schedule they come from.")] = None
+    reason: Annotated[str | None, Parameter(help="Why they failed, or were cancelled.")] = None
+    text: Annotated[str | None, Parameter(help="What is in their error, payload or key.")] = None
+    since: Annotated[
+        str | None,
+        Parameter(help="Those accepted since then: 2026-11-16T09:00Z, or 2h for two hours ago."),
+    ] = None
+    until: Annotated[str | None, Parameter(help="Those accepted until then.")] = None
     before: Annotated[str | None, Parameter(help="The last id of the page before.")] = None
+
+    def checked(self, now: datetime) -> dict[str, Any]:
+        """As `app.list` takes it."""
+        given = asdict(self)
+        for name in ("since", "until"):
+            if given[name] is not None:
+                given[name] = moment_or_ago(name, given[name], now)
+        return given
 
 
 WANTED = Wanted()
@@ -44,7 +63,7 @@ async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = 
     """List deliveries, newest first."""
     checked_limit(limit)
     async with books(common) as app:
-        found = await app.list(**asdict(wanted), limit=limit + 1)
+        found = await app.list(**wanted.checked(app.clock.now()), limit=limit + 1)
     page = found[:limit]
     next_id = page[-1].id if len(found) > limit else None
     records = [record(each) for each in page]

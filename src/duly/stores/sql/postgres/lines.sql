@@ -106,6 +106,12 @@ select count(*) as many from (
     limit :limit
 ) m;
 
+-- name: behind_run
+-- The place of the first behind so many that are pending from a place on.
+select position from duly.deliveries
+where lane = :lane::uuid and position >= :since and state = 'pending'
+order by position limit 1 offset :run;
+
 -- name: taken
 -- Which of these places others have.
 select position from duly.deliveries

@@ -43,7 +43,7 @@ with step as materialized (
          accepted_at, expires_at, tags, retry, payload)
     select t.made_id, s.target, s.address, s.priority, s.stream, s.namespace, t.schedule, t.made, t.occasion,
            t.due_at, coalesce(:now::timestamptz, now()), t.due_at + s.expires_after * interval '1 second',
-           s.tags, s.retry, coalesce(s.payload, convert_to(t.occasion, 'UTF8'))
+           s.tags, s.retry, coalesce(convert_to(replace(convert_from(s.payload, 'UTF8'), '"{{delivery.id}}"', to_json(t.made_id::text)::text), 'UTF8'), convert_to(t.occasion, 'UTF8'))
     from held t cross join lateral (
         select * from duly.schedules s where s.id = t.schedule offset 0
     ) s
@@ -120,8 +120,12 @@ where a.lane = any(:id::text::uuid[]) and a.token is null and a.crashes = 0
   and exists (select from duly.deliveries d where d.id = a.delivery and d.attempt = 0 offset 0)
 for update skip locked;
 
+-- name: occurrence
+-- The delivery of one occurrence.
+select id::text as id from duly.deliveries where schedule = :schedule and occurrence = :occurrence;
+
 -- name: make
--- Contents come from the schedule's row. An occurrence that is there already is left alone.
+-- A delivery's id stands where the payload asks for it. Contents come from the schedule's row. An occurrence that is there already is left alone.
 with planned as materialized (
     select * from unnest(
         :schedule::text::bigint[], :id::text::uuid[], :occurrence::text[], :due_at::timestamptz[],
@@ -134,7 +138,7 @@ with planned as materialized (
     select p.id, s.target, s.address, s.priority, s.stream, s.namespace, p.schedule, p.occurrence, p.occasion,
            p.due_at, coalesce(:now::timestamptz, now()),
            p.due_at + s.expires_after * interval '1 second', s.tags, s.retry,
-           coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
+           coalesce(convert_to(replace(convert_from(s.payload, 'UTF8'), '"{{delivery.id}}"', to_json(p.id::text)::text), 'UTF8'), convert_to(p.occasion, 'UTF8'))
     from planned p cross join lateral (
         select * from duly.schedules s where s.id = p.schedule offset 0
     ) s
@@ -160,7 +164,7 @@ with planned as materialized (
     set target = s.target, address = s.address, priority = s.priority, stream = s.stream,
         occurrence = p.occurrence, occasion = p.occasion,
         due_at = p.due_at, expires_at = p.due_at + s.expires_after * interval '1 second',
-        tags = s.tags, retry = s.retry, payload = coalesce(s.payload, convert_to(p.occasion, 'UTF8'))
+        tags = s.tags, retry = s.retry, payload = coalesce(convert_to(replace(convert_from(s.payload, 'UTF8'), '"{{delivery.id}}"', to_json(p.id::text)::text), 'UTF8'), convert_to(p.occasion, 'UTF8'))
     from planned p join duly.schedules s on s.id = p.schedule
     where d.id = any(array(select id from planned)) and d.id = p.id
       and d.state = 'pending' and d.attempt = 0
@@ -206,14 +210,14 @@ with step as materialized (
         :id::text::bigint[], :fired::text[], :fired_at::timestamptz[], :made::text[],
         :made_at::timestamptz[], :made_id::uuid[], :next_at::timestamptz[],
         :runs::text::bigint[], :merged::text::bigint[], :skipped::text::bigint[],
-        :zone::text[], :zone_hash::text[], :zone_version::text[]
+        :zone::text[], :zone_hash::text[], :zone_version::text[], :missed_at::timestamptz[]
     ) as t(id, fired, fired_at, made, made_at, made_id, next_at, runs, merged, skipped, zone,
-           zone_hash, zone_version)
+           zone_hash, zone_version, missed_at)
 )
 update duly.progress p
 set version = p.version + 1, fired = t.fired, fired_at = t.fired_at, made = t.made, made_at = t.made_at,
     made_id = t.made_id, next_at = t.next_at, runs = t.runs, merged = t.merged, skipped = t.skipped,
-    zone = t.zone, zone_hash = t.zone_hash, zone_version = t.zone_version
+    zone = t.zone, zone_hash = t.zone_hash, zone_version = t.zone_version, missed_at = t.missed_at
 from step t
 where p.schedule = any(array(select id from step)) and p.schedule = t.id;
 
@@ -225,7 +229,7 @@ where planned.until_at < excluded.until_at;
 -- name: lock
 -- One schedule, for somebody who changes it.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name
@@ -233,14 +237,14 @@ for update of s, p;
 
 -- name: get
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
@@ -289,17 +293,27 @@ where namespace = :namespace and name = :name
 returning id;
 
 -- name: remove
+-- Its number is kept with its name: its deliveries are still found by that.
 with gone as (
     delete from duly.schedules where namespace = :namespace and name = :name returning id
+), kept as (
+    insert into duly.former_schedules (number, namespace, name)
+    select id, :namespace, :name from gone
 )
 delete from duly.progress where schedule = any(array(select id from gone));
 
 -- name: unfinished_before
--- How many earlier occurrences of the same schedule are unfinished.
-select count(*) as earlier from duly.deliveries d
-join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
-join duly.deliveries o on o.id = a.delivery
-where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id);
+-- How many earlier occurrences of the same schedule are unfinished; those that wait in its stream,
+-- from a time when it queued them, count as one.
+select (
+    select count(*) from duly.deliveries d
+    join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
+    join duly.deliveries o on o.id = a.delivery
+    where d.id = :id::uuid and (o.due_at, o.id) < (d.due_at, d.id)
+) + (
+    select count(*) from duly.streams s join duly.agenda a on a.lane = s.lane
+    where s.namespace = :namespace and s.name = :stream
+) as earlier;
 
 -- name: unfinished
 -- Of the latest occurrences, those that are made and not finished; the next is not one of them.

@@ -44,8 +44,7 @@ with given as materialized (
 select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from stored;
 
 -- name: policies
-select lane::text as lane, on_failure from duly.streams
-where lane = any(:lanes::uuid[]) and on_failure is not null;
+select lane::text as lane, name, on_failure from duly.streams where lane = any(:lanes::uuid[]);
 
 -- name: finish
 -- Heads with nobody behind them, the usual end of a short stream: as agenda.complete, if surely nobody
@@ -238,3 +237,65 @@ with mine as (
     on conflict (lane) do nothing
 )
 select id::text as id from enlisted;
+
+-- name: unjoined
+-- A delivery in a lane of its own, and the earlier occurrences of its schedule in theirs, the first
+-- one first. Lanes that others hold locked are not waited for: whoever locks them changes them.
+with mine as materialized (
+    select d.schedule, d.due_at, d.occurrence
+    from duly.agenda a join duly.deliveries d on d.id = a.delivery
+    where a.lane = :lane::uuid and a.token = :token and a.position is null
+), found as materialized (
+    select a.lane, d.id, d.due_at, d.occurrence,
+           d.position is null and d.occasion::json ->> 'overlap' = 'queue' as joins
+    from mine m join duly.agenda a on a.schedule = m.schedule and a.position is null
+    join duly.deliveries d on d.id = a.delivery
+    where (d.due_at, d.occurrence) <= (m.due_at, m.occurrence)
+    order by d.due_at, d.occurrence limit :most
+), locked as materialized (
+    select a.lane, a.token from duly.agenda a
+    where a.lane = any(array(select lane from found)) for update skip locked
+)
+select f.id::text as id, f.lane::text as lane,
+       f.joins and l.lane is not null and coalesce(l.token = :token, true) as free
+from found f left join locked l on l.lane = f.lane
+order by f.due_at, f.occurrence;
+
+-- name: join
+-- Deliveries in lanes of their own, all locked, to the end of a line, in the order given.
+with stream as (
+    update duly.streams set counter = counter + cardinality(:ids::uuid[]),
+           used_at = coalesce(:now::timestamptz, now())
+    where lane = :line::uuid returning lane, name, counter, paused_at
+), given as materialized (
+    select id, place from unnest(:ids::uuid[]) with ordinality as t(id, place)
+), gone as (
+    delete from duly.agenda where lane = any(:ids::uuid[])
+), joined as (
+    update duly.deliveries d
+    set stream = s.name, lane = s.lane, position = s.counter - cardinality(:ids::uuid[]) + g.place
+    from stream s cross join given g
+    where d.id = any(:ids::uuid[]) and d.id = g.id
+    returning d.id, d.target, d.priority, d.due_at, d.lane, d.position
+), laid as (
+    insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
+    select j.lane, j.id, j.target, j.priority,
+           case when s.paused_at is null then j.due_at else '9999-12-31Z'::timestamptz end,
+           j.position, case when s.paused_at is not null then 'paused' end, s.paused_at
+    from joined j cross join stream s order by j.position limit 1
+    on conflict (lane) do nothing
+)
+select id::text as id from joined;
+
+-- name: cancel_line
+-- Those that wait in a line from a place on.
+with ended as (
+    update duly.deliveries
+    set state = 'cancelled', finished_at = coalesce(:now::timestamptz, now()), reason = 'cancelled', lane = null
+    where lane = :lane::uuid and position >= :since and state = 'pending'
+    returning id, attempt
+), logged as (
+    insert into duly.attempts (delivery, attempt, outcome, finished_at)
+    select id, attempt, 'cancelled', coalesce(:now::timestamptz, now()) from ended
+)
+select id::text as id from ended;

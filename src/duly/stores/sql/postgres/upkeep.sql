@@ -63,6 +63,18 @@ with idle as (
 delete from duly.streams where lane = any(array(select lane from idle))
 returning name;
 
+-- name: slice_former
+-- The last number of the slice that begins after the given one.
+select max(number) as number, count(*) as size from (
+    select number from duly.former_schedules where number > :after order by number limit :batch
+) s;
+
+-- name: prune_former
+-- Removed schedules of which no delivery is left.
+delete from duly.former_schedules
+where (:served::text[] is null or namespace = any(:served::text[])) and number > :after and number <= :until
+  and not exists (select from duly.deliveries d where d.schedule = number);
+
 -- name: lay_missing
 -- A pending delivery that is in no lane: no ordinary path would find it.
 with laid as (

@@ -35,32 +35,66 @@ select d.id from duly.deliveries d
 where d.id < :before order by d.id desc limit 1 offset :most;
 
 -- name: line
--- Of a stream, the last in line first.
+-- Of a stream, the last in line first. Those that left the line, or have not joined it yet, are among
+-- them by their places.
 select b.* from (
-    select d.id, d.position from duly.deliveries d
-    where {matching} and d.lane = {lane} and d.position < {place} and d.position >= :floor
-    order by d.position desc limit :limit
+    select * from (
+        select d.id, d.position as place from duly.deliveries d
+        where {matching} and d.lane = {lane} and d.position <= {place}
+          and (d.position, d.id) < ({place}, :before)
+          and d.position >= :floor and (d.position, d.id) >= (:floor, :stop)
+        order by d.position desc limit :limit
+    ) i
+    union all
+    select * from (
+        select d.id, {apart_place} as place from duly.deliveries d
+        where {matching} and {apart} and {apart_place} <= {place}
+          and ({apart_place}, d.id) < ({place}, :before)
+          and {apart_place} >= :floor and ({apart_place}, d.id) >= (:floor, :stop)
+        order by {apart_place} desc, d.id desc limit :limit
+    ) o
+    order by place desc, id desc limit :limit
 ) m join duly.booked b on b.id = m.id
-order by m.position desc;
+order by m.place desc, m.id desc;
 
 -- name: line_floor
-select d.id, d.position from duly.deliveries d
-where d.lane = {lane} and d.position < {place} order by d.position desc limit 1 offset :most;
+select f.id, f.place from (
+    select * from (
+        select d.id, d.position as place from duly.deliveries d
+        where d.lane = {lane} and d.position <= {place}
+          and (d.position, d.id) < ({place}, :before)
+        order by d.position desc limit 1 offset :most
+    ) i
+    union all
+    select * from (
+        select d.id, {apart_place} as place from duly.deliveries d
+        where {apart} and {apart_place} <= {place}
+          and ({apart_place}, d.id) < ({place}, :before)
+        order by {apart_place} desc, d.id desc limit 1 offset :most
+    ) o
+) f order by f.place desc, f.id desc limit 1;
 
 -- name: lane
 (select lane from duly.streams where namespace = :namespace and name = :stream)
 
+-- name: apart
+-- Those of a stream that are not in its line: they left it, or have not joined it yet.
+d.namespace = :namespace and d.stream = :stream and d.stream is not null and d.lane is null
+
+-- name: apart_place
+coalesce(d.position, 9223372036854775807)
+
 -- name: place
 -- Before the last of the page before, if that is there and ours; else there is no more.
 case when :before = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then 9223372036854775807 else (
-    select x.position from duly.deliveries x
+    select coalesce(x.position, 9223372036854775807) from duly.deliveries x
     where x.id = :before and x.namespace = :namespace) end
 
 -- name: occurrences
 -- Of a schedule, the latest occurrence first.
 select b.* from (
     select d.id, d.occurrence from duly.deliveries d
-    where {matching} and d.schedule = {number}
+    where {matching} and d.schedule = :number
       and d.occurrence < {occurrence} and d.occurrence >= :floor
     order by d.occurrence desc limit :limit
 ) m join duly.booked b on b.id = m.id
@@ -68,11 +102,18 @@ order by m.occurrence desc;
 
 -- name: occurrences_floor
 select d.id, d.occurrence from duly.deliveries d
-where d.schedule = {number} and d.occurrence < {occurrence}
+where d.schedule = :number and d.occurrence < {occurrence}
 order by d.occurrence desc limit 1 offset :most;
 
--- name: number
-(select id from duly.schedules where namespace = :namespace and name = :schedule)
+-- name: numbers
+-- The numbers of a schedule: its own, and those that it had before it was removed and made anew.
+select id from duly.schedules where namespace = :namespace and name = :schedule
+union all
+select number from duly.former_schedules where namespace = :namespace and name = :schedule
+order by 1 desc;
+
+-- name: number_of
+select schedule from duly.deliveries where id = :before and namespace = :namespace;
 
 -- name: occurrence
 case when :before = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then 'zzzz' else (

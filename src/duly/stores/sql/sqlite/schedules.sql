@@ -29,7 +29,7 @@ insert into duly.deliveries
      expires_at, tags, retry, payload)
 select t.value ->> 6, s.target, s.address, s.priority, s.stream, s.namespace, s.id, t.value ->> 4, t.value ->> 9,
        t.value ->> 8, :now, (t.value ->> 8) + cast(s.expires_after * 1000000 as integer), s.tags,
-       s.retry, coalesce(s.payload, cast(t.value ->> 9 as blob))
+       s.retry, coalesce(cast(replace(cast(s.payload as text), '"{{delivery.id}}"', '"' || (t.value ->> 6) || '"') as blob), cast(t.value ->> 9 as blob))
 from json_each(:batch) t
 cross join duly.progress p on p.schedule = t.value ->> 0 and p.version = t.value ->> 1
 cross join duly.schedules s on s.id = p.schedule
@@ -92,6 +92,10 @@ where (:served is null or namespace in (select value from json_each(:served)));
 select d.id from duly.deliveries d join duly.agenda a on a.lane = d.number
 where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0;
 
+-- name: occurrence
+-- The delivery of one occurrence.
+select id from duly.deliveries where schedule = :schedule and occurrence = :occurrence;
+
 -- name: make
 -- All at once: schedule, id, occurrence, due_at, occasion. Contents come from the schedule's row.
 -- An occurrence that is there already is left alone; a trigger puts the rest on the agenda.
@@ -100,7 +104,7 @@ insert into duly.deliveries
      expires_at, tags, retry, payload)
 select p.value ->> 1, s.target, s.address, s.priority, s.stream, s.namespace, s.id, p.value ->> 2, p.value ->> 4,
        p.value ->> 3, :now, (p.value ->> 3) + cast(s.expires_after * 1000000 as integer),
-       s.tags, s.retry, coalesce(s.payload, cast(p.value ->> 4 as blob))
+       s.tags, s.retry, coalesce(cast(replace(cast(s.payload as text), '"{{delivery.id}}"', '"' || (p.value ->> 1) || '"') as blob), cast(p.value ->> 4 as blob))
 from json_each(:batch) p cross join duly.schedules s on s.id = p.value ->> 0 where true
 on conflict do nothing;
 select changes() as stored;
@@ -111,7 +115,7 @@ update duly.deliveries as d
 set target = s.target, address = s.address, priority = s.priority, stream = s.stream,
     occurrence = :occurrence, occasion = :occasion,
     due_at = :due_at, expires_at = :due_at + cast(s.expires_after * 1000000 as integer),
-    tags = s.tags, retry = s.retry, payload = coalesce(s.payload, cast(:occasion as blob))
+    tags = s.tags, retry = s.retry, payload = coalesce(cast(replace(cast(s.payload as text), '"{{delivery.id}}"', '"' || :id || '"') as blob), cast(:occasion as blob))
 from duly.schedules s
 where s.id = :schedule and d.id = :id and d.state = 'pending' and d.attempt = 0
   and exists (select 1 from duly.agenda a where a.lane = d.number and a.token is null)
@@ -132,7 +136,7 @@ where token is null and lane = (select number from duly.deliveries where id = :i
 returning (select id from duly.deliveries where number = delivery) as id;
 delete from duly.deliveries where id = :id and :how = 'withdrawn' and changes() = 1;
 update duly.deliveries set state = 'cancelled', finished_at = :now, reason = :how
-where id = :id and state = 'pending' and :how <> 'withdrawn'
+where id = :id and state = 'pending' and :how <> 'withdrawn' and lane is null
   and not exists (select 1 from duly.agenda where lane = number);
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
 select id, attempt, :how, :now from duly.deliveries
@@ -144,7 +148,7 @@ update duly.progress
 set version = version + 1, fired = :fired, fired_at = :fired_at, made = :made, made_at = :made_at,
     made_id = :made_id,
     next_at = :next_at, runs = :runs, merged = :merged, skipped = :skipped,
-    zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version
+    zone = :zone, zone_hash = :zone_hash, zone_version = :zone_version, missed_at = :missed_at
 where schedule = :id;
 
 -- name: note_planned
@@ -155,21 +159,21 @@ where until_at < excluded.until_at;
 -- name: lock
 -- One schedule, for somebody who changes it.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: get
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name = :name;
 
 -- name: page
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
-       p.skipped, p.zone, p.zone_hash, p.zone_version, t.name as target_name
+       p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
 join duly.targets t on t.id = s.target
 where s.namespace = :namespace and s.name > :after
@@ -204,16 +208,25 @@ where namespace = :namespace and name = :name
 returning id;
 
 -- name: remove
+-- Its number is kept with its name: its deliveries are still found by that.
+insert into duly.former_schedules (number, namespace, name)
+select id, namespace, name from duly.schedules where namespace = :namespace and name = :name;
 delete from duly.progress where schedule = (
     select id from duly.schedules where namespace = :namespace and name = :name);
 delete from duly.schedules where namespace = :namespace and name = :name;
 
 -- name: unfinished_before
--- How many earlier occurrences of the same schedule are unfinished.
-select count(*) as earlier from duly.deliveries d
-join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.number
-join duly.deliveries o on o.number = a.delivery
-where d.id = :id and (o.due_at, o.id) < (d.due_at, d.id);
+-- How many earlier occurrences of the same schedule are unfinished; those that wait in its stream,
+-- from a time when it queued them, count as one.
+select (
+    select count(*) from duly.deliveries d
+    join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.number
+    join duly.deliveries o on o.number = a.delivery
+    where d.id = :id and (o.due_at, o.id) < (d.due_at, d.id)
+) + (
+    select count(*) from duly.streams s join duly.agenda a on a.lane = s.lane
+    where s.namespace = :namespace and s.name = :stream
+) as earlier;
 
 -- name: unfinished
 -- Of the latest occurrences, those that are made and not finished; the next is not one of them.

@@ -38,8 +38,7 @@ where d.state = 'pending'
 group by d.lane;
 
 -- name: policies
-select lane, on_failure from duly.streams
-where lane in (select value from json_each(:lanes)) and on_failure is not null;
+select lane, name, on_failure from duly.streams where lane in (select value from json_each(:lanes));
 
 -- name: finish
 -- Heads with nobody behind them, the usual end of a short stream, all rows at once: lane, token,
@@ -172,3 +171,48 @@ join duly.streams s on s.lane = d.lane
 where a.lane = :lane and a.token = :token
 on conflict (lane) do nothing;
 delete from duly.agenda where lane = :lane and token = :token;
+
+-- name: unjoined
+-- A delivery in a lane of its own, and the earlier occurrences of its schedule in theirs, the first
+-- one first.
+select d.id, a.lane,
+       d.position is null and d.occasion ->> 'overlap' = 'queue'
+           and coalesce(a.token = :token, 1) as free
+from (
+    select d.schedule, d.due_at, d.occurrence
+    from duly.agenda a join duly.deliveries d on d.number = a.delivery
+    where a.lane = :lane and a.token = :token and a.position is null
+) m
+join duly.agenda a on a.schedule = m.schedule and a.position is null
+join duly.deliveries d on d.number = a.delivery
+where (d.due_at, d.occurrence) <= (m.due_at, m.occurrence)
+order by d.due_at, d.occurrence limit :most;
+
+-- name: join
+-- Deliveries in lanes of their own to the end of a line, in the order given.
+update duly.streams set counter = counter + json_array_length(:ids), used_at = :now
+where lane = :line;
+delete from duly.agenda where lane in (
+    select number from duly.deliveries where id in (select value from json_each(:ids)));
+update duly.deliveries as d
+set stream = s.name, lane = s.lane,
+    position = s.counter - json_array_length(:ids) + 1 + g.key
+from duly.streams s cross join json_each(:ids) g
+where s.lane = :line and d.id = g.value
+returning id;
+insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
+select s.lane, d.number, d.target, d.priority, iif(s.paused_at is null, d.due_at, 253402214400000000),
+       d.position, iif(s.paused_at is null, null, 'paused'), s.paused_at
+from duly.streams s join duly.deliveries d on d.id = :ids ->> 0
+where s.lane = :line
+on conflict (lane) do nothing;
+
+-- name: cancel_line
+-- Those that wait in a line from a place on.
+insert into duly.attempts (delivery, attempt, outcome, finished_at)
+select id, attempt, 'cancelled', :now from duly.deliveries
+where lane = :lane and position >= :since and state = 'pending';
+update duly.deliveries
+set state = 'cancelled', finished_at = :now, reason = 'cancelled', lane = null
+where lane = :lane and position >= :since and state = 'pending'
+returning id;

@@ -59,6 +59,18 @@ where s.namespace = :namespace and s.name > :after and s.name <= :until
   and not exists (select 1 from duly.deliveries d where d.lane = s.lane)
 returning name;
 
+-- name: slice_former
+-- The last number of the slice that begins after the given one.
+select max(number) as number, count(*) as size from (
+    select number from duly.former_schedules where number > :after order by number limit :batch
+) s;
+
+-- name: prune_former
+-- Removed schedules of which no delivery is left.
+delete from duly.former_schedules
+where (:served is null or namespace in (select value from json_each(:served))) and number > :after and number <= :until
+  and not exists (select 1 from duly.deliveries d where d.schedule = number);
+
 -- name: lay_missing
 -- A pending delivery that is in no lane: no ordinary path would find it.
 insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)

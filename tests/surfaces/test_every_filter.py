@@ -1,0 +1,328 @@
+"""Every filter of every list, in Python, over HTTP and on the command line, against a model.
+
+The filters are read off the lists themselves: a new one without a model fails here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from duly import App
+from duly.domain.errors import InvalidInput
+from duly.faces.listing import Wanted
+from duly.ports import DeadFilter
+from duly.stores import listing
+from duly.surfaces.cli.commands import COMMANDS, command_line
+from duly.surfaces.cli.main import run
+from duly.surfaces.http.health import Pulse
+from duly.system import SystemChance
+from duly.testing import VirtualClock
+from tests.api.conftest import Client, calling
+from tests.engine.house import Gate
+from tests.stores.books import Books
+from tests.surfaces.population import NEEDLE, handlers, populate
+
+pytestmark = pytest.mark.requirement("C10", "S2")
+
+Row = dict[str, Any]
+Find = Callable[[Mapping[str, Any]], Awaitable[list[str]]]
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PAGING = {"after", "before", "cursor", "limit", "payloads"}
+COMMON = {"database", "namespace", "server", "json"}
+UNFILTERED = ("schedules", "endpoints", "workers", "keys")
+"""The lists without a filter: each has a page to go on from, and nothing else."""
+
+
+def moment(value: Any) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(value)
+
+
+def contains(row: Row, text: str) -> bool:
+    said = (row["error"] or "", row["key"] or "", json.dumps(row["payload"]))
+    return any(text in each for each in said)
+
+
+SHARED: dict[str, Callable[[Row, Any], bool]] = {
+    "target": lambda row, value: row["target"] == value,
+    "tag": lambda row, value: value in row["tags"],
+    "stream": lambda row, value: row["stream"] == value,
+    "schedule": lambda row, value: row["schedule"] == value,
+    "reason": lambda row, value: row["reason"] == value,
+    "text": contains,
+}
+DELIVERIES = SHARED | {
+    "state": lambda row, value: row["state"] == value,
+    "key": lambda row, value: row["key"] == value,
+    "since": lambda row, value: moment(row["accepted_at"]) >= moment(value),
+    "until": lambda row, value: moment(row["accepted_at"]) <= moment(value),
+}
+DEAD = SHARED | {
+    "fingerprint": lambda row, value: row["fingerprint"] == value,
+    "since": lambda row, value: moment(row["dead_at"]) >= moment(value),
+    "until": lambda row, value: moment(row["dead_at"]) <= moment(value),
+    "ids": lambda row, value: row["id"] in value,
+}
+STREAMS = {"state": lambda row, value: row["state"] == value}
+MODELS = {"deliveries": DELIVERIES, "dead": DEAD, "streams": STREAMS}
+
+
+def values(rows: Sequence[Row], model: str, name: str) -> list[Any]:
+    """What to ask a filter for: all that there is of it, and what there is not."""
+    if name == "text":
+        return [NEEDLE, "not like", "nowhere"]
+    if name == "ids":
+        return [tuple(each["id"] for each in rows[:3])]
+    if name == "state" and model == "streams":
+        return ["blocked", "paused"]
+    column = {"tag": "tags", "since": "accepted_at", "until": "accepted_at"}.get(name, name)
+    if model == "dead" and column == "accepted_at":
+        column = "dead_at"
+    found = [row[column] for row in rows]
+    listed = [each if isinstance(each, list) else [each] for each in found if each is not None]
+    flat = [each for some in listed for each in some]
+    known = sorted(set(map(str, flat)))
+    if column.endswith("_at"):
+        known = [known[0], known[len(known) // 2], known[-1]]
+    return known + ([] if column == "state" or column.endswith("_at") else ["nobody"])
+
+
+def questions(
+    rows: Sequence[Row], model: str, names: Sequence[str], pairs: int = 60
+) -> list[dict[str, Any]]:
+    """Each filter by itself with every value, and some pairs."""
+    unknown = sorted(set(names) - MODELS[model].keys())
+    assert not unknown, f"say in the model of {model} what {unknown} mean"
+    single = [{name: value} for name in names for value in values(rows, model, name)]
+    chance = Random(7)
+    both = [chance.choice(single) | chance.choice(single) for _ in range(pairs)]
+    return [{}, *single, *both]
+
+
+def expected(rows: Sequence[Row], model: str, question: Mapping[str, Any]) -> set[str]:
+    kept = [
+        row
+        for row in rows
+        if all(MODELS[model][name](row, value) for name, value in question.items())
+    ]
+    return {row.get("id") or row["name"] for row in kept}
+
+
+async def compare(
+    rows: Sequence[Row], model: str, names: Sequence[str], find: Find, pairs: int = 60
+) -> None:
+    for question in questions(rows, model, names, pairs):
+        found = await find(question)
+        assert len(found) == len(set(found)), (model, question, "told twice")
+        assert set(found) == expected(rows, model, question), (model, question)
+
+
+def opened(url: str, clock: VirtualClock) -> App:
+    chance = SystemChance(lambda: int(clock.now().timestamp() * 1000))
+    app = App(url, clock=clock, chance=chance, environment={})
+    handlers(app)
+    return app
+
+
+class Stage:
+    """An app with the whole population, one of them under way."""
+
+    def __init__(self, url: str) -> None:
+        self.clock = VirtualClock(START)
+        self.app = opened(url, self.clock)
+        self.gate = Gate()
+        self.app.handler("gate")(self.gate.handle)
+
+    async def __aenter__(self) -> Stage:
+        await self.app.open()
+        await populate(self.app, self.clock)
+        await self.app.deliver("gate", 13, tags=["red"])
+        await self.app.deliver("gate", 14, stream="running")
+        await self.app.deliver("gate", 15, stream="running")
+        self.engine = self.app.engine()
+        await self.engine.prepare(beating=False)
+        async with asyncio.timeout(10):
+            while self.gate.inside < 2 or self.engine.dispatcher.running > 2:
+                self.engine.dispatcher.hinted()
+                await self.engine.dispatcher.tick()
+                await asyncio.tasks.sleep(0)
+        await self.engine.settler.flush()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.engine.dispatcher.drain(0)
+        await self.app.close()
+
+    async def rows(self) -> list[Row]:
+        """All deliveries, and as many as the ledger has."""
+        found = [as_row(each) for each in await self.app.list(limit=1000)]
+        books = Books(self.app.store, self.clock)  # type: ignore[arg-type]
+        many = await books.sql("select count(*) as many from duly.deliveries")
+        assert len(found) == many[0]["many"] > 60
+        assert {row["state"] for row in found} == {
+            *("pending", "processing", "completed", "dead", "cancelled")
+        }
+        return found
+
+    async def dead(self) -> list[Row]:
+        return [row for row in await self.rows() if row["dead_at"] is not None]
+
+    async def streams(self) -> list[Row]:
+        return [msgspec.to_builtins(each) for each in await self.app.streams.list(limit=1000)]
+
+
+def as_row(record: Any) -> Row:
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    return fields | {"payload": msgspec.json.decode(record.payload)}
+
+
+@pytest.mark.parametrize("looked_at", [10_000, 5])
+async def test_in_python(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, looked_at: int
+) -> None:
+    monkeypatch.setattr(listing, "MOST", looked_at)
+    async with Stage(database_url) as stage:
+        app, dead = stage.app, stage.app.dead_letters
+
+        async def deliveries(question: Mapping[str, Any]) -> list[str]:
+            return [each.id for each in await app.list(**_timed(question), limit=1000)]
+
+        async def letters(question: Mapping[str, Any]) -> list[str]:
+            wanted = DeadFilter(**_timed(question))
+            return [each.id for each in await dead.list(wanted, limit=1000)]
+
+        async def streams(question: Mapping[str, Any]) -> list[str]:
+            return [each.name for each in await app.streams.list(**question, limit=1000)]
+
+        rows = await stage.rows()
+        await compare(rows, "deliveries", [*Wanted.__annotations__], deliveries)
+        await compare(await stage.dead(), "dead", [*DeadFilter.__struct_fields__], letters)
+        await compare(await stage.streams(), "streams", _arguments(app.streams.list), streams)
+        for name in UNFILTERED:
+            assert _arguments(getattr(app, name).list) == [], name
+
+
+def _arguments(list_: Callable[..., Any]) -> list[str]:
+    return [name for name in inspect.signature(list_).parameters if name not in PAGING]
+
+
+def _timed(question: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: moment(value) if name in ("since", "until") else value
+        for name, value in question.items()
+    }
+
+
+PATHS = {"/v1/deliveries": "deliveries", "/v1/dead-letters": "dead", "/v1/streams": "streams"}
+NOT_LISTED_BY = {
+    *("/v1/deliveries/late", "/v1/deliveries/stuck", "/v1/dead-letters/groups"),
+    *("/v1/stats/failures", "/v1/stats/series", "/v1/stats/top", "/v1/alerts", "/v1/events"),
+    *("/v1/schedules/{name}/preview", "/v1/status"),
+}
+"""What has parameters and is not a list of these, each with tests of its own."""
+
+
+@pytest.mark.parametrize("looked_at", [10_000, 5])
+async def test_over_http_in_pages(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, looked_at: int
+) -> None:
+    monkeypatch.setattr(listing, "MOST", looked_at)
+    async with (
+        Stage(database_url) as stage,
+        calling(stage.app, Pulse(stage.app, stage.engine)) as client,
+    ):
+        lists = await _filters(client)
+        assert lists.keys() - NOT_LISTED_BY == PATHS.keys()
+        of = {"deliveries": stage.rows, "dead": stage.dead, "streams": stage.streams}
+        for path, model in PATHS.items():
+            find = _paged(client, path)
+            await compare(await of[model](), model, lists[path], find)
+
+
+async def _filters(client: Client) -> dict[str, list[str]]:
+    """The parameters of everything that is read, but for those of pages."""
+    paths = (await client.get("/docs/openapi.json")).json()["paths"]
+    found = {}
+    for path, methods in paths.items():
+        given = methods.get("get", {}).get("parameters", ())
+        names = [each["name"] for each in given if each["in"] == "query"]
+        if path.startswith("/v1/") and (filters := [each for each in names if each not in PAGING]):
+            found[path] = filters
+    return found
+
+
+def _paged(client: Client, path: str) -> Find:
+    async def find(question: Mapping[str, Any]) -> list[str]:
+        said = {name: _said(value) for name, value in question.items()}
+        query, ids = said | {"limit": "7"}, list[str]()
+        while True:
+            answer = await client.get(path, params=query)
+            assert answer.status_code == 200, (answer.text, question)
+            page = answer.json()
+            ids += [each.get("id") or each["name"] for each in page["items"]]
+            if page["next"] is None:
+                return ids
+            query["cursor"] = page["next"]
+
+    return find
+
+
+def _said(value: Any) -> str:
+    return moment(value).isoformat() if isinstance(value, datetime) else str(value)
+
+
+def test_on_the_command_line(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async def laid_out() -> None:
+        async with Stage(database_url):
+            pass
+
+    asyncio.run(laid_out())
+
+    def ask(group: str, *words: str) -> list[Row]:
+        code = run([group, "list", *words, "--limit", "1000", "--json", "--database", database_url])
+        told = capsys.readouterr()
+        assert code == 0, told.err
+        found: list[Row] = json.loads(told.out)["items"]
+        return found
+
+    async def compared(group: str) -> None:
+        async def find(question: Mapping[str, Any]) -> list[str]:
+            words = [f"--{name}={_said(value)}" for name, value in question.items()]
+            found = await asyncio.to_thread(ask, group, *words)
+            return [each.get("id") or each["name"] for each in found]
+
+        rows = await asyncio.to_thread(ask, group)
+        assert rows
+        await compare(rows, group, _options(group), find, pairs=0)
+
+    for group in MODELS:
+        asyncio.run(compared(group))
+    for group in COMMANDS:
+        if group not in MODELS and (names := _options(group)) is not None:
+            assert names == [], f"say in a model what {names} of {group} mean"
+
+
+def _options(group: str) -> Any:
+    """The filters of a list on the command line; None where there is no list."""
+    try:
+        command = command_line(overview=False)[group]["list"]
+    except (KeyError, TypeError, AttributeError):
+        return None
+    names = [each.name.removeprefix("--") for each in command.assemble_argument_collection()]
+    return [name for name in names if name != "*" and name not in PAGING | COMMON]
+
+
+async def test_a_model_that_lacks_a_filter_fails(sqlite_url: str) -> None:
+    with pytest.raises(AssertionError, match="say in the model"):
+        questions([], "streams", ["colour"])
+    async with App(sqlite_url, environment={}) as app:
+        with pytest.raises(InvalidInput, match="cannot be listed"):
+            await app.streams.list("idle")

@@ -1,0 +1,43 @@
+"""What is said of a rule at clock changes is what it does there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from duly.domain.rules import Rule, at, cron, every, yearly
+from duly.surfaces.rule_words import CLOCK_CHANGES, explained
+
+OSLO = "Europe/Oslo"
+BEFORE = datetime(2026, 3, 28, 12, tzinfo=UTC)
+GAP = datetime(2026, 3, 29, 1, tzinfo=UTC)
+"""In Oslo the clock goes from 02:00 to 03:00."""
+CASES: dict[str, tuple[Rule, timedelta | None]] = {
+    "fixed-time": (cron("30 2 * * *", tz=OSLO), timedelta()),
+    "fixed-time, gaps dropped": (cron("30 2 * * *", tz=OSLO, dst_gap="skip"), None),
+    "wildcard": (cron("*/30 2 * * *", tz=OSLO), None),
+    "elapsed": (every("1h"), timedelta()),
+    "wall time": (yearly(3, 29, "02:30", tz=OSLO), timedelta(minutes=30)),
+    "instant": (at("2026-03-29T01:10Z"), timedelta(minutes=10)),
+}
+
+
+@pytest.mark.requirement("C2")
+@pytest.mark.parametrize("kind", CASES)
+def test_each_kind_of_rule_is_told_as_it_is(kind: str) -> None:
+    rule, after_gap = CASES[kind]
+    told = explained(rule)
+    assert (told["kind"], told["clock_changes"]) == (kind, CLOCK_CHANGES[kind])
+    found = [
+        each for each in rule.preview(40, after=BEFORE) if GAP <= each < GAP + timedelta(hours=1)
+    ]
+    assert found == ([] if after_gap is None else [GAP + after_gap])
+
+
+@pytest.mark.requirement("C2")
+def test_every_kind_has_its_words() -> None:
+    assert CASES.keys() == CLOCK_CHANGES.keys()
+    told = explained(at("2026-03-29T02:30", tz=OSLO))
+    assert told["kind"] == "wall time"
+    assert "moves forward by the length of the gap" in told["clock_changes"]
