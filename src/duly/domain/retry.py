@@ -106,7 +106,7 @@ def _check(field: str, value: float, least: float, most: float) -> None:
 
 
 DEFAULT = exponential()
-WEBHOOK = delays(0, 30, 120, 600)
+WEBHOOK = delays(30, 120, 600)
 
 
 def next_delay(plan: RetryPlan, reason: Reason, failures: int, spread: float) -> float | None:

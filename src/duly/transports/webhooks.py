@@ -63,7 +63,7 @@ class Webhooks:
         return is_outside(target)
 
     def plan(self, target: str) -> RetryPlan:
-        """The endpoint's own, or the `webhook` preset: at once, after 30 s, 2 min and 10 min."""
+        """The endpoint's own, or the `webhook` preset: again after 30 s, 2 min and 10 min."""
         name = endpoint_name(target)
         return retry.WEBHOOK if name is None else self._book.plan(name)
 
