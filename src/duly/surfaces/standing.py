@@ -75,7 +75,8 @@ def next_commands(endpoint: Endpoint) -> list[str]:
 def tried(endpoint: Endpoint, outcome: Outcome) -> dict[str, Any]:
     """What came of sending something there, as a document."""
     found = getattr(outcome, "answer", None)
-    exchange: dict[str, Any] = {"status": None, "timing": {}, "excerpt": "", "truncated": False}
+    exchange: dict[str, Any] = {"status": None, "timing": {}, "excerpt": ""}
+    exchange |= {"truncated": False, "note": ""}
     exchange |= msgspec.json.decode(found) if found else {}
     failure: dict[str, Any] = {"reason": None, "error": None}
     if isinstance(outcome, Failed):

@@ -136,8 +136,14 @@ def _history(attempts: Sequence[Attempt]) -> str:
                 each.started_at,
                 each.finished_at,
                 each.reason,
-                each.error,
+                _trouble(each),
             )
             for each in attempts
         ),
     )
+
+
+def _trouble(attempt: Attempt) -> str | None:
+    """What went wrong, and what was odd about an answer."""
+    note = (attempt.answer or {}).get("note")
+    return "; ".join(each for each in (attempt.error, note) if each) or None

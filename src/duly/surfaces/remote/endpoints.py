@@ -117,12 +117,13 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     timing: dict[str, float]
     excerpt: str
     truncated: bool
+    note: str = ""
     reason: str | None
     error: str | None
 
     def outcome(self) -> Outcome:
         """The same as an attempt would have it."""
-        names = ("status", "timing", "excerpt", "truncated")
+        names = ("status", "timing", "excerpt", "truncated", "note")
         answer = msgspec.json.encode({name: getattr(self, name) for name in names}).decode()
         if self.ok:
             return Completed(answer)
