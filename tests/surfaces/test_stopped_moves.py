@@ -38,21 +38,6 @@ async def test_a_move_through_a_server_that_is_stopped_tells_the_true_number(hom
     assert (await states(home, ids)).count("dead") == left
 
 
-async def test_a_local_move_that_is_stopped_counts_the_batch_that_was_under_way(
-    home: Home,
-) -> None:
-    ids = await die(home, list(range(12)))
-    stops = {"DULY_FAILPOINTS": "retry.after=stop@2"}
-    with home.running(
-        "dead", "retry", "--target", "work", "--rate", "5", "--yes", environ=stops
-    ) as running:
-        running.wait_until_stopped()
-        running.signal(signal.SIGINT)
-        running.signal(signal.SIGCONT)
-        assert running.end() == 128 + signal.SIGINT
-    assert said_after(running.log) == 12 - (await states(home, ids)).count("dead")
-
-
 async def test_a_backfill_through_a_server_that_is_stopped_tells_the_true_number(
     home: Home,
 ) -> None:
