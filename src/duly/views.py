@@ -81,6 +81,7 @@ class Faces:
             self.dead_letters,
             self.webhooks.check,
             self.webhooks.try_out,
+            self.settings.plan or retry.WEBHOOK,
         )
         self.streams = Streams(self.store)
         self.workers = Workers(self.store)
@@ -103,7 +104,7 @@ class Faces:
         view.store = self.store.within(namespace)
         # What happens there is not to be found among what happens here.
         view.telemetry = Telemetry()
-        view._furnish(tuple, _plan_elsewhere)
+        view._furnish(tuple, self._plan_elsewhere)
         return view
 
     def acting_as(self, actor: str) -> Self:
@@ -117,7 +118,6 @@ class Faces:
         view.endpoints.dead_letters = view.dead_letters
         return view
 
-
-def _plan_elsewhere(target: str) -> RetryPlan:
-    """A target's retry plan, as far as one knows who does not work for its namespace."""
-    return retry.WEBHOOK if is_outside(target) else retry.DEFAULT
+    def _plan_elsewhere(self, target: str) -> RetryPlan:
+        """A target's retry plan, as far as one knows who does not work for its namespace."""
+        return self.settings.plan or (retry.WEBHOOK if is_outside(target) else retry.DEFAULT)

@@ -24,6 +24,7 @@ from duly.domain.exports import (
 )
 from duly.domain.outcomes import LONGEST_ERROR
 from duly.domain.planning import Plan
+from duly.domain.retry import encode_checked
 from duly.domain.revisions import Revision
 from duly.domain.schedule import Progress
 from duly.domain.signatures import secret_key
@@ -132,6 +133,7 @@ CHECKED: Mapping[str, Callable[[Any], object]] = {
     "tags": payloads.checked_tags,
     "stream": lambda value: payloads.checked_text("stream", value),
     "schedule": lambda value: payloads.checked_text("schedule", value),
+    "retry": encode_checked,
     "due_at": lambda value: payloads.checked_moment("due_at", value),
     "expires_at": lambda value: payloads.checked_moment("expires_at", value),
 }

@@ -20,7 +20,7 @@ class Connector(TCPConnector):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._factory = partial(AnswerProtocol, self._loop)
+        self._factory = partial(AnswerProtocol, self._loop)  # type: ignore[assignment]
 
     async def _wrap_create_connection(self, *args: Any, **kwargs: Any) -> Any:
         make_protocol, *others = args

@@ -45,12 +45,19 @@ class Book:
     """
 
     def __init__(
-        self, source: Source, clock: Clock, open_secret: Open, emit: Callable[[Event], None]
+        self,
+        source: Source,
+        clock: Clock,
+        open_secret: Open,
+        emit: Callable[[Event], None],
+        default: RetryPlan = retry.WEBHOOK,
     ) -> None:
         self._source = source
         self._clock = clock
         self._open = open_secret
         self._emit = emit
+        self.default = default
+        """The plan where an endpoint has none, and of plain URLs."""
         self._known: dict[str, Endpoint] = {}
         self._keys: dict[str, list[bytes]] = {}
         self._complained: set[str] = set()
@@ -62,7 +69,7 @@ class Book:
         """The endpoint's own plan, if it is known and has one."""
         known = self._known.get(name)
         if known is None or known.details.retry is None:
-            return retry.WEBHOOK
+            return self.default
         return retry.decode(known.details.retry)
 
     async def reach(self, name: str) -> Reach | None:

@@ -124,6 +124,7 @@ class Exchanges:
         async with sending as response:
             if failpoints.armed:
                 await failpoints.hit("webhook.sent")
+            assert isinstance(response, Arriving)
             timing.mark("first_byte")
             self.answers[f"{response.status // 100}xx"] += 1
             heard.status, heard.retry_after = response.status, response.headers.get("Retry-After")

@@ -180,9 +180,14 @@ class Handler(msgspec.Struct, frozen=True):
 class Handlers:
     """The handlers of this process, as a transport."""
 
-    def __init__(self, run_in_thread: Callable[[Callable[[], Any]], Future[Any]]) -> None:
+    def __init__(
+        self,
+        run_in_thread: Callable[[Callable[[], Any]], Future[Any]],
+        default: RetryPlan = retry.DEFAULT,
+    ) -> None:
         self._handlers: dict[str, Handler] = {}
         self._run_in_thread = run_in_thread
+        self._default = default
 
     def add(
         self, name: str, function: Function, plan: RetryPlan | None, timeout: float | None
@@ -196,7 +201,7 @@ class Handlers:
         self._handlers[name] = Handler(
             name,
             function,
-            plan or retry.DEFAULT,
+            plan or self._default,
             timeout or DEFAULT_TIMEOUT,
             inspect.iscoroutinefunction(function),
             payload_decoder(function),
@@ -222,7 +227,7 @@ class Handlers:
     def plan(self, target: str) -> RetryPlan:
         """The handler's retry plan."""
         handler = self._handlers.get(target)
-        return retry.DEFAULT if handler is None else handler.plan
+        return self._default if handler is None else handler.plan
 
     async def attempt(self, execution: Execution) -> Outcome:
         """Decode, call with a deadline, and read what came of it."""

@@ -13,6 +13,7 @@ from duly.domain.errors import InvalidInput
 from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.surfaces.cli.options import COMMON, Books, Common, books
+from duly.surfaces.cli.plans import plan_in_words
 from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
 
 MOST = 1000
@@ -110,7 +111,8 @@ def _shown(document: dict[str, Any]) -> str:
     found = dict(document)
     attempts, steps, endpoint = found.pop("attempts"), found.pop("steps"), found["endpoint"]
     where = None if endpoint is None else f"{endpoint.name}, {endpoint.url or 'removed'}"
-    parts = [facts(found | {"endpoint": where})]
+    plan = None if found["retry"] is None else plan_in_words(found["retry"])
+    parts = [facts(found | {"endpoint": where, "retry": plan})]
     if steps:
         parts.append(_steps(steps))
     if attempts:

@@ -7,11 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from duly.app import App
 from duly.domain.delivery import Delivery
 from duly.domain.durations import duration
 from duly.domain.endpoints import EndpointTarget, endpoint
 from duly.domain.errors import InvalidInput
-from duly.domain.retry import WEBHOOK, RetryPlan, attempts_allowed
+from duly.domain.retry import WEBHOOK, attempts_allowed
 from duly.domain.states import FINISHED, State
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
 from duly.surfaces.cli.deliver import hand_over
@@ -23,7 +24,6 @@ from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 from duly.surfaces.cli.times import spelled
 from duly.surfaces.cli.watch import follow
-from duly.surfaces.standing import plan_of
 
 Watch = Annotated[
     bool,
@@ -99,12 +99,16 @@ async def _say_what_follows(
         return
     wait = (delivery.due_at - app.clock.now()).total_seconds()
     when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
-    plan: RetryPlan = WEBHOOK
+    plan = delivery.retry
     if isinstance(target, EndpointTarget):
         known = await app.endpoints.get(target.name)
-        plan, target = plan_of(known), known.details.webhook
-    most = attempts_allowed(plan)
-    talk(f"{target.method} {target.url} goes out {when}; at most {most} attempts")
+        plan = plan or (await app.endpoints.standing(known)).plan
+        target = known.details.webhook
+    elif plan is None and isinstance(app, App):
+        plan = app.settings.plan or WEBHOOK
+    # Only a server itself knows its default.
+    most = "" if plan is None else f"; at most {attempts_allowed(plan)} attempts"
+    talk(f"{target.method} {target.url} goes out {when}{most}")
     if (waits := (await app.outlook(delivery)).waits) is not None:
         talk(f"it waits: {waits}")
     if not any(each.alive for each in await app.workers.list(limit=1)):
