@@ -93,6 +93,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="names, besides its own, under which the port may be called",
         ),
     ] = ""
+    cors_origins: Annotated[
+        str,
+        Meta(
+            pattern=r"^[ ,]*(\*|https?://[^/?#@\s,]+([ ,]+https?://[^/?#@\s,]+)*)?[ ,]*\Z",
+            title="origins as in https://app.example with spaces between, or * for any",
+            description="other sites whose pages may call the port and read its answers",
+        ),
+    ] = ""
     key_rate: Annotated[
         float,
         Meta(
