@@ -93,7 +93,8 @@ class Faces:
 
     async def outlook(self, delivery: Delivery) -> Outlook:
         """Which endpoint it goes to, if to one, and what it waits for besides its moment."""
-        return await outlook(self.store, self.endpoints.problem, delivery)
+        default = self.settings.plan or retry.WEBHOOK
+        return await outlook(self.store, self.endpoints.problem, delivery, default)
 
     def within(self, namespace: str) -> Self:
         """This app in another namespace of its store: it takes in, shows and moves, runs nothing.

@@ -7,12 +7,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.app import App
 from duly.domain.delivery import Delivery
 from duly.domain.durations import duration
 from duly.domain.endpoints import EndpointTarget, endpoint
 from duly.domain.errors import InvalidInput
-from duly.domain.retry import WEBHOOK, attempts_allowed
 from duly.domain.states import FINISHED, State
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
 from duly.surfaces.cli.deliver import hand_over
@@ -99,18 +97,12 @@ async def _say_what_follows(
         return
     wait = (delivery.due_at - app.clock.now()).total_seconds()
     when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
-    plan = delivery.retry
     if isinstance(target, EndpointTarget):
-        known = await app.endpoints.get(target.name)
-        plan = plan or (await app.endpoints.standing(known)).plan
-        target = known.details.webhook
-    elif plan is None and isinstance(app, App):
-        plan = app.settings.plan or WEBHOOK
-    # Only a server itself knows its default.
-    most = "" if plan is None else f"; at most {attempts_allowed(plan)} attempts"
-    talk(f"{target.method} {target.url} goes out {when}{most}")
-    if (waits := (await app.outlook(delivery)).waits) is not None:
-        talk(f"it waits: {waits}")
+        target = (await app.endpoints.get(target.name)).details.webhook
+    ahead = await app.outlook(delivery)
+    talk(f"{target.method} {target.url} goes out {when}; at most {ahead.attempts_allowed} attempts")
+    if ahead.waits is not None:
+        talk(f"it waits: {ahead.waits}")
     if not any(each.alive for each in await app.workers.list(limit=1)):
         talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
 

@@ -228,6 +228,9 @@ class DeliveryDetail(DeliveryRecord, frozen=True, kw_only=True):
     payload: msgspec.Raw = msgspec.field(default_factory=null)
     endpoint: EndpointPlace | None
     waits: Annotated[str, Meta(description="what it waits for besides its moment")] | None
+    attempts_allowed: (
+        Annotated[int, Meta(description="by the plan that counts; null if a handler's")] | None
+    )
     attempts: list[AttemptRecord]
     steps: list[StepRecord]
     transitions: list[Transition]
