@@ -19,7 +19,7 @@ from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.errors import DulyError, StoreUnavailable
 from duly.domain.figures import DAY, Stats
-from duly.domain.retry import RetryPlan
+from duly.domain.retry import DEFAULT, WEBHOOK, RetryPlan
 from duly.domain.roles import refuse_idle
 from duly.domain.rules import Rule
 from duly.domain.steps import Step
@@ -81,7 +81,8 @@ class App(Faces):
         self.clock = clock or SystemClock()
         self.chance = chance or SystemChance()
         self.telemetry = Telemetry(self.clock.monotonic)
-        self.handlers = Handlers(Threads().run, self.telemetry.emit)
+        plan = self.settings.plan
+        self.handlers = Handlers(Threads().run, self.telemetry.emit, plan or DEFAULT)
         self.store: Store = store_of(self.settings, self.clock, pool, connect, self.telemetry.emit)
         self.vault = Vault(sealing_keys(self.settings.secret_key), self.chance.bytes)
         self.book = Book(
@@ -89,6 +90,7 @@ class App(Faces):
             self.clock,
             self.vault.open,
             self.telemetry.emit,
+            plan or WEBHOOK,
         )
         self.webhooks = Webhooks(
             self.clock,

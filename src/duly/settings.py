@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, inspect
 
-from duly.domain.errors import BadSetting
+from duly.domain.errors import BadSetting, InvalidInput
+from duly.domain.plan_texts import plan_from_text
+from duly.domain.retry import RetryPlan
 from duly.domain.roles import Roles, roles_of
 from duly.domain.webhooks import HIDDEN
 
@@ -21,6 +23,10 @@ SECRETS = frozenset({"key", "webhook_secret", "secret_key", "alert_url"})
 ADDRESSES = frozenset({"database", "server", "analytics"})
 """What may carry a password."""
 DEFAULT_NAMESPACE = "default"
+CHECKS: dict[str, Callable[[str], object]] = {
+    "retry": lambda text: plan_from_text("retry", text),
+}
+"""What a kind and a pattern cannot say."""
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
 """Variables of ours that are none: see failpoints."""
 
@@ -98,6 +104,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="names, besides its own, under which the port may be called",
         ),
     ] = ""
+    cors_origins: Annotated[
+        str,
+        Meta(
+            pattern=r"^[ ,]*(\*|https?://[^/?#@\s,]+([ ,]+https?://[^/?#@\s,]+)*)?[ ,]*\Z",
+            title="origins as in https://app.example with spaces between, or * for any",
+            description="other sites whose pages may call the port and read its answers",
+        ),
+    ] = ""
     key_rate: Annotated[
         float,
         Meta(
@@ -156,6 +170,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="requests that may wait in one process for their deliveries to be stored",
         ),
     ] = 1000
+    retry: Annotated[
+        str,
+        Meta(
+            title="none, webhook, delays:30,2m,10m or exponential:base=30s,cap=1h,attempts=10",
+            description="the retry plan where delivery, schedule, endpoint and handler have none",
+        ),
+    ] = ""
     egress_allow: Annotated[
         str,
         Meta(
@@ -209,6 +230,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(ge=6, le=1000, description="connections to PostgreSQL that one process may open"),
     ] = 10
     origins: dict[str, str] = {}
+
+    @property
+    def plan(self) -> RetryPlan | None:
+        """The retry plan where there is no other; None for those that are built in."""
+        return plan_from_text("retry", self.retry) if self.retry else None
 
     @property
     def roles(self) -> Roles:
@@ -332,7 +358,14 @@ def _file(folder: Path) -> dict[str, Any]:
 
 def _converted(field: msgspec.structs.FieldInfo, value: Any, origin: str) -> Any:
     try:
-        return msgspec.convert(value, field.type, strict=False)
+        converted = msgspec.convert(value, field.type, strict=False)
+        if field.name in CHECKS and converted:
+            CHECKS[field.name](converted)
+        return converted
+    except InvalidInput as error:
+        raise BadSetting(
+            field.name, f"{value!r} from {origin} will not do: {error.problem}"
+        ) from error
     except msgspec.ValidationError as error:
         shown = HIDDEN if field.name in SECRETS | ADDRESSES else repr(value)
         raise BadSetting(

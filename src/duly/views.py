@@ -85,6 +85,7 @@ class Faces:
             self.dead_letters,
             self.webhooks.check,
             self.webhooks.try_out,
+            self.settings.plan or retry.WEBHOOK,
         )
         self.streams = Streams(self.store)
         self.workers = Workers(self.store)
@@ -96,7 +97,8 @@ class Faces:
 
     async def outlook(self, delivery: Delivery) -> Outlook:
         """Which endpoint it goes to, if to one, and what it waits for besides its moment."""
-        return await outlook(self.store, self.endpoints.problem, delivery)
+        default = self.settings.plan or retry.WEBHOOK
+        return await outlook(self.store, self.endpoints.problem, delivery, default)
 
     def within(self, namespace: str) -> Self:
         """This app in another namespace of its store: it takes in, shows and moves, runs nothing.
@@ -112,7 +114,7 @@ class Faces:
         if served is None or namespace in served:
             view._furnish(self.handlers.serves, view.plan)
         else:
-            view._furnish(tuple, _plan_elsewhere)
+            view._furnish(tuple, self._plan_elsewhere)
         return view
 
     def plan(self, target: str) -> RetryPlan:
@@ -130,7 +132,6 @@ class Faces:
         view.endpoints.dead_letters = view.dead_letters
         return view
 
-
-def _plan_elsewhere(target: str) -> RetryPlan:
-    """A target's retry plan, as far as one knows who does not work for its namespace."""
-    return retry.WEBHOOK if is_outside(target) else retry.DEFAULT
+    def _plan_elsewhere(self, target: str) -> RetryPlan:
+        """A target's retry plan, as far as one knows who does not work for its namespace."""
+        return self.settings.plan or (retry.WEBHOOK if is_outside(target) else retry.DEFAULT)

@@ -9,7 +9,7 @@ import pytest
 
 import duly
 from tests.surfaces.processes import DEADLINE_SECONDS, Home
-from tests.transports.receiver import answer, receiver
+from tests.transports.receiver import answer, receiver, says
 
 URL = "https://example.org/hook"
 LOCAL = {"DULY_EGRESS_ALLOW": "127.0.0.1"}
@@ -57,13 +57,13 @@ def test_deliveries_to_a_paused_endpoint_say_so_and_go_when_it_is_resumed(home: 
 def test_an_open_circuit_is_seen_and_closed_by_a_resume(home: Home) -> None:
     with home.serving(environ=LOCAL):
         home.ok("endpoints", "add", "billing", NOWHERE, environ=LOCAL)
-        for _ in range(3):
+        for _ in range(5):
             home.ok("send", "billing")
         opened = circuit_of(home, "open")
         assert opened["circuit"]["failures"] >= 5
         assert opened["circuit"]["failing_since"] <= opened["circuit"]["opened_at"]
         assert opened["circuit"]["probe_at"] > opened["circuit"]["opened_at"]
-        assert (opened["state"], opened["waiting"]) == ("active", 3)
+        assert (opened["state"], opened["waiting"]) == ("active", 5)
         assert opened["try"] == ["duly endpoints test billing", "duly endpoints resume billing"]
         (line,) = home.ok("endpoints", "list").splitlines()[1:]
         assert "active, circuit open" in line
@@ -79,7 +79,7 @@ def test_an_open_circuit_is_seen_and_closed_by_a_resume(home: Home) -> None:
 @pytest.mark.requirement("F9")
 def test_the_circuit_of_a_plain_url_is_seen_too(home: Home) -> None:
     with home.serving(environ=LOCAL):
-        ids = [home.ok("send", NOWHERE, environ=LOCAL) for _ in range(3)]
+        ids = [home.ok("send", NOWHERE, environ=LOCAL) for _ in range(5)]
         found = when(home, lambda it: it["waits"], "deliveries", "show", ids[0])
     assert found["waits"].startswith("http://127.0.0.1:9 failed too often in a row")
     assert found["endpoint"] is None
@@ -227,3 +227,22 @@ async def test_what_is_left_of_a_removed_endpoint_is_stuck_until_it_is_back(home
         assert "billing, removed" in home.ok("deliveries", "show", id)
         home.ok("endpoints", "add", "billing", there.url, environ=LOCAL)
         when(home, lambda it: it["state"] == "completed", "deliveries", "show", id)
+
+
+@pytest.mark.requirement("C5", "S6")
+async def test_an_answer_with_a_broken_body_is_completed_and_its_oddity_is_shown(
+    home: Home,
+) -> None:
+    cut = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf"
+    async with receiver(says(cut)) as there:
+        with home.serving(environ=LOCAL):
+            add = ("endpoints", "add", "billing", there.url())
+            await asyncio.to_thread(home.ok, *add, environ=LOCAL)
+            watched = await asyncio.to_thread(home.ok, "send", "billing", "--watch")
+            tried = await asyncio.to_thread(home.ok, "endpoints", "test", "billing", environ=LOCAL)
+    id, attempt, end = watched.splitlines()
+    assert "attempt 1: status 200 (" in attempt
+    assert "; the body is broken: ClientPayloadError" in attempt
+    assert end == f"{id} completed"
+    assert "the body is broken: ClientPayloadError" in tried
+    assert "the body is broken: ClientPayloadError" in home.ok("deliveries", "show", id)

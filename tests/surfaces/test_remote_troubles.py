@@ -34,6 +34,11 @@ REFUSED = {
     ("deliver", "log", "--on-failure", "block"): 2,
     ("deliver", "log", "--at", "2096-01-01T00:00Z", "--after", "1s"): 2,
     ("deliver", "log", "--key", "a\tb"): 2,
+    ("deliver", "log", "--retry", "often"): 2,
+    ("deliver", "log", "--retry", '{"type": "never"}'): 2,
+    ("schedules", "add", "x", "log", "--every", "1h", "--retry", "delays:soon"): 2,
+    ("endpoints", "add", "x", HOOK, "--retry", "exponential:attempts=0"): 2,
+    ("endpoints", "edit", "shut", "--retry", "none", "--default-retry"): 2,
     ("send", "nobody"): 3,
     ("send", "http://10.1.2.3/"): 2,
     ("schedules", "show", "none"): 3,
@@ -272,13 +277,32 @@ def test_a_move_of_many_that_is_stopped_says_how_to_go_on(tmp_path: Path) -> Non
             while len(heard) < 3:
                 assert running.process.poll() is None, "".join(running.log)
             running.signal(signal.SIGINT)
+            running.line_with("stopping; ")
+            running.signal(signal.SIGINT)
             assert running.end() == 128 + signal.SIGINT
         ends.set()
     (said,) = [line for line in running.log if line.startswith("stopped after ")]
     assert said == (
-        f"stopped after 1; for the rest: duly dead retry --tag red --server {url} "
+        f"stopped after at least 1; for the rest: duly dead retry --tag red --server {url} "
         "--until 2026-11-16T09:00:00+00:00\n"
     )
+
+
+def test_a_move_of_many_that_is_stopped_counts_what_was_under_way(tmp_path: Path) -> None:
+    home, ends = Home(tmp_path, "sqlite:///none.db"), threading.Event()
+    answers = moved(0, finished=True), moved(1, finished=False), moved(1, finished=False)
+    with answering(*answers, until=ends) as (url, heard):
+        retry = ("dead", "retry", "--tag", "red", "--server", url, "--yes")
+        with home.running(*retry) as running:
+            while len(heard) < 3:
+                assert running.process.poll() is None, "".join(running.log)
+            running.signal(signal.SIGINT)
+            running.line_with("stopping; ")
+            ends.set()
+            assert running.end() == 128 + signal.SIGINT
+    (said,) = [line for line in running.log if line.startswith("stopped after ")]
+    assert said.startswith("stopped after 2; for the rest: ")
+    assert len(heard) == 3, "nothing more was asked"
 
 
 def test_a_webhook_is_followed_to_its_end_through_the_server(sides: Sides) -> None:

@@ -12,6 +12,7 @@ from tests.transports.receiver import receiver
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 LOCAL = {"DULY_EGRESS_ALLOW": "127.0.0.1", "DULY_WEBHOOK_SECRET": SECRET}
+AT_ONCE = ("--retry", "delays:0")
 NOWHERE = "http://127.0.0.1:9/"
 
 
@@ -22,7 +23,7 @@ def test_what_is_sent_arrives_signed_and_is_followed_to_its_end(home: Home) -> N
         home.serving(environ=LOCAL),
     ):
         url = f"{there.url}/hook?a=1"
-        done = home.duly("send", url, "--data", '{"n": 1}', "--watch", environ=LOCAL)
+        done = home.duly("send", url, "--data", '{"n": 1}', "--watch", *AT_ONCE, environ=LOCAL)
         first, second = there.document(), there.document()
     assert done.returncode == 0, done.stderr
     id, failed, completed, end = done.stdout.splitlines()
@@ -110,7 +111,7 @@ def test_whoever_stops_watching_is_told_that_it_goes_on(sqlite_home: Home) -> No
 
 def test_for_programs_it_is_one_document_with_every_attempt(home: Home) -> None:
     with home.listening("--fail", "500") as there, home.serving(environ=LOCAL):
-        done = home.duly("send", there.url, "--watch", "--json", environ=LOCAL)
+        done = home.duly("send", there.url, "--watch", "--json", *AT_ONCE, environ=LOCAL)
         shown = home.json("deliveries", "show", json.loads(done.stdout)["id"])
     assert done.returncode == 0
     assert json.loads(done.stdout) == shown

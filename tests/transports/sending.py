@@ -45,13 +45,14 @@ class Attempt(msgspec.Struct):
 class Sender:
     """Sends to whatever URL it is told."""
 
-    def __init__(self, clock: VirtualClock, webhooks: Webhooks) -> None:
+    def __init__(self, clock: VirtualClock, webhooks: Webhooks, timeout: float) -> None:
         self._clock = clock
         self._webhooks = webhooks
+        self._timeout = timeout
 
     async def send(self, url: str) -> Outcome:
         """What came of one attempt."""
-        webhook, now = duly.webhook(url, timeout=10), self._clock.now()
+        webhook, now = duly.webhook(url, timeout=self._timeout), self._clock.now()
         claimed = Claimed(
             *("0190-a", 1, 7, 3, b"{}", 0, 5, 0, now, now, None, None, None, None),
             encode_webhook(webhook),
@@ -69,7 +70,7 @@ class NoEndpoints:
 
 @asynccontextmanager
 async def sender(
-    clock: VirtualClock, opening: Callable[[int], object] = lambda _: None
+    clock: VirtualClock, opening: Callable[[int], object] = lambda _: None, timeout: float = 10
 ) -> AsyncIterator[Sender]:
     """A client of its own; `opening` is called with the family of each socket before it is made."""
 
@@ -80,7 +81,7 @@ async def sender(
     book = Book(NoEndpoints(), clock, lambda sealed, _: sealed.text, lambda _: None)
     webhooks = Webhooks(clock, Guard(["127.0.0.1/32"]), is_resolver_trouble, opened, book)
     try:
-        yield Sender(clock, webhooks)
+        yield Sender(clock, webhooks, timeout)
     finally:
         await webhooks.close()
 

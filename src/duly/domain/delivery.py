@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.retry import RetryPlan
 from duly.domain.states import State
 
 LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
@@ -107,6 +108,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_for: datetime | None = None
     merged: int = 0
     tags: list[str] = []
+    retry: RetryPlan | None = None
+    """Its own plan; None when that of its target counts."""
     reason: str | None = None
     error: str | None = None
     fingerprint: str | None = None

@@ -19,6 +19,8 @@ DulyError
 
 from __future__ import annotations
 
+import re
+
 LONGEST_QUOTE = 60
 
 
@@ -33,6 +35,17 @@ class InvalidInput(DulyError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.problem = message
+
+
+def misfit(error: Exception, root: str = "body") -> InvalidInput:
+    """The refusal that names the field: msgspec says it as ``... - at `$.tags[0]` ``."""
+    told = MISFIT.fullmatch(str(error))
+    message, place = (str(error), "") if told is None else told.groups()
+    field = f"{root}{place}" if root != "body" else place.lstrip(".") or root
+    return InvalidInput(field, message)
+
+
+MISFIT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)
 
 
 def quoted(value: object) -> str:

@@ -24,6 +24,7 @@ from duly.domain.exports import (
 )
 from duly.domain.outcomes import LONGEST_ERROR
 from duly.domain.planning import Plan
+from duly.domain.retry import encode_checked
 from duly.domain.revisions import Revision
 from duly.domain.schedule import Progress
 from duly.domain.signatures import secret_key
@@ -133,6 +134,7 @@ CHECKED: Mapping[str, Callable[[Any], object]] = {
     "tags": payloads.checked_tags,
     "stream": checked_stream,
     "schedule": lambda value: payloads.checked_text("schedule", value),
+    "retry": encode_checked,
     "due_at": lambda value: payloads.checked_moment("due_at", value),
     "expires_at": lambda value: payloads.checked_moment("expires_at", value),
 }

@@ -5,21 +5,29 @@ A plan is stored with the delivery as JSON, so it outlives the process that chos
 
 from __future__ import annotations
 
-from typing import Union
+from typing import Annotated, Union
 
 import msgspec
+from msgspec import Meta
 
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import InvalidInput, misfit
 from duly.domain.failures import Reason, reason_from
 
-YEAR = 366 * 86400.0
+SHORTEST, YEAR = 0.001, 366 * 86400.0
 MOST_ATTEMPTS = 1000
+DEEPEST = 3
+"""How deep rules may be nested; the rule of a rule counts for the same reason only."""
+Wait = Annotated[float, Meta(ge=0, le=YEAR)]
 
 
-class _Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Plan(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """What every plan has: its own rules for single reasons."""
 
-    rules: dict[Reason, RetryPlan] = {}
+    rules: Annotated[
+        dict[Reason, RetryPlan], Meta(description="other plans, by the reason of the failure")
+    ] = {}
 
     def on(self, reason: Reason | str, plan: RetryPlan) -> RetryPlan:
         """The same plan with another one for failures of this reason."""
@@ -30,10 +38,18 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Exponential(_Plan, frozen=True, tag="exponential", kw_only=True):
     """Wait `base * 2^n` seconds, at most `cap`; jitter adds up to that share on top."""
 
-    base: float = 30.0
-    cap: float = 3600.0
-    attempts: int = 10
-    jitter: float = 0.2
+    base: Annotated[
+        float, Meta(ge=SHORTEST, le=YEAR, description="seconds before the second attempt")
+    ] = 30.0
+    cap: Annotated[float, Meta(ge=SHORTEST, le=YEAR, description="the longest wait in seconds")] = (
+        3600.0
+    )
+    attempts: Annotated[
+        int, Meta(ge=1, le=MOST_ATTEMPTS, description="how many in all, the first included")
+    ] = 10
+    jitter: Annotated[
+        float, Meta(ge=0, le=10, description="up to this share of a wait is added to it")
+    ] = 0.2
 
     def delay(self, failures: int, spread: float) -> float:
         """Seconds to wait after that many failures; `spread` is chance from 0 to 1."""
@@ -44,7 +60,7 @@ class Exponential(_Plan, frozen=True, tag="exponential", kw_only=True):
 class Delays(_Plan, frozen=True, tag="delays", kw_only=True):
     """Wait the listed seconds before each attempt after the first."""
 
-    seconds: tuple[float, ...]
+    seconds: Annotated[tuple[Wait, ...], Meta(max_length=MOST_ATTEMPTS - 1)]
 
     @property
     def attempts(self) -> int:
@@ -83,7 +99,7 @@ def exponential(
     base: float = 30.0, cap: float = 3600.0, attempts: int = 10, jitter: float = 0.2
 ) -> Exponential:
     """A plan that doubles its wait; the default one."""
-    _check("base", base, 0.001, YEAR)
+    _check("base", base, SHORTEST, YEAR)
     _check("cap", cap, base, YEAR)
     _check("attempts", attempts, 1, MOST_ATTEMPTS)
     _check("jitter", jitter, 0, 10)
@@ -99,14 +115,15 @@ def delays(*seconds: float) -> Delays:
     return Delays(seconds=tuple(float(each) for each in seconds))
 
 
-def _check(field: str, value: float, least: float, most: float) -> None:
+def _check(field: str, value: object, least: float, most: float) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
     # Written so that NaN is refused too.
-    if not least <= value <= most:
+    if not is_number or not least <= value <= most:  # type: ignore[operator]
         raise InvalidInput(field, f"{value!r} is not between {least:g} and {most:g}")
 
 
 DEFAULT = exponential()
-WEBHOOK = delays(0, 30, 120, 600)
+WEBHOOK = delays(30, 120, 600)
 
 
 def next_delay(plan: RetryPlan, reason: Reason, failures: int, spread: float) -> float | None:
@@ -147,4 +164,29 @@ def encode_checked(plan: object) -> str:
     """A plan as it is stored; anything else is refused."""
     if not isinstance(plan, PLANS):
         raise InvalidInput("retry", f"{plan!r} is no retry plan; try duly.exponential()")
-    return encode(plan)
+    stored = encode(plan)
+    # What was put together by hand may hold anything; a plan that cannot be read would be ignored.
+    decode_checked(stored)
+    return stored
+
+
+def decode_checked(text: str | bytes) -> RetryPlan:
+    """A plan that somebody wrote as JSON; InvalidInput says what is wrong with it."""
+    try:
+        plan: RetryPlan = _decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise misfit(error, "retry") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput("retry", f"it is no JSON: {error}") from None
+    _check_plan(plan, "retry", DEEPEST)
+    return plan
+
+
+def _check_plan(plan: RetryPlan, place: str, deepest: int) -> None:
+    """What a kind alone cannot say."""
+    if isinstance(plan, Exponential):
+        _check(f"{place}.cap", plan.cap, plan.base, YEAR)
+    if plan.rules and not deepest:
+        raise InvalidInput(place, f"its rules are nested deeper than {DEEPEST}")
+    for reason, rule in plan.rules.items():
+        _check_plan(rule, f"{place}.rules.{reason}", deepest - 1)

@@ -19,6 +19,7 @@ from duly.domain.endpoints import CHECKS, endpoint, endpoint_name, wanted_target
 from duly.domain.errors import InvalidInput
 from duly.domain.retry import RetryPlan
 from duly.domain.streams import checked_stream
+from duly.faces.interruption import ended
 from duly.ports import (
     Again,
     Clock,
@@ -170,11 +171,15 @@ class DeadLetters:
         pace = _Pace(self._clock, fortune.spread if isinstance(fortune, Again) else 0.0)
         place: Place | None = Place()
         while place is not None:
-            moved, place = await self._store.dead_letters.move(wanted, fortune, place, pace.batch)
+            batch = self._store.dead_letters.move(wanted, fortune, place, pace.batch)
+            (moved, place), cancelled = await ended(batch)
             if moved:
                 done += moved
                 self._store.wakeups.hint()
                 yield Progress(done, total, until)
+            if cancelled is not None:
+                raise cancelled
+            if moved:
                 await pace.keep(done)
 
     async def _until_now(self, filter: DeadFilter) -> tuple[DeadFilter, datetime]:

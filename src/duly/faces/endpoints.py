@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain import endpoints, gates, payloads
+from duly.domain import endpoints, gates, payloads, retry
 from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Endpoint, EndpointState, Sealed
 from duly.domain.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.domain.outcomes import Outcome
+from duly.domain.retry import RetryPlan
 from duly.domain.signatures import new_secret, secret_key
 from duly.domain.webhooks import Webhook
 from duly.ports import Chance, Clock, DeadFilter, Progress, Store, Waiting
@@ -55,6 +56,8 @@ class Standing(msgspec.Struct, frozen=True):
     endpoint: Endpoint
     now: datetime
     waiting: Waiting
+    plan: RetryPlan = retry.WEBHOOK
+    """How its deliveries are tried again, unless one has a plan of its own."""
     problem: str | None = None
     """Why its secrets cannot be read with the keys that are configured here."""
 
@@ -71,6 +74,7 @@ class Endpoints:
         dead_letters: DeadLetters,
         check: Callable[[Webhook], None],
         try_out: Callable[[Endpoint, str, bytes], Awaitable[Outcome]],
+        default_plan: RetryPlan = retry.WEBHOOK,
         actor: str = "python",
     ) -> None:
         self._store = store
@@ -80,6 +84,7 @@ class Endpoints:
         self.dead_letters = dead_letters
         self._check = check
         self._try_out = try_out
+        self._default_plan = default_plan
         self.actor = actor
 
     async def add(self, name: str, url: str, *, secret: str | None = None, **details: Any) -> Added:
@@ -129,7 +134,9 @@ class Endpoints:
     async def standing(self, endpoint: Endpoint) -> Standing:
         """How it stands now."""
         waiting = await self._store.endpoints.waiting(endpoint.target)
-        return Standing(endpoint, self._clock.now(), waiting, self.problem(endpoint))
+        stored = endpoint.details.retry
+        plan = self._default_plan if stored is None else retry.decode(stored)
+        return Standing(endpoint, self._clock.now(), waiting, plan, self.problem(endpoint))
 
     async def edit(
         self,

@@ -28,6 +28,7 @@ from duly.domain.interventions import Intervention
 from duly.domain.lines import Line
 from duly.domain.readings import Batch, Reading, Survey, Tell
 from duly.domain.revisions import Revision
+from duly.faces.interruption import ended
 from duly.ports import Arrival, Store
 
 
@@ -88,7 +89,10 @@ class Importing:
             await self._begin(survey, manner)
         heard = _unheard if manner.skip_bad else None
         for batch in Reading(lines, self._payload_limit, heard, survey).batches():
-            yield await self._brought(batch, manner, tell)
+            brought, cancelled = await ended(self._brought(batch, manner, tell))
+            yield brought
+            if cancelled is not None:
+                raise cancelled
         if not manner.dry_run:
             self._store.wakeups.hint()
 

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from duly.domain.delivery import Delivery
-from duly.domain.endpoints import Endpoint, endpoint_name, why_waiting
+from duly.domain.endpoints import Endpoint, endpoint_name, is_outside, why_waiting
 from duly.domain.errors import NotFound
 from duly.domain.lines import plight, to_do
+from duly.domain.retry import RetryPlan, attempts_allowed, decode
 from duly.domain.states import State
 from duly.ports import Store
 
@@ -30,9 +31,13 @@ class Outlook(msgspec.Struct, frozen=True):
 
     endpoint: EndpointPlace | None
     waits: str | None
+    attempts_allowed: int | None = None
+    """By the plan that counts; None for handlers, whose plans only their workers know."""
 
 
-async def outlook(store: Store, problem: Problem, delivery: Delivery) -> Outlook:
+async def outlook(
+    store: Store, problem: Problem, delivery: Delivery, default: RetryPlan
+) -> Outlook:
     """The delivery's endpoint with its present URL, and what it waits for besides its moment."""
     name = endpoint_name(delivery.target)
     endpoint = None if name is None else await _found(store, name)
@@ -42,7 +47,17 @@ async def outlook(store: Store, problem: Problem, delivery: Delivery) -> Outlook
         waits = await _turn(store, delivery)
     if delivery.state is State.PENDING and waits is None:
         waits = await _circuit(store, delivery) if name is None else _why(problem, name, endpoint)
-    return Outlook(None if name is None else EndpointPlace(name, url), waits)
+    place = None if name is None else EndpointPlace(name, url)
+    return Outlook(place, waits, _allowed(delivery, endpoint, default))
+
+
+def _allowed(delivery: Delivery, endpoint: Endpoint | None, default: RetryPlan) -> int | None:
+    if delivery.retry is not None:
+        return attempts_allowed(delivery.retry)
+    if not is_outside(delivery.target):
+        return None
+    stored = None if endpoint is None else endpoint.details.retry
+    return attempts_allowed(default if stored is None else decode(stored))
 
 
 async def _turn(store: Store, delivery: Delivery) -> str | None:

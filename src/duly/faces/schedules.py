@@ -35,6 +35,7 @@ from duly.domain.schedule import (
     no_schedule,
 )
 from duly.domain.webhooks import Webhook
+from duly.faces.interruption import ended
 from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
 
 BACKFILL_SLICE = 500
@@ -250,8 +251,13 @@ class Schedules:
         while part := list(islice(found, min(BACKFILL_SLICE, left))):
             left -= len(part)
             runs = [_beside(schedule, self._chance.delivery_id(), each, now) for each in part]
-            yield await self._store.schedules.add_runs(schedule, runs, self.actor)
+            made, cancelled = await ended(
+                self._store.schedules.add_runs(schedule, runs, self.actor)
+            )
             self._store.wakeups.hint()
+            yield made
+            if cancelled is not None:
+                raise cancelled
 
     async def count_backfill(self, name: str, start: datetime, end: datetime) -> int:
         """How many occurrences a backfill would look at."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from duly.domain import retry
 from duly.domain.delivery import Attempt, Delivery
 from duly.domain.identity import worker_of
+from duly.domain.retry import RetryPlan
 from duly.domain.schedule import decode_occasion
 from duly.domain.states import State
 from duly.domain.webhooks import decode_webhook
@@ -29,10 +31,19 @@ def delivery_of(found: Mapping[str, Any]) -> Delivery:
             "worker": None if token is None else worker_of(token),
             "crashes": row["crashes"] or 0,
             "payload": msgspec.Raw(row["payload"]),
+            "retry": _plan(row["retry"]),
             "url": None if address is None else decode_webhook(address).url,
         }
         | _occasion(occasion)
     )
+
+
+def _plan(stored: str | None) -> RetryPlan | None:
+    try:
+        return None if stored is None else retry.decode(stored)
+    except msgspec.MsgspecError:
+        # Whoever attempts it takes its target's plan then, and says so.
+        return None
 
 
 def _occasion(stored: str | None) -> dict[str, Any]:

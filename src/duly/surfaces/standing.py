@@ -24,7 +24,7 @@ def record(found: Standing) -> dict[str, Any]:
         "name": endpoint.name,
         **msgspec.structs.asdict(details),
         "headers": shown_headers(details.headers),
-        "retry": msgspec.Raw(retry.encode(plan_of(endpoint)).encode()),
+        "retry": msgspec.Raw(retry.encode(found.plan).encode()),
         "state": endpoint.state,
         "state_reason": endpoint.state_reason,
         "state_at": endpoint.state_at,
@@ -36,12 +36,6 @@ def record(found: Standing) -> dict[str, Any]:
         "version": endpoint.version,
         "try": next_commands(endpoint),
     }
-
-
-def plan_of(endpoint: Endpoint) -> retry.RetryPlan:
-    """How its deliveries are tried again, unless one has a plan of its own."""
-    stored = endpoint.details.retry
-    return retry.WEBHOOK if stored is None else retry.decode(stored)
 
 
 def _circuit(gate: Gate) -> dict[str, Any]:
@@ -75,7 +69,8 @@ def next_commands(endpoint: Endpoint) -> list[str]:
 def tried(endpoint: Endpoint, outcome: Outcome) -> dict[str, Any]:
     """What came of sending something there, as a document."""
     found = getattr(outcome, "answer", None)
-    exchange: dict[str, Any] = {"status": None, "timing": {}, "excerpt": "", "truncated": False}
+    exchange: dict[str, Any] = {"status": None, "timing": {}, "excerpt": ""}
+    exchange |= {"truncated": False, "note": ""}
     exchange |= msgspec.json.decode(found) if found else {}
     failure: dict[str, Any] = {"reason": None, "error": None}
     if isinstance(outcome, Failed):

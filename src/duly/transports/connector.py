@@ -6,15 +6,21 @@ The client has no public hook between connecting and securing, so a step of its 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from aiohttp import ClientConnectorError, TCPConnector
 
+from duly.transports.answers import AnswerProtocol
 from duly.transports.timing import mark
 
 
 class Connector(TCPConnector):
     """Marks when a connection stands and when it is secured."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._factory = partial(AnswerProtocol, self._loop)  # type: ignore[assignment]
 
     async def _wrap_create_connection(self, *args: Any, **kwargs: Any) -> Any:
         make_protocol, *others = args

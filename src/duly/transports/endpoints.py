@@ -52,11 +52,14 @@ class Book:
         clock: Clock,
         open_secret: Open,
         emit: Callable[[Event], None],
+        default: RetryPlan = retry.WEBHOOK,
     ) -> None:
         self._source = source
         self._clock = clock
         self._open = open_secret
         self._emit = emit
+        self.default = default
+        """The plan where an endpoint has none, and of plain URLs."""
         self._known: dict[Place, Endpoint] = {}
         self._keys: dict[Place, list[bytes]] = {}
         self._complained: set[Place] = set()
@@ -68,7 +71,7 @@ class Book:
         """The endpoint's own plan, if it is known and has one."""
         known = self._known.get((namespace, name))
         if known is None or known.details.retry is None:
-            return retry.WEBHOOK
+            return self.default
         return retry.decode(known.details.retry)
 
     async def reach(self, name: str, namespace: str) -> Reach | None:

@@ -28,6 +28,8 @@ from duly.domain.schedule import decode_occasion
 from duly.domain.signatures import ID, SIGNATURE, TIMESTAMP, signatures
 from duly.domain.webhooks import outcome_of
 from duly.ports import Clock
+from duly.transports.answers import Answer as Arriving
+from duly.transports.answers import broken
 from duly.transports.connector import Connector
 from duly.transports.deadline import Deadline
 from duly.transports.egress import Guard, Passage
@@ -51,6 +53,21 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     timing: dict[str, float] = {}
     excerpt: str = ""
     truncated: bool = False
+    note: str = ""
+    """What was odd about it: a body that broke off, or that should not be there."""
+
+
+class Heard:
+    """As much of an answer as has arrived; its status decides, whatever becomes of the rest."""
+
+    __slots__ = ("body", "note", "retry_after", "status", "truncated")
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.retry_after: str | None = None
+        self.body = bytearray()
+        self.truncated = False
+        self.note = ""
 
 
 class Exchanges:
@@ -79,18 +96,29 @@ class Exchanges:
         PASSAGE.set(Passage(_parsed(webhook.url).host))
         timing = Timing(self._clock.monotonic)
         TIMED.set(timing)
+        heard = Heard()
         try:
             with Deadline(webhook.timeout):
-                return await self._exchange(claimed, reach, timing, now)
+                await self._exchange(claimed, reach, timing, heard, now)
         except TimeoutError:
-            problem = f"no whole answer within {webhook.timeout:g} seconds"
-            return self._failed(Reason.TIMEOUT_EXCEEDED, problem, timing)
+            if heard.status is None:
+                problem = f"no answer within {webhook.timeout:g} seconds"
+                return self._failed(Reason.TIMEOUT_EXCEEDED, problem, timing)
+            heard.note = broken(f"it did not end within {webhook.timeout:g} seconds")
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
-            return self._outcome_of(error, timing)
+            if heard.status is None:
+                return self._outcome_of(error, timing)
+            heard.note = heard.note or broken(_problem(error))
+        return self._judged(heard, timing, now)
 
     async def _exchange(
-        self, claimed: Claimed, reach: Reach, timing: Timing, now: Callable[[], datetime]
-    ) -> Outcome:
+        self,
+        claimed: Claimed,
+        reach: Reach,
+        timing: Timing,
+        heard: Heard,
+        now: Callable[[], datetime],
+    ) -> None:
         if failpoints.armed:
             await failpoints.hit("webhook.before")
         webhook, body = reach.webhook, claimed.payload
@@ -104,17 +132,25 @@ class Exchanges:
         async with sending as response:
             if failpoints.armed:
                 await failpoints.hit("webhook.sent")
+            assert isinstance(response, Arriving)
             timing.mark("first_byte")
             self.answers[f"{response.status // 100}xx"] += 1
-            excerpt, truncated = await _excerpt(response)
-            if truncated:
+            heard.status, heard.retry_after = response.status, response.headers.get("Retry-After")
+            try:
+                heard.truncated = await _read_excerpt(response, heard.body)
+            finally:
+                heard.note = response.oddity or ""
+            if heard.truncated:
                 response.close()
         if failpoints.armed:
             await failpoints.hit("webhook.answered")
+
+    def _judged(self, heard: Heard, timing: Timing, now: Callable[[], datetime]) -> Outcome:
+        assert heard.status is not None
+        excerpt = bytes(heard.body[:EXCERPT_BYTES])
         text = excerpt.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
-        answer = _told(Answer(response.status, timing.milliseconds(), text, truncated))
-        retry_after = response.headers.get("Retry-After")
-        return outcome_of(response.status, retry_after, now(), answer)
+        answer = Answer(heard.status, timing.milliseconds(), text, heard.truncated, heard.note)
+        return outcome_of(heard.status, heard.retry_after, now(), _told(answer))
 
     def _headers(
         self, claimed: Claimed, reach: Reach, body: bytes, now: datetime
@@ -151,6 +187,7 @@ class Exchanges:
                 # The deadline is ours; the client's own rounds it up to whole seconds.
                 timeout=ClientTimeout(total=None, sock_connect=None),
                 auto_decompress=False,
+                response_class=Arriving,
             )
         return self._session
 
@@ -166,8 +203,7 @@ class Exchanges:
         system = _system_error(error)
         if isinstance(system, ResolverAway) or (system and system.errno in OUR_FAULTS):
             return Deferred(OUR_FAULT_SECONDS)
-        problem = f"{type(error).__name__}: {system or error}"
-        return self._failed(Reason.TRANSPORT_UNAVAILABLE, problem, timing)
+        return self._failed(Reason.TRANSPORT_UNAVAILABLE, _problem(error), timing)
 
     def _failed(self, reason: Reason, problem: str, timing: Timing) -> Failed:
         self.answers["none"] += 1
@@ -186,20 +222,24 @@ def _parsed(url: str) -> URL:
     return URL(url, encoded=True)
 
 
-async def _excerpt(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-    """The beginning of the body, and whether there was more."""
-    content, found = response.content, bytearray()
+async def _read_excerpt(response: aiohttp.ClientResponse, found: bytearray) -> bool:
+    """Read the beginning of the body; whether there was more."""
+    content = response.content
     while len(found) <= EXCERPT_BYTES:
         part = await content.read(EXCERPT_BYTES + 1 - len(found))
         found += part
         # Asked only after a read: a body that was cut off is told by its error.
         if not part or content.at_eof():
             break
-    return bytes(found[:EXCERPT_BYTES]), len(found) > EXCERPT_BYTES
+    return len(found) > EXCERPT_BYTES
 
 
 def _told(answer: Answer) -> str:
     return msgspec.json.encode(answer).decode()
+
+
+def _problem(error: Exception) -> str:
+    return f"{type(error).__name__}: {_system_error(error) or error}"
 
 
 def _system_error(error: BaseException | None) -> OSError | None:

@@ -172,10 +172,12 @@ class Handlers:
         self,
         run_in_thread: Callable[[Callable[[], Any]], Future[Any]],
         emit: Callable[[Event], None],
+        default: RetryPlan = retry.DEFAULT,
     ) -> None:
         self._handlers: dict[str, Handler] = {}
         self._run_in_thread = run_in_thread
         self._emit = emit
+        self._default = default
 
     def add(
         self, name: str, function: Function, plan: RetryPlan | None, timeout: float | None
@@ -189,7 +191,7 @@ class Handlers:
         self._handlers[name] = Handler(
             name,
             function,
-            plan or retry.DEFAULT,
+            plan or self._default,
             timeout or DEFAULT_TIMEOUT,
             inspect.iscoroutinefunction(function),
             payload_decoder(function),
@@ -228,7 +230,7 @@ class Handlers:
     def plan(self, target: str, namespace: str) -> RetryPlan:  # noqa: ARG002 - the same in all
         """The handler's retry plan."""
         handler = self._handlers.get(target)
-        return retry.DEFAULT if handler is None else handler.plan
+        return self._default if handler is None else handler.plan
 
     async def attempt(self, execution: Execution) -> Outcome:
         """Decode, call with a deadline, and read what came of it."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from yarl import URL
 
-from duly.domain import retry
 from duly.domain.delivery import Claimed
 from duly.domain.endpoints import Endpoint, endpoint_name, is_outside
 from duly.domain.errors import Conflict, InvalidInput, StoreUnavailable
@@ -63,9 +62,9 @@ class Webhooks:
         return is_outside(target)
 
     def plan(self, target: str, namespace: str) -> RetryPlan:
-        """The endpoint's own, or the `webhook` preset: at once, after 30 s, 2 min and 10 min."""
+        """The endpoint's own, or the default one."""
         name = endpoint_name(target)
-        return retry.WEBHOOK if name is None else self._book.plan(name, namespace)
+        return self._book.default if name is None else self._book.plan(name, namespace)
 
     def check(self, webhook: Webhook) -> None:
         """Refuse early what the guard would refuse later, as far as a URL shows it."""

@@ -13,6 +13,7 @@ from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment
 from duly.faces.schedules import BACKFILL_SLICE
 from duly.surfaces.cli.asking import Yes, agreed
+from duly.surfaces.cli.bulk import stoppable, stopped_after
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, progress, talk
 from duly.surfaces.cli.times import moment
@@ -76,10 +77,10 @@ async def _make(app: Books, name: str, begin: datetime, end: datetime, many: int
     made = 0
     try:
         with progress("making", many) as advance:
-            async for count in app.schedules.backfill(name, begin, end):
+            async for count in stoppable(app.schedules.backfill(name, begin, end)):
                 made += count
                 advance(BACKFILL_SLICE)
-    except asyncio.CancelledError:
-        talk(f"stopped after {made}; the same command makes the rest")
+    except asyncio.CancelledError as cancelled:
+        talk(f"stopped after {stopped_after(made, cancelled)}; the same command makes the rest")
         raise
     return made

@@ -7,16 +7,18 @@ import shlex
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
+from duly.faces.interruption import Abandoned
 from duly.ports import Progress
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.config import without_secrets
 from duly.surfaces.cli.options import Common
 from duly.surfaces.cli.render import progress, talk
 
+Step = TypeVar("Step")
 Rate = Annotated[float | None, Parameter(help="At most so many a second; all at once without.")]
 
 
@@ -68,13 +70,43 @@ async def carry_out(
     done, until = 0, None
     try:
         with progress(what, total) as advance:
-            async for each in moves:
+            async for each in stoppable(moves):
                 advance(each.done - done)
                 done, until = each.done, each.until
-    except asyncio.CancelledError:
-        talk(f"stopped after {done}; for the rest: {_again(command, until)}")
+    except asyncio.CancelledError as cancelled:
+        moved = stopped_after(done, cancelled)
+        talk(f"stopped after {moved}; for the rest: {_again(command, until)}")
         raise
     return done
+
+
+async def stoppable(steps: AsyncIterator[Step]) -> AsyncIterator[Step]:
+    """The steps of a move of many; whoever stops it hears what is waited for."""
+    while True:
+        step = asyncio.ensure_future(anext(steps))
+        try:
+            await asyncio.wait((step,))
+        except asyncio.CancelledError:
+            talk("stopping; waiting for what is under way, so that it is counted")
+            step.cancel()
+            await _wait_for(step)
+        try:
+            result = step.result()
+        except StopAsyncIteration:
+            return
+        yield result
+
+
+async def _wait_for(step: asyncio.Future[Any]) -> None:
+    try:
+        await asyncio.wait((step,))
+    except asyncio.CancelledError as again:
+        raise Abandoned from again
+
+
+def stopped_after(done: int, cancelled: asyncio.CancelledError) -> str:
+    """How many were moved before somebody stopped it; only a second Ctrl-C leaves that open."""
+    return f"at least {done}" if isinstance(cancelled, Abandoned) else f"{done}"
 
 
 def _again(command: Sequence[str], until: datetime | None) -> str:

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from duly.domain.plan_texts import plan_from_text
 from duly.domain.rules import At, Rule
 from duly.domain.schedule import CatchUp, Overlap
 from duly.faces.schedules import Declared
 from duly.surfaces.cli.moments import local
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, facts, talk
-from duly.surfaces.cli.terms import Payload, StreamName, Tags, content_of, target_of
+from duly.surfaces.cli.terms import Payload, RetryText, StreamName, Tags, content_of, target_of
 from duly.surfaces.cli.times import moment
 from duly.surfaces.moments import Moment, moments
 from duly.surfaces.rule_words import rule_of
@@ -65,6 +66,7 @@ class Choices:
     max_runs: Annotated[int | None, Parameter(help="No more than so many.")] = None
     jitter: Annotated[Text, Parameter(help="Spread over so long after the moment.")] = None
     expires_after: Annotated[Text, Parameter(help="Cancel what has not begun by then.")] = None
+    retry: RetryText = None
     priority: Annotated[int | None, Parameter(help="9 goes first, 1 last.")] = None
     stream: StreamName = None
     tags: Tags = ()
@@ -72,6 +74,8 @@ class Choices:
     def options(self) -> dict[str, Any]:
         """Those that were given, as `App.schedule` takes them."""
         given = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.retry is not None:
+            given["retry"] = plan_from_text("retry", self.retry)
         return given | {
             name: moment(name, given[name]) for name in ("start", "end") if name in given
         }

@@ -14,6 +14,7 @@ from duly.domain.errors import InvalidInput
 from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.surfaces.cli.options import COMMON, Books, Common, books
+from duly.surfaces.cli.plans import plan_in_words
 from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
 from duly.surfaces.cli.times import moment_or_ago
 
@@ -129,7 +130,8 @@ def _shown(document: dict[str, Any]) -> str:
     found = dict(document)
     attempts, steps, endpoint = found.pop("attempts"), found.pop("steps"), found["endpoint"]
     where = None if endpoint is None else f"{endpoint.name}, {endpoint.url or 'removed'}"
-    parts = [facts(found | {"endpoint": where})]
+    plan = None if found["retry"] is None else plan_in_words(found["retry"])
+    parts = [facts(found | {"endpoint": where, "retry": plan})]
     if steps:
         parts.append(_steps(steps))
     if attempts:
@@ -155,8 +157,14 @@ def _history(attempts: Sequence[Attempt]) -> str:
                 each.started_at,
                 each.finished_at,
                 each.reason,
-                each.error,
+                _trouble(each),
             )
             for each in attempts
         ),
     )
+
+
+def _trouble(attempt: Attempt) -> str | None:
+    """What went wrong, and what was odd about an answer."""
+    note = (attempt.answer or {}).get("note")
+    return "; ".join(each for each in (attempt.error, note) if each) or None

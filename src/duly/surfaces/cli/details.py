@@ -11,10 +11,12 @@ from cyclopts import Parameter
 from duly.domain.durations import duration
 from duly.domain.endpoints import Endpoint
 from duly.domain.errors import InvalidInput
+from duly.domain.plan_texts import plan_from_text
 from duly.surfaces.cli.headers import Headers, each_once, pairs
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer
 from duly.surfaces.cli.rotation import NewSecret, secret_of, tell_once
+from duly.surfaces.cli.terms import RetryText
 from duly.surfaces.standing import record
 
 Text = str | None
@@ -33,6 +35,7 @@ class Given:
     ] = None
     rate: Annotated[float | None, Parameter(help="At most so many deliveries a second.")] = None
     in_flight: Annotated[int | None, Parameter(help="At most so many at once.")] = None
+    retry: RetryText = None
 
     def details(self) -> dict[str, Any]:
         """What was given, but for the headers, as `app.endpoints` takes it."""
@@ -44,6 +47,7 @@ class Given:
             else duration("timeout", self.timeout).total_seconds(),
             "rate": self.rate,
             "in_flight": self.in_flight,
+            "retry": None if self.retry is None else plan_from_text("retry", self.retry),
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -55,6 +59,9 @@ class Taken:
 
     no_rate: Annotated[bool, Parameter(negative=(), help="Any number a second.")] = False
     no_in_flight: Annotated[bool, Parameter(negative=(), help="Any number at once.")] = False
+    default_retry: Annotated[
+        bool, Parameter(negative=(), help="No plan of its own: the server's default counts.")
+    ] = False
     no_header: Annotated[
         tuple[str, ...],
         Parameter(negative=(), show_default=False, help="The name of a header to leave out."),
@@ -62,7 +69,11 @@ class Taken:
 
     def limits(self, given: Mapping[str, Any]) -> dict[str, None]:
         """The limits that are taken away."""
-        taken = {"rate": self.no_rate, "in_flight": self.no_in_flight}
+        taken = {
+            "rate": self.no_rate,
+            "in_flight": self.no_in_flight,
+            "retry": self.default_retry,
+        }
         names = [name for name, is_taken in taken.items() if is_taken]
         for name in names:
             if name in given:

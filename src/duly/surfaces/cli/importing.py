@@ -21,7 +21,7 @@ from duly.domain.readings import LONGEST_LINE, Survey
 from duly.faces.importing import Manner
 from duly.stores import migrations
 from duly.stores.sqlite import Sqlite
-from duly.surfaces.cli.bulk import BULK, Bulk
+from duly.surfaces.cli.bulk import BULK, Bulk, stoppable, stopped_after
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.export import in_words
 from duly.surfaces.cli.migrate import schema_of
@@ -152,12 +152,12 @@ async def _bring_in(
     try:
         with progress("importing", survey.total) as advance:
             brought = app.importing.bring_in(_lines(source), survey, manner, _tell_bad)
-            async for each in brought:
+            async for each in stoppable(brought):
                 for name in ("new", "known", "refused"):
                     tally[each.kind][name] += getattr(each, name)
                     advance(getattr(each, name))
-    except asyncio.CancelledError:
-        done = sum(sum(each.values()) for each in tally.values())
+    except asyncio.CancelledError as cancelled:
+        done = stopped_after(sum(sum(each.values()) for each in tally.values()), cancelled)
         talk(f"stopped after {done} of {survey.total}; the same command goes on with the rest")
         raise
 

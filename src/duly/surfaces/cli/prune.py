@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain.durations import duration
+from duly.faces.interruption import ended
 from duly.settings import Settings
 from duly.stores.upkeep import BEGINNING
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.options import COMMON, Common, client
-from duly.surfaces.cli.render import answer, progress
+from duly.surfaces.cli.render import answer, progress, talk
 from duly.surfaces.cli.times import spelled
 
-Slice = Callable[[timedelta, timedelta, str, int], Awaitable[tuple[int, str | None]]]
+Slice = Callable[[timedelta, timedelta, str, int], Coroutine[Any, Any, tuple[int, str | None]]]
 Keep = tuple[timedelta, timedelta]
 CompletedFor = Annotated[
     str | None,
@@ -84,9 +85,14 @@ async def _in_slices(app: App, each: Slice, keep: Keep, total: int | None) -> in
     done, after = 0, BEGINNING
     with progress("looking" if total is None else "removing", total) as advance:
         while True:
-            count, next_after = await each(*keep, after, app.settings.prune_batch)
+            slice_ = each(*keep, after, app.settings.prune_batch)
+            (count, next_after), cancelled = await ended(slice_)
             done += count
             advance(count)
+            if cancelled is not None:
+                if total is not None:
+                    talk(f"stopped after {done} of {total}; the same command removes the rest")
+                raise cancelled
             if next_after is None:
                 return done
             after = next_after

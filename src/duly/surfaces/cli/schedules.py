@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
+from duly.domain.retry import decode
 from duly.domain.schedule import Schedule
 from duly.domain.webhooks import decode_webhook, shown_headers
 from duly.surfaces.cli.asking import Yes, agreed
@@ -17,6 +18,7 @@ from duly.surfaces.cli.deliveries import Limit, checked_limit, record
 from duly.surfaces.cli.explain import explain
 from duly.surfaces.cli.moments import Count, listed
 from duly.surfaces.cli.options import COMMON, After, Common, Why, books
+from duly.surfaces.cli.plans import plan_in_words
 from duly.surfaces.cli.render import answer, answer_page, cell, facts, fields, items, table, talk
 from duly.surfaces.cli.times import spelled
 from duly.surfaces.moments import Moment, moments
@@ -200,7 +202,7 @@ def _options(schedule: Schedule) -> dict[str, Any]:
         "priority": contents.priority,
         "stream": contents.stream,
         "tags": list(contents.tags),
-        "retry": contents.retry,
+        "retry": None if contents.retry is None else plan_in_words(decode(contents.retry)),
         "catch_up": timing.catch_up,
         "cap": timing.cap,
         "overlap": timing.overlap,

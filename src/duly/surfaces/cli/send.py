@@ -11,7 +11,6 @@ from duly.domain.delivery import Delivery
 from duly.domain.durations import duration
 from duly.domain.endpoints import EndpointTarget, endpoint
 from duly.domain.errors import InvalidInput
-from duly.domain.retry import WEBHOOK, RetryPlan, attempts_allowed
 from duly.domain.states import FINISHED, State
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
 from duly.surfaces.cli.deliver import hand_over
@@ -23,7 +22,6 @@ from duly.surfaces.cli.render import answer, cell, talk
 from duly.surfaces.cli.terms import TERMS, Payload, Terms, content_of
 from duly.surfaces.cli.times import spelled
 from duly.surfaces.cli.watch import follow
-from duly.surfaces.standing import plan_of
 
 Watch = Annotated[
     bool,
@@ -99,14 +97,12 @@ async def _say_what_follows(
         return
     wait = (delivery.due_at - app.clock.now()).total_seconds()
     when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
-    plan: RetryPlan = WEBHOOK
     if isinstance(target, EndpointTarget):
-        known = await app.endpoints.get(target.name)
-        plan, target = plan_of(known), known.details.webhook
-    most = attempts_allowed(plan)
-    talk(f"{target.method} {target.url} goes out {when}; at most {most} attempts")
-    if (waits := (await app.outlook(delivery)).waits) is not None:
-        talk(f"it waits: {waits}")
+        target = (await app.endpoints.get(target.name)).details.webhook
+    ahead = await app.outlook(delivery)
+    talk(f"{target.method} {target.url} goes out {when}; at most {ahead.attempts_allowed} attempts")
+    if ahead.waits is not None:
+        talk(f"it waits: {ahead.waits}")
     if not any(each.alive for each in await app.workers.list(limit=1)):
         talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
 

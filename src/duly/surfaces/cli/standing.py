@@ -11,7 +11,7 @@ from duly.faces.endpoints import Standing
 from duly.surfaces.cli.plans import plan_in_words
 from duly.surfaces.cli.render import cell, facts, table
 from duly.surfaces.cli.times import spelled
-from duly.surfaces.standing import next_commands, on_the_books, plan_of
+from duly.surfaces.standing import next_commands, on_the_books
 
 PLAIN = "nothing: it is stored plain"
 
@@ -52,7 +52,7 @@ def shown(found: Standing) -> str:
         "timeout": spelled(details.timeout),
         "rate": _rate(details.rate) or "any",
         "in_flight": details.in_flight or "any number",
-        "retry": plan_in_words(plan_of(endpoint)),
+        "retry": plan_in_words(found.plan),
         "state": endpoint.state,
         "since": endpoint.state_at,
         "reason": endpoint.state_reason,

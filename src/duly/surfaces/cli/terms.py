@@ -14,6 +14,7 @@ from duly.domain.delivery import DEFAULT_PRIORITY
 from duly.domain.durations import duration
 from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.errors import InvalidInput
+from duly.domain.plan_texts import plan_from_text
 from duly.domain.webhooks import webhook
 from duly.faces.intake import Target
 from duly.surfaces.cli.times import moment
@@ -47,6 +48,15 @@ OnFailure = Annotated[
 ]
 
 
+RetryText = Annotated[
+    str | None,
+    Parameter(
+        name="--retry",
+        help="How it is tried again: none, delays:30,2m,10m or exponential:base=30s,attempts=10.",
+    ),
+]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Terms:
@@ -58,6 +68,7 @@ class Terms:
     priority: Priority = DEFAULT_PRIORITY
     expires_at: ExpiresAt = None
     tags: Tags = ()
+    retry: RetryText = None
     stream: StreamName = None
     on_failure: OnFailure = None
 
@@ -72,6 +83,7 @@ class Terms:
             if self.expires_at is None
             else moment("expires_at", self.expires_at),
             "tags": self.tags,
+            "retry": None if self.retry is None else plan_from_text("retry", self.retry),
             "stream": self.stream,
             "on_failure": self.on_failure,
         }

@@ -35,7 +35,8 @@ async def try_out(name: str, /, *, data: Payload = None, common: Common = COMMON
 
 def _told(document: dict[str, Any]) -> dict[str, Any]:
     timing = [f"{part} {milliseconds:.0f} ms" for part, milliseconds in document["timing"].items()]
-    return document | {"timing": timing, "truncated": document["truncated"] or None}
+    unless_empty = {name: document[name] or None for name in ("truncated", "note")}
+    return document | {"timing": timing, **unless_empty}
 
 
 def _say_how_to_go_on(endpoint: Endpoint) -> None:

@@ -45,7 +45,8 @@ def _exchange(answer: dict[str, Any]) -> list[str]:
         return []
     status, timing = answer.get("status"), answer.get("timing") or {}
     parts = ", ".join(f"{part} {milliseconds:.0f} ms" for part, milliseconds in timing.items())
-    return [f"{f'status {status}' if status else 'no answer'}{f' ({parts})' if parts else ''}"]
+    told = f"{f'status {status}' if status else 'no answer'}{f' ({parts})' if parts else ''}"
+    return [told, *([cell(answer["note"])] if answer.get("note") else [])]
 
 
 def _failure(attempt: Attempt) -> list[str]:

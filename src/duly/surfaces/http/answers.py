@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from litestar.types import Send
+from litestar.types import Message, Send
 
 
 async def send_answer(send: Send, status: int, headers: Mapping[str, str], body: bytes) -> None:
@@ -13,3 +13,14 @@ async def send_answer(send: Send, status: int, headers: Mapping[str, str], body:
     raw.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def head_only(send: Send) -> Send:
+    """The way back of an answer without its body, which ends with its head however long it is."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return sent

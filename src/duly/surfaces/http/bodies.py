@@ -14,7 +14,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from litestar.types.empty import Empty
 
-from duly.domain.errors import InvalidInput
+from duly.domain.errors import InvalidInput, misfit
 from duly.domain.payloads import check_members
 
 JSON_TYPES = ("application/json", "")
@@ -57,12 +57,6 @@ def decoded(body: bytes, kind: Any) -> Any:
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     """One decoder for each kind: they are costly to make."""
     return msgspec.json.Decoder(kind)
-
-
-def misfit(error: msgspec.ValidationError) -> InvalidInput:
-    """The refusal that names the field: msgspec says it as ``... - at `$.tags[0]` ``."""
-    message, _, place = str(error).partition(" - at `$")
-    return InvalidInput(place.rstrip("`").lstrip(".") or "body", message)
 
 
 class Asked:

@@ -8,6 +8,7 @@ from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from duly.settings import Settings
+from duly.surfaces.http.cors import Cors
 from duly.system import machine_name
 
 ANY = "*"
@@ -59,6 +60,7 @@ class Names:
         if not is_loopback(settings.host):
             own.add(machine_name().lower())
         self._names = self._added | own
+        self._pages = Cors.of(settings)
 
     def allow(self, host: str | None) -> bool:
         """Whether a Host header names this port."""
@@ -72,10 +74,22 @@ class Names:
         origin = text(headers, b"origin")
         if origin is None:
             return headers.get(b"sec-fetch-site") == b"cross-site"
+        if self._pages is not None and self._pages.allows(origin):
+            return False
+        return not self._is_own(origin, headers)
+
+    def let_in_by_name(self, headers: Headers) -> bool:
+        """Whether nobody asks for a page that is let in only because every page is."""
+        origin = text(headers, b"origin")
+        if origin is None or self._pages is None or self._pages.names(origin):
+            return True
+        return not self._pages.allows(origin) or self._is_own(origin, headers)
+
+    def _is_own(self, origin: str, headers: Headers) -> bool:
         netloc = origin.lower().partition("://")[2]
         # Behind a proxy the Host may be another than the one that the page was loaded from.
         host = text(headers, b"host") or ""
-        return netloc != host.lower() and _name(netloc) not in self._added
+        return netloc == host.lower() or _name(netloc) in self._added
 
 
 @lru_cache(1000)

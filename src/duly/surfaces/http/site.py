@@ -12,6 +12,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 
 from duly.app import App
 from duly.surfaces.http import docs
+from duly.surfaces.http.answers import head_only
 from duly.surfaces.http.api import (
     audit,
     bulk,
@@ -26,6 +27,7 @@ from duly.surfaces.http.api import (
     workers,
 )
 from duly.surfaces.http.bodies import StrictRequest, check_query
+from duly.surfaces.http.cors import Cors
 from duly.surfaces.http.door import Door
 from duly.surfaces.http.health import Pulse, health_routes
 from duly.surfaces.http.idempotency import Idempotency
@@ -42,10 +44,19 @@ BESIDE_PAYLOAD = 65_536
 class Site(Litestar):
     """Litestar, but a path is taken apart before its parts are decoded: names may have slashes.
 
-    And whom a full queue would refuse does not come that far, nor does a plain delivery.
+    And whom a full queue would refuse does not come that far, nor does a plain delivery. HEAD is
+    answered wherever GET is, with all that GET would say but its body.
     """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        cors: Cors | None = self.state.cors
+        if cors is not None:
+            if cors.is_preflight(scope):
+                await cors.answer_preflight(scope, send)
+                return
+            send = cors.sender(scope, send)
+        if scope.get("method") == "HEAD":
+            scope, send = {**scope, "method": "GET"}, head_only(send)
         queue: Queue = self.state.queue
         if queue.refuses(scope):
             await queue.refuse(send)
@@ -71,6 +82,7 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
     body_limit = app.settings.payload_limit + BESIDE_PAYLOAD
     straight = Straight(door, queue, pulse, body_limit)
 
+    state = {"queue": queue, "door": door, "straight": straight, "cors": Cors.of(app.settings)}
     return Site(
         route_handlers=[
             *health_routes(pulse),
@@ -81,7 +93,7 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
         ],
         guards=[door.admit],
         dependencies={"duly_app": Provide(app_of, sync_to_thread=False)},
-        state=State({"queue": queue, "door": door, "straight": straight}),
+        state=State(state),
         request_class=StrictRequest,
         request_max_body_size=body_limit,
         exception_handlers=HANDLERS | _strays(app.routes),

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import payloads
+from duly.domain import payloads, retry
 from duly.domain.endpoints import OVERLAP, Details, Endpoint, EndpointState, Sealed
 from duly.domain.failures import Reason
 from duly.domain.gates import Circuit, Gate
@@ -117,12 +117,13 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     timing: dict[str, float]
     excerpt: str
     truncated: bool
+    note: str = ""
     reason: str | None
     error: str | None
 
     def outcome(self) -> Outcome:
         """The same as an attempt would have it."""
-        names = ("status", "timing", "excerpt", "truncated")
+        names = ("status", "timing", "excerpt", "truncated", "note")
         answer = msgspec.json.encode({name: getattr(self, name) for name in names}).decode()
         if self.ok:
             return Completed(answer)
@@ -142,7 +143,7 @@ class Endpoints:
 
     async def add(self, name: str, url: str, *, secret: str | None = None, **details: Any) -> Added:
         """Create one; without a secret it gets one. Conflict when the name is taken."""
-        body = {"name": name, "url": url, "secret": secret, **details}
+        body = {"name": name, "url": url, "secret": secret, **_said(details)}
         return self._added(await self._wire.post(WithSecret, "endpoints", body=body))
 
     async def get(self, name: str) -> Endpoint:
@@ -159,7 +160,8 @@ class Endpoints:
         """How it stood when it was told."""
         told = self._told[endpoint.name]
         # The server has left out which secrets are no longer used, by its own clock.
-        return Standing(endpoint, LONG_AGO, told.on_the_books(), told.secrets_problem)
+        plan = retry.decode(bytes(told.retry).decode())
+        return Standing(endpoint, LONG_AGO, told.on_the_books(), plan, told.secrets_problem)
 
     async def waiting(self, name: str) -> Waiting:
         """What is on the books for it."""
@@ -173,7 +175,7 @@ class Endpoints:
         **details: Any,
     ) -> Endpoint:
         """Change what is given; deliveries that wait go by it from their next attempt on."""
-        body = details | ({"header_changes": header_changes} if header_changes else {})
+        body = _said(details) | ({"header_changes": header_changes} if header_changes else {})
         return self._heard(await self._wire.patch(Told, *_place(name), body=body))
 
     async def pause(self, name: str, reason: str | None = None) -> Endpoint:
@@ -227,6 +229,13 @@ class Endpoints:
 
     def _added(self, told: WithSecret) -> Added:
         return Added(self._heard(told), told.secret)
+
+
+def _said(details: Mapping[str, Any]) -> dict[str, Any]:
+    """The details, once their plan is seen to be one: the server would name a part of the body."""
+    if details.get("retry") is not None:
+        retry.encode_checked(details["retry"])
+    return dict(details)
 
 
 def _place(name: str) -> tuple[str, str]:

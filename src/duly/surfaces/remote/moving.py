@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
+from duly.faces.interruption import ended
 from duly.ports import Clock, Progress
 from duly.surfaces.remote.wire import Wire
 
-CALL_SECONDS = 5.0
-"""How long the server moves before it says how far it is: what it has begun, it ends."""
+CALL_SECONDS = 1.0
+"""How long the server moves before it says how far it is, and whoever stops it has to wait."""
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,11 +42,13 @@ class Moving:
         began, done, total, until = self._clock.monotonic(), 0, 0, body.get("until")
         while True:
             asked = {**body, "until": until, "seconds": CALL_SECONDS}
-            moved = await self._wire.post(Moved, *place, body=asked)
+            moved, cancelled = await ended(self._wire.post(Moved, *place, body=asked))
             done, total = done + moved.moved, max(total, moved.matching)
             until = moved.until or until
             if moved.moved and until is not None:
                 yield Progress(done, total, until)
+            if cancelled is not None:
+                raise cancelled
             if moved.finished:
                 return
             ahead = began + (done / rate if rate else 0.0) - self._clock.monotonic()

@@ -13,6 +13,7 @@ from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.errors import InvalidInput
 from duly.domain.figures import Stats
 from duly.domain.payloads import checked_id
+from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.rollups import Series
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure, checked_policy
@@ -59,6 +60,7 @@ class Remote:
         priority: int = DEFAULT_PRIORITY,
         expires_at: datetime | None = None,
         tags: Iterable[str] = (),
+        retry: RetryPlan | None = None,
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
     ) -> Accepted:
@@ -74,6 +76,7 @@ class Remote:
             "priority": payloads.checked_priority(priority),
             "expires_at": expires_at,
             "tags": list(payloads.checked_tags(tags)),
+            "retry": None if retry is None else msgspec.Raw(encode_checked(retry).encode()),
             "stream": stream,
             "on_failure": None if on_failure is None else checked_policy(on_failure),
         }

@@ -14,6 +14,7 @@ from duly.domain.errors import InvalidInput
 from duly.domain.rules import Rule
 from duly.domain.schedule import CatchUp, Contents, Overlap, Progress, Schedule, Timing
 from duly.domain.webhooks import Webhook, encode_webhook
+from duly.faces.interruption import ended
 from duly.faces.schedules import BACKFILL_SLICE, Declared, Target
 from duly.surfaces.moments import Moment
 from duly.surfaces.remote.addressed import LARGEST_PAYLOAD, destination, refusal
@@ -112,6 +113,7 @@ class Backfilled(msgspec.Struct, frozen=True):
 
     moments: int
     made: int
+    finished: bool = True
 
 
 class Schedules:
@@ -184,7 +186,13 @@ class Schedules:
         begins = start
         for number in range(1, stretches + 1):
             ends = end if number == stretches else start + (end - start) * number / stretches
-            yield (await self._backfilled(name, begins, ends)).made
+            told = Backfilled(0, 0, finished=False)
+            # A stretch is cut off when its connection was: the answer is that to the first try.
+            while not told.finished:
+                told, cancelled = await ended(self._backfilled(name, begins, ends))
+                yield told.made
+                if cancelled is not None:
+                    raise cancelled
             begins = ends + INSTANT
 
     async def _backfilled(

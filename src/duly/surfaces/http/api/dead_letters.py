@@ -9,7 +9,8 @@ from litestar.params import FromPath, JSONBody, SkipValidation
 from duly.ports import DeadGroup
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page
-from duly.surfaces.http.served import Served
+from duly.surfaces.http.hangups import while_heard
+from duly.surfaces.http.served import AnyRequest, Served
 from duly.surfaces.http.shapes.dead_letters import (
     DeadQuery,
     Discard,
@@ -52,7 +53,7 @@ async def groups(
 
 
 @post("/dead-letters/retry", status_code=200, opt={"repeatable": True})
-async def retry(duly_app: Served, data: JSONBody[Retry]) -> Moved:
+async def retry(duly_app: Served, request: AnyRequest, data: JSONBody[Retry]) -> Moved:
     """Try those that match again; of each stream the earliest goes first."""
     wanted = data.filter()
     matching = await duly_app.dead_letters.count(wanted)
@@ -61,18 +62,20 @@ async def retry(duly_app: Served, data: JSONBody[Retry]) -> Moved:
     moves = duly_app.dead_letters.retry_all(
         wanted, rate=data.rate, reset_attempts=data.reset_attempts
     )
-    return await carried_out(matching, moves, duly_app.clock, data.seconds, data.rate)
+    work = carried_out(matching, moves, duly_app.clock, data.seconds, data.rate)
+    return await while_heard(request, work)
 
 
 @post("/dead-letters/discard", status_code=200, opt={"repeatable": True})
-async def discard(duly_app: Served, data: JSONBody[Discard]) -> Moved:
+async def discard(duly_app: Served, request: AnyRequest, data: JSONBody[Discard]) -> Moved:
     """Give those that match up for good, with a note why; a stream that one blocked goes on."""
     wanted = data.filter()
     matching = await duly_app.dead_letters.count(wanted)
     if data.dry_run:
         return counted(matching)
     moves = duly_app.dead_letters.discard_all(wanted, data.note)
-    return await carried_out(matching, moves, duly_app.clock, data.seconds)
+    work = carried_out(matching, moves, duly_app.clock, data.seconds)
+    return await while_heard(request, work)
 
 
 @get("/dead-letters/poison", dependencies={"wanted": asked(PoisonQuery)})

@@ -149,6 +149,7 @@ async def _detail(app: App, id: str) -> DeliveryDetail:
         DeliveryDetail,
         endpoint=around.endpoint,
         waits=around.waits,
+        attempts_allowed=around.attempts_allowed,
         attempts=attempts,
         steps=[shown(each, StepRecord) for each in await app.steps(id)],
         transitions=transitions,

@@ -16,7 +16,8 @@ from duly.domain.endpoints import Endpoint
 from duly.faces.endpoints import Added
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery
-from duly.surfaces.http.served import Served
+from duly.surfaces.http.hangups import while_heard
+from duly.surfaces.http.served import AnyRequest, Served
 from duly.surfaces.http.shapes import Why
 from duly.surfaces.http.shapes.dead_letters import Moved, carried_out, counted
 from duly.surfaces.http.shapes.endpoints import (
@@ -120,13 +121,16 @@ async def try_out(
 
 
 @post(f"{NAME}/recover", status_code=200, opt={"repeatable": True})
-async def recover(duly_app: Served, name: FromPath[str], data: JSONBody[Recover]) -> Moved:
+async def recover(
+    duly_app: Served, request: AnyRequest, name: FromPath[str], data: JSONBody[Recover]
+) -> Moved:
     """Try its dead letters again, with all their attempts."""
     matching = await duly_app.endpoints.count_dead(name, data.since, data.until)
     if data.dry_run:
         return counted(matching)
     moves = duly_app.endpoints.recover(name, data.since, rate=data.rate, until=data.until)
-    return await carried_out(matching, moves, duly_app.clock, data.seconds, data.rate)
+    work = carried_out(matching, moves, duly_app.clock, data.seconds, data.rate)
+    return await while_heard(request, work)
 
 
 async def _record(app: App, endpoint: Endpoint, kind: type[Kind], **more: Any) -> Kind:

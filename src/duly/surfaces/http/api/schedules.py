@@ -17,6 +17,7 @@ from duly.domain.schedule import Schedule
 from duly.faces.schedules import Declared
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery
+from duly.surfaces.http.hangups import while_heard
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.shapes import Why
 from duly.surfaces.http.shapes import schedules as shapes
@@ -34,6 +35,7 @@ from duly.surfaces.http.shapes.schedules import (
     ScheduleSpec,
     Triggered,
     Upserted,
+    filled,
     schedule_record,
 )
 from duly.surfaces.http.versions import IF_MATCH, Version, etag
@@ -126,14 +128,15 @@ async def trigger(
 
 
 @post(f"{NAME}/backfill", status_code=200, opt={"repeatable": True})
-async def backfill(duly_app: Served, name: FromPath[str], data: JSONBody[Backfill]) -> Backfilled:
+async def backfill(
+    duly_app: Served, request: AnyRequest, name: FromPath[str], data: JSONBody[Backfill]
+) -> Backfilled:
     """Make the occurrences of a range in the past that were never made, due now."""
     looked_at = await duly_app.schedules.count_backfill(name, data.start, data.end)
-    made = 0
-    if not data.dry_run:
-        async for more in duly_app.schedules.backfill(name, data.start, data.end):
-            made += more
-    return Backfilled(looked_at, made)
+    if data.dry_run:
+        return Backfilled(looked_at, 0)
+    slices = duly_app.schedules.backfill(name, data.start, data.end)
+    return await while_heard(request, filled(looked_at, slices))
 
 
 @get(f"{NAME}/preview", dependencies={"wanted": asked(PreviewQuery)})

@@ -10,8 +10,8 @@ from litestar.exceptions import ClientException
 from msgspec import Meta
 
 from duly.domain.delivery import Accepted
-from duly.domain.errors import DulyError, InvalidInput
-from duly.surfaces.http.bodies import decoded, decoder, misfit
+from duly.domain.errors import DulyError, InvalidInput, misfit
+from duly.surfaces.http.bodies import decoded, decoder
 from duly.surfaces.http.problems import Problem, problem_of
 from duly.surfaces.http.shapes.deliveries import NewDelivery, target_of
 

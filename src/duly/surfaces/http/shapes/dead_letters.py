@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated
@@ -156,14 +157,20 @@ async def carried_out(
     seconds: float,
     rate: float | None = None,
 ) -> Moved:
-    """Move them for as long as this call may take; the wait for the next one counts."""
+    """Move them for as long as this call may take; the wait for the next one counts.
+
+    Cancelled, it ends after the batch that has begun, and tells how far it came.
+    """
     begun, done, until, finished = clock.monotonic(), 0, None, True
-    async for progress in moves:
-        done, until = progress.done, progress.until
-        goes_on_at = max(clock.monotonic() - begun, done / rate if rate else 0.0)
-        if goes_on_at > seconds:
-            finished = done >= progress.total
-            break
+    try:
+        async for progress in moves:
+            done, until = progress.done, progress.until
+            goes_on_at = max(clock.monotonic() - begun, done / rate if rate else 0.0)
+            if goes_on_at > seconds:
+                finished = done >= progress.total
+                break
+    except asyncio.CancelledError:
+        finished = False
     return Moved(matching=matching, moved=done, until=until, finished=finished)
 
 

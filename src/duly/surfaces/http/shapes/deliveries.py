@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 from duly.domain.delivery import DEFAULT_PRIORITY, Attempt, Delivery
 from duly.domain.endpoints import EndpointTarget, endpoint
 from duly.domain.errors import InvalidInput
+from duly.domain.retry import RetryPlan
 from duly.domain.states import State
 from duly.domain.streams import OnFailure
 from duly.domain.webhooks import Webhook, webhook
@@ -75,6 +76,7 @@ class NewDelivery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     priority: Annotated[int, Meta(ge=1, le=9)] = DEFAULT_PRIORITY
     tags: list[str] = []
     expires_at: Moment | None = None
+    retry: Annotated[RetryPlan | None, Meta(description="its own; otherwise its target's")] = None
 
     def options(self) -> Options:
         """All but target and payload, as `app.deliver` takes it."""
@@ -85,6 +87,7 @@ class NewDelivery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             priority=self.priority,
             expires_at=self.expires_at,
             tags=self.tags,
+            retry=self.retry,
             stream=self.stream,
             on_failure=self.on_failure,
         )
@@ -170,6 +173,7 @@ class DeliveryRecord(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_for: datetime | None
     merged: int
     tags: list[str]
+    retry: Annotated[RetryPlan | None, Meta(description="its own, if it has one")]
     reason: str | None
     error: str | None
     fingerprint: str | None
@@ -224,6 +228,9 @@ class DeliveryDetail(DeliveryRecord, frozen=True, kw_only=True):
     payload: msgspec.Raw = msgspec.field(default_factory=null)
     endpoint: EndpointPlace | None
     waits: Annotated[str, Meta(description="what it waits for besides its moment")] | None
+    attempts_allowed: (
+        Annotated[int, Meta(description="by the plan that counts; null if a handler's")] | None
+    )
     attempts: list[AttemptRecord]
     steps: list[StepRecord]
     transitions: list[Transition]

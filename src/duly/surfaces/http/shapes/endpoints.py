@@ -133,6 +133,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     timing: dict[str, float]
     excerpt: str
     truncated: bool
+    note: Annotated[str, Meta(description="what was odd about the answer's body")]
     reason: str | None
     error: str | None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -131,6 +133,18 @@ class Backfilled(msgspec.Struct, frozen=True):
 
     moments: int
     made: int
+    finished: Annotated[bool, Meta(description="false when the caller hung up meanwhile")] = True
+
+
+async def filled(moments: int, slices: AsyncIterator[int]) -> Backfilled:
+    """Make them; cancelled, it ends after the slice that has begun, and tells how far it came."""
+    made, finished = 0, True
+    try:
+        async for more in slices:
+            made += more
+    except asyncio.CancelledError:
+        finished = False
+    return Backfilled(moments, made, finished)
 
 
 class Triggered(msgspec.Struct, frozen=True):

@@ -1,0 +1,89 @@
+"""Retry plans as people write them on a command line and in a setting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from duly.domain.durations import duration
+from duly.domain.errors import InvalidInput, quoted
+from duly.domain.retry import WEBHOOK, RetryPlan, decode_checked, delays, exponential, no_retry
+
+NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+FORMS = (
+    "write none, webhook, delays:30,2m,10m or exponential:base=30s,cap=1h,attempts=10,jitter=0.2, "
+    "with ;REASON=PLAN after it for single reasons"
+)
+
+
+def plan_from_text(field: str, text: str) -> RetryPlan:
+    """A plan such as `delays:30,2m`, `exponential:attempts=5;timeout_exceeded=none`, or its JSON.
+
+    Waits are in seconds, or durations as in 2m.
+    """
+    if text.startswith("{"):
+        return decode_checked(text)
+    first, *rules = text.split(";")
+    try:
+        plan = _plan(first)
+        for each in rules:
+            reason, _, rule = each.partition("=")
+            plan = plan.on(reason.strip(), _plan(rule))
+    except InvalidInput as error:
+        which = f"{error.field}: " if error.field in FIELDS else ""
+        raise InvalidInput(field, f"{which}{error.problem}; {FORMS}") from None
+    return plan
+
+
+def _plan(text: str) -> RetryPlan:
+    name, _, said = text.strip().partition(":")
+    if (make := PLANS.get(name)) is None or (said and name in ALONE):
+        raise InvalidInput("retry", f"{quoted(text)} is no retry plan")
+    return make(said)
+
+
+def _delays(said: str) -> RetryPlan:
+    return delays(*(_seconds(each) for each in said.split(",")))
+
+
+def _exponential(said: str) -> RetryPlan:
+    given: dict[str, float] = {}
+    for each in said.split(",") if said else ():
+        name, _, value = (part.strip() for part in each.partition("="))
+        if name not in FIELDS or name in given:
+            known = ", ".join(FIELDS)
+            raise InvalidInput("retry", f"{quoted(each)} is none of {known}, or is there twice")
+        given[name] = FIELDS[name](value)
+    return exponential(**given)  # type: ignore[arg-type]
+
+
+def _seconds(text: str) -> float:
+    text = text.strip()
+    return _number(text) if NUMBER.fullmatch(text) else duration("retry", text).total_seconds()
+
+
+def _number(text: str) -> float:
+    if not NUMBER.fullmatch(text):
+        raise InvalidInput("retry", f"{quoted(text)} is no number")
+    return float(text)
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise InvalidInput("retry", f"{quoted(text)} is no whole number")
+    return int(text)
+
+
+FIELDS: dict[str, Callable[[str], float]] = {
+    "base": _seconds,
+    "cap": _seconds,
+    "attempts": _whole,
+    "jitter": _number,
+}
+ALONE = ("none", "webhook")
+PLANS: dict[str, Callable[[str], RetryPlan]] = {
+    "none": lambda _: no_retry,
+    "webhook": lambda _: WEBHOOK,
+    "delays": _delays,
+    "exponential": _exponential,
+}

@@ -1,0 +1,14 @@
+-- A delivery's own retry plan is shown with its other facts.
+drop view duly.booked;
+
+create view duly.booked as
+select d.id, d.namespace, t.name as target, d.priority, d.attempt, d.due_at, d.accepted_at,
+       d.started_at, d.finished_at, d.dead_at, d.expires_at, d.key, d.address, d.stream, d.position,
+       d.schedule, d.occasion, d.tags, d.retry, d.reason, d.error, d.fingerprint, d.payload,
+       iif(a.halted is null, a.due_at, null) as next_at, a.claimed_at,
+       iif(d.state = 'dead', d.crashes, a.crashes) as crashes,
+       coalesce(a.token, d.token) as token,
+       case when a.token is not null then 'processing' else d.state end as state
+from duly.deliveries d
+join duly.targets t on t.id = d.target
+left join duly.agenda a on a.lane = coalesce(d.lane, d.number) and a.delivery = d.number;

@@ -1,0 +1,82 @@
+"""Retry plans on the command line: on the store, and through the server in front of it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.processes import Home
+from tests.surfaces.sides import Sides, both_sides
+
+pytestmark = pytest.mark.requirement("F2", "S6")
+PLAN = "exponential:base=5,attempts=3;timeout_exceeded=none"
+DOCUMENT = {
+    "type": "exponential",
+    "rules": {"timeout_exceeded": {"type": "none"}},
+    "base": 5.0,
+    "attempts": 3,
+}
+WORDS = "after 5s, doubling up to 1h, at most 3 attempts; other rules for timeout_exceeded"
+PRESET = {"type": "delays", "seconds": [30.0, 120.0, 600.0]}
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Iterator[Sides]:
+    """One server for all, on the store that is no matter here."""
+    folder = tmp_path_factory.mktemp("plans")
+    (folder / "duly.db").write_bytes(sqlite_schema.read_bytes())
+    with both_sides(Home(folder, f"sqlite:///{folder}/duly.db")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("side", ["store", "server"])
+def test_a_delivery_has_the_plan_that_was_said(sides: Sides, side: str) -> None:
+    run = getattr(sides, side)
+    done = run("deliver", "log", "--after", "1d", "--retry", PLAN, "--json")
+    assert done.code == 0, done.err
+    id = json.loads(done.out)["id"]
+    assert json.loads(run("deliveries", "show", id, "--json").out)["retry"] == DOCUMENT
+    assert WORDS in run("deliveries", "show", id).out
+
+
+@pytest.mark.parametrize("side", ["store", "server"])
+def test_a_webhook_says_how_often_it_is_tried(sides: Sides, side: str) -> None:
+    done = getattr(sides, side)(
+        "send", "http://127.0.0.1:9/", "--after", "1d", "--retry", "delays:1,2"
+    )
+    assert "; at most 3 attempts" in done.err
+
+
+@pytest.mark.parametrize("side", ["store", "server"])
+def test_a_schedule_has_the_plan_that_was_said(sides: Sides, side: str) -> None:
+    run, add = getattr(sides, side), ("schedules", "add", f"by-{side}", "log", "--every", "1d")
+    assert run(*add, "--retry", PLAN).code == 0
+    shown = run("schedules", "show", f"by-{side}", "--json").out
+    assert json.loads(shown)["contents"]["retry"] == DOCUMENT
+    assert WORDS in run("schedules", "show", f"by-{side}").out
+    assert run(*add).code == 0, "what is not given goes back to its default"
+    shown = run("schedules", "show", f"by-{side}", "--json").out
+    assert json.loads(shown)["contents"]["retry"] is None
+
+
+@pytest.mark.parametrize("side", ["store", "server"])
+def test_an_endpoint_has_the_plan_that_was_said_until_it_is_taken_away(
+    sides: Sides, side: str
+) -> None:
+    run, name = getattr(sides, side), f"by-{side}"
+    assert run("endpoints", "add", name, "http://127.0.0.1:9/", "--retry", "none").code == 0
+    assert json.loads(run("endpoints", "show", name, "--json").out)["retry"] == {"type": "none"}
+    edited = run("endpoints", "edit", name, "--retry", PLAN, "--json")
+    assert json.loads(edited.out)["retry"] == DOCUMENT
+    assert WORDS in run("endpoints", "show", name).out
+    taken = run("endpoints", "edit", name, "--default-retry", "--json")
+    assert json.loads(taken.out)["retry"] == PRESET
+
+
+def test_plans_are_exported_and_imported_as_the_same_document(sides: Sides) -> None:
+    done = sides.store("deliver", "log", "--after", "1d", "--retry", PLAN, "--json")
+    id = json.loads(done.out)["id"]
+    lines = [json.loads(line) for line in sides.store("export").out.splitlines()]
+    (found,) = [each for each in lines if each.get("id") == id]
+    assert found["retry"] == DOCUMENT

@@ -1,0 +1,201 @@
+"""Answers whose head arrives and whose body does not: the status decides, and the record says so.
+
+A head is sent together with its body, and in a packet of its own: what a parser makes of both in
+one read is another thing than what it makes of one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+
+import pytest
+
+from duly.domain.failures import Reason
+from duly.domain.outcomes import Completed, Failed
+from duly.testing import VirtualClock
+from tests.transports.receiver import Talk, drips, receiver
+from tests.transports.sending import Sender, sender
+
+BODIES: dict[str, tuple[bytes, bytes]] = {
+    "is cut short": (b"Content-Length: 1000\r\n", b"half"),
+    "is not there": (b"Content-Length: 1000\r\n", b""),
+    "has a wrong chunk": (b"Transfer-Encoding: chunked\r\n", b"zz\r\n"),
+    "has a chunk that is cut short": (b"Transfer-Encoding: chunked\r\n", b"ff\r\nhalf"),
+    "has no last chunk": (b"Transfer-Encoding: chunked\r\n", b"4\r\nhalf\r\n"),
+    "has no number for its length": (b"Content-Length: many\r\n", b"half"),
+    "is followed by more": (b"Content-Length: 2\r\n", b"okMORE"),
+    "has two lengths": (b"Content-Length: 4\r\nContent-Length: 5\r\n", b"half"),
+    "has a length and chunks": (
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        b"zz\r\nhalf",
+    ),
+}
+MEANINGS = {200: None, 503: Reason.DEPENDENCY_FAILURE, 404: Reason.VALIDATION_FAILURE}
+
+
+def says_apart(head: bytes, body: bytes, *, reset: bool = False) -> Talk:
+    """A server that lets its head arrive before it says the rest and hangs up."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        writer.write(head)
+        await writer.drain()
+        # Turns of the loop that both sides share: the client has read the head by then.
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.write(body)
+
+    return talk
+
+
+def says_together(head: bytes, body: bytes) -> Talk:
+    """A server that says everything in one packet and hangs up."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head + body)
+
+    return talk
+
+
+def head(status: int, *fields: bytes) -> bytes:
+    return b"HTTP/1.1 %d Whatever\r\n" % status + b"".join(fields) + b"\r\n"
+
+
+def told(outcome: Completed | Failed) -> dict[str, object]:
+    found: dict[str, object] = json.loads(outcome.answer or "{}")
+    return found
+
+
+async def sent(here: Sender, talk: Talk) -> Completed | Failed:
+    async with receiver(talk) as there:
+        outcome = await here.send(there.url())
+    assert isinstance(outcome, Completed | Failed)
+    return outcome
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize("says", [says_together, says_apart])
+@pytest.mark.parametrize("status", MEANINGS)
+@pytest.mark.parametrize("body", BODIES)
+async def test_an_answer_is_judged_by_its_status_whatever_becomes_of_its_body(
+    body: str, status: int, says: type[Talk]
+) -> None:
+    fields, rest = BODIES[body]
+    async with sender(VirtualClock()) as here:
+        outcome = await sent(here, says(head(status, fields), rest))
+    reason = None if isinstance(outcome, Completed) else outcome.reason
+    assert reason is MEANINGS[status]
+    assert told(outcome)["status"] == status
+    assert "body" in str(told(outcome)["note"])
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize("says", [says_together, says_apart])
+@pytest.mark.parametrize(
+    "fields", [b"Content-Length: 7\r\n", b"", b"Transfer-Encoding: chunked\r\n"]
+)
+async def test_a_204_with_content_is_a_204(fields: bytes, says: type[Talk]) -> None:
+    async with sender(VirtualClock()) as here:
+        outcome = await sent(here, says(head(204, fields), b"content"))
+    assert isinstance(outcome, Completed)
+    assert told(outcome)["status"] == 204
+    if fields or says is says_together:
+        assert "body" in str(told(outcome)["note"])
+
+
+@pytest.mark.requirement("C5")
+async def test_a_reset_after_the_head_leaves_the_status() -> None:
+    async with sender(VirtualClock()) as here:
+        outcome = await sent(here, says_apart(head(200, b"Content-Length: 9\r\n"), b"", reset=True))
+    assert isinstance(outcome, Completed)
+    assert "body" in str(told(outcome)["note"])
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize(
+    ("status", "kind"), [(200, Completed), (503, Failed)], ids=["completed", "failed"]
+)
+async def test_a_body_that_never_ends_in_time_leaves_the_status(status: int, kind: type) -> None:
+    async with sender(VirtualClock(), timeout=1) as here:
+        outcome = await sent(here, drips(head(status), b"x"))
+    assert isinstance(outcome, kind)
+    assert told(outcome)["status"] == status
+    assert "within 1 seconds" in str(told(outcome)["note"])
+    assert str(told(outcome)["excerpt"]).startswith("xx")
+
+
+@pytest.mark.requirement("C5", "F2")
+async def test_a_broken_body_keeps_what_the_head_asked_for() -> None:
+    fields = b"Retry-After: 7200\r\nContent-Length: 1000\r\n"
+    async with sender(VirtualClock()) as here:
+        outcome = await sent(here, says_together(head(503, fields), b"half"))
+    assert isinstance(outcome, Failed)
+    assert outcome.at_least == 7200
+    assert told(outcome)["excerpt"] == "half"
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize(
+    "said",
+    [b"HTTP/1.1 200 OK\r\nX-A: b", b"HTTP/1.1 200 OK\r\nX A: b\r\n\r\n", b"200 OK\r\n\r\n"],
+)
+async def test_a_head_that_is_cut_short_or_is_no_http_is_no_answer(said: bytes) -> None:
+    async with sender(VirtualClock()) as here:
+        outcome = await sent(here, says_together(said, b""))
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.TRANSPORT_UNAVAILABLE
+    assert "status" not in told(outcome)
+
+
+@pytest.mark.requirement("C5")
+async def test_what_follows_a_broken_answer_has_a_connection_of_its_own() -> None:
+    async with sender(VirtualClock()) as here, receiver(_odd_then_silent) as there:
+        first, second = await here.send(there.url()), await here.send(there.url())
+    assert isinstance(first, Completed)
+    assert isinstance(second, Completed)
+    assert there.connections == 2
+
+
+async def _odd_then_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    # Content that looks like an answer: it must not be taken for that to the next request.
+    inner = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"
+    writer.write(head(204, b"Content-Length: %d\r\n" % len(inner)) + inner)
+    await writer.drain()
+    await reader.read()
+
+
+@pytest.mark.requirement("C5")
+async def test_an_answer_whose_lines_end_in_lf_alone_is_read_as_ever() -> None:
+    async with sender(VirtualClock()) as here:
+        outcome = await sent(here, says_apart(b"HTTP/1.1 200 OK\nContent-Length: 2\n\n", b"ok"))
+    assert isinstance(outcome, Completed)
+    assert told(outcome)["excerpt"] == "ok"
+    assert "note" not in told(outcome)
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+async def test_an_answer_is_the_same_in_packets_of_any_size(size: int) -> None:
+    whole = head(100) + head(503, b"Content-Length: 4\r\nRetry-After: 9\r\n") + b"busy"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for place in range(0, len(whole), size):
+            writer.write(whole[place : place + size])
+            await writer.drain()
+            for _ in range(4):
+                await asyncio.sleep(0)
+
+    async with sender(VirtualClock()) as here:
+        outcome = await sent(here, talk)
+    assert isinstance(outcome, Failed)
+    assert outcome.at_least == 9
+    assert told(outcome)["excerpt"] == "busy"
+    assert "note" not in told(outcome)
