@@ -103,7 +103,7 @@ async def test_the_moves_of_a_schedule(app: App, client: Client, clock: VirtualC
     clock.advance(timedelta(hours=5))
     past = {"start": START.isoformat(), "end": (START + timedelta(hours=4)).isoformat()}
     dry = await client.post("/v1/schedules/h/backfill", json=past | {"dry_run": True})
-    assert dry.json() == {"moments": 4, "made": 0}, dry.text
+    assert dry.json() == {"moments": 4, "made": 0, "finished": True}, dry.text
     done = await client.post("/v1/schedules/h/backfill", json=past)
     assert (done.json()["moments"], done.json()["made"] >= 3) == (4, True)
     preview = (await client.get("/v1/schedules/h/preview?n=3")).json()

@@ -226,7 +226,8 @@ async def _stream(stage: Stage) -> list[str]:
 
 ATTEMPTS: dict[str, Begin] = {
     **{name: _to(name) for name in HANDLERS if name != "leaving"},
-    "overlap": lambda stage: stage.planned(overlap="queue"),
+    "overlap": lambda stage: stage.planned(overlap="skip"),
+    "queue": lambda stage: stage.planned(overlap="queue"),
     "joining": lambda stage: stage.planned(stream=f"stream:{stage.trials}"),
     "stream": _stream,
     "url": _to_url,

@@ -16,7 +16,7 @@ import pytest
 import duly
 import duly.testing
 from duly import App, Delivery, Reason
-from duly.engine import dispatcher as dispatching
+from duly.engine import delivery_runner as dispatching
 from duly.transports import deadlines
 from tests.engine.house import House, Life, only
 

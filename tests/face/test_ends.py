@@ -45,7 +45,7 @@ async def test_a_transaction_that_nobody_waits_for_swallows_no_delivery(database
 @pytest.mark.requirement("D5")
 async def test_handlers_that_all_hold_a_transaction_can_still_deliver(postgres_url: str) -> None:
     app = duly.App(postgres_url, clock=VirtualClock(), environment={})
-    everyone = asyncio.Barrier(8)
+    everyone = asyncio.Barrier(4)  # as many transactions of handlers as there are by default
 
     @app.handler("follow")
     async def follow(delivery: duly.Delivery[Any]) -> None: ...

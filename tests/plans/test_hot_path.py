@@ -179,7 +179,7 @@ async def connection(postgres_url: str) -> Any:
     async with duly.App(postgres_url):
         pass
     opened = await asyncpg.connect(postgres_url)
-    await opened.execute(PLANNER)
+    await opened.execute(PLANNER.apply)
     yield opened
     await opened.close()
 
@@ -334,7 +334,9 @@ async def test_statistics_of_an_empty_sqlite_file_are_forgotten(sqlite_url: str)
         connection.execute("create table theirs (a); create index theirs_a on theirs (a)")
         connection.execute("insert into theirs values (1); insert into duly_targets values (1,2,3)")
         connection.execute("analyze")
+        connection.close()
     async with duly.App(sqlite_url):
+        connection = apsw.Connection(path)
         left = {row[0] for row in connection.execute("select tbl from sqlite_stat1")}
-    connection.close()
+        connection.close()
     assert left == {"theirs"}

@@ -36,7 +36,7 @@ WRITTEN = {
 @pytest.fixture
 async def empty(postgres_url: str) -> Any:
     """An import begins with one like that, and the plans are kept."""
-    async with filled_with(postgres_url, PLANNER) as opened:
+    async with filled_with(postgres_url, PLANNER.apply) as opened:
         yield opened
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from duly.domain.errors import StoreUnavailable
 from duly.domain.outcomes import Verdict
-from duly.stores.connections import AWAY
 from duly.stores.postgres import LOCK_SECONDS
 from tests.stores.books import START, Books, settlement
 
@@ -27,7 +26,7 @@ async def test_burying_a_worker_ends_its_handlers_transactions_and_nobody_elses(
     books.clock.advance(3600)
     assert await elsewhere.store.workers.beat(kept)
     assert await elsewhere.store.workers.bury(worker=kept) == [lost]
-    with pytest.raises(AWAY):
+    with pytest.raises(StoreUnavailable):
         await losing.execute("select 1")
     with pytest.raises(StoreUnavailable):
         await losing.complete(settlement(of_lost, Verdict.COMPLETED, START))

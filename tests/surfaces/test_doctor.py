@@ -111,6 +111,7 @@ def test_dead_workers_that_still_hold_work_are_a_warning() -> None:
         lease=12.0,
         concurrency=100,
         handlers=[],
+        namespaces=["*"],
         version="0.1.0",
         holding=3,
     )

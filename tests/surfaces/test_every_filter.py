@@ -225,7 +225,7 @@ PATHS = {"/v1/deliveries": "deliveries", "/v1/dead-letters": "dead", "/v1/stream
 NOT_LISTED_BY = {
     *("/v1/deliveries/late", "/v1/deliveries/stuck", "/v1/dead-letters/groups"),
     *("/v1/stats/failures", "/v1/stats/series", "/v1/stats/top", "/v1/alerts", "/v1/events"),
-    *("/v1/schedules/{name}/preview", "/v1/status"),
+    *("/v1/schedules/{name}/preview", "/v1/status", "/v1/dead-letters/poison"),
 }
 """What has parameters and is not a list of these, each with tests of its own."""
 

@@ -59,21 +59,22 @@ async def serve(app: App, place: Place, announce: Announce, stop: Stop) -> None:
     where handlers would keep it from ending.
     """
     app.telemetry.process = None if place.page is None else place.page.number
+    # Before the store is opened: what a file does not allow is refused before the file is made.
+    engine = app.engine()
     hand_over_quickly()
     patience = app.settings.drain + PATIENCE_SECONDS
     with stop_when_orphaned(place.lifeline, stop.wish, patience):
         try:
             if await stop.unless_wished(app.open()):
-                await _serve(app, place, announce, stop)
+                await _serve(app, engine, place, announce, stop)
         finally:
             await app.close()
 
 
-async def _serve(app: App, place: Place, announce: Announce, stop: Stop) -> None:
+async def _serve(app: App, engine: Engine, place: Place, announce: Announce, stop: Stop) -> None:
     # Owned before the address is taken, so that a second server on the file hears of the first
     # rather than of its port.
     await app.store.own()
-    engine = app.engine()
     port = await _port(app, engine, place)
     async with (
         _heartbeat(place.notices, app.clock),
