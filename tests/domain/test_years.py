@@ -76,6 +76,16 @@ def test_what_fell_due_and_was_not_claimed_moves_and_an_edit_back_makes_it_due_a
     assert diary.upcoming == utc(2027, 11, 17, 9)
 
 
+@pytest.mark.requirement("B4", "B5")
+def test_a_year_that_fell_due_before_it_was_on_the_books_is_restored_by_an_edit_back() -> None:
+    diary, now = Diary(yearly(1, 1)), utc(2028, 1, 2)
+    diary.change(now, rule=yearly(1, 15))
+    diary.change(now, rule=yearly(1, 1))
+    diary.plan(now)
+    assert diary.claim(now) == ["2027", "2028"]
+    assert diary.upcoming == utc(2029, 1, 1, 9)
+
+
 @pytest.mark.requirement("B4")
 def test_a_late_one_that_nobody_has_claimed_says_what_the_edit_says() -> None:
     diary, now = Diary(IN_TWO_DAYS), NOON + 5 * DAY

@@ -173,13 +173,16 @@ class Edit:
             made_id=None if upcoming is None else planned[-1].id,
             next_at=None if upcoming is None else upcoming.at,
             runs=was.runs - len(self._pending) + len(found),
-            missed_at=self._missed_at({int(each.identity) for each in due}),
+            missed_at=self._missed_at(due, upcoming),
             zone=zone_name,
             zone_hash=zone_hash,
             zone_version=zone_version,
         )
 
-    def _missed_at(self, due: set[int]) -> datetime | None:
+    def _missed_at(self, due: list[Occurrence], upcoming: Occurrence | None) -> datetime | None:
         """The moment of the year that had fallen due and is moved on, now or by an earlier edit."""
-        moved = (self._fell_due(year) for year in self._pending if year not in due)
-        return next((each for each in moved if each is not None), self._was.missed_at)
+        # A year may have fallen due while nobody was there to put it on the books.
+        open_years = {*self._pending, *(() if upcoming is None else (int(upcoming.identity),))}
+        moved = open_years - {int(each.identity) for each in due}
+        found = (self._fell_due(year) for year in sorted(moved))
+        return next((each for each in found if each is not None), self._was.missed_at)
