@@ -371,6 +371,9 @@ class App(Faces):
             await self._stop.wait()
         finally:
             await engine.stop()
+            if engine.dispatcher.running:
+                # Whoever took the file over would attempt again what still runs here.
+                self.store.stay_owned()
 
     def stop(self) -> None:
         """End `run` gracefully, or the next one at once if none runs; from any thread."""

@@ -82,6 +82,7 @@ async def test_workers_drain_everything_with_fewer_connections_than_they_would_l
     assert states == [("completed", 2200)]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("slots", [200], indirect=True)
 async def test_after_load_as_few_are_open_as_before(fleet: Fleet, books: Books, slots: int) -> None:
     workers = started(fleet, 4)

@@ -54,7 +54,8 @@ class Oracle:
             elif at is not None and at <= self.now:
                 today = _day(at, rule.tz) == _day(self.now, rule.tz)
                 is_open = year in on_books or at > self.begun
-                if at == self.missed or (today and is_open):
+                is_restored = at == self.missed and not any(each > year for each in fell_due)
+                if is_restored or (today and is_open):
                     self.due.add(year)
         self.rule = rule
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from duly import App, Delivery
+from duly.domain.errors import StoreIsOwned
 
 SECONDS = 30
 pytestmark = pytest.mark.requirement("D13")
@@ -121,3 +122,32 @@ async def test_a_run_whose_start_fails_says_why(sqlite_url: str, tmp_path: Any) 
     app = App(sqlite_url, environment={})
     with pytest.raises(Exception, match="not a database"):
         await asyncio.wait_for(app.run(signals=False), SECONDS)
+
+
+@pytest.mark.requirement("D7", "F5")
+async def test_a_file_stays_owned_while_a_thread_of_its_worker_runs_on(sqlite_url: str) -> None:
+    app, began, may_end = (
+        App(sqlite_url, environment={}, drain=0),
+        asyncio.Event(),
+        threading.Event(),
+    )
+    loop = asyncio.get_running_loop()
+
+    @app.handler("work", timeout=60)
+    def work(delivery: Delivery[Any]) -> None:
+        loop.call_soon_threadsafe(began.set)
+        may_end.wait()
+
+    async with asyncio.timeout(SECONDS):
+        running = asyncio.create_task(app.run(signals=False))
+        async with App(sqlite_url, environment={}) as other:
+            other.expect("work")
+            await other.deliver("work")
+            await began.wait()
+            app.stop()
+            await running
+            with pytest.raises(StoreIsOwned, match="already runs"):
+                await other.store.own()
+        with pytest.raises(StoreIsOwned, match="start again in a new process"):
+            await app.run(signals=False)
+    may_end.set()

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.postgres import ForeignServer, Server
 
+pytestmark = pytest.mark.proof
+
 ROOT = Path(__file__).resolve().parents[2]
 PYTEST = (sys.executable, "-m", "pytest", "-p", "pytest_asyncio.plugin", "-p", "pytest_timeout")
 """With what the tests need and nothing else, which would take a second to import."""

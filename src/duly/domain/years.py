@@ -8,7 +8,8 @@ A local year is done when its occurrence was claimed. Until then an edit moves i
 | is past, and the year had fallen due | it stays due, however late: an outage missed it         |
 | is past, but it is still that day    | it is due now                                           |
 | is past, and on another day          | it is passed over: nobody is greeted on a day that is   |
-|                                      | not theirs. An edit back makes it the next one again    |
+|                                      | not theirs. An edit back makes it the next one again,   |
+|                                      | until a later year has fallen due                       |
 """
 
 from __future__ import annotations
@@ -110,11 +111,16 @@ class Edit:
         return None if moment is None else Occurrence(str(year), moment)
 
     def _is_due(self, year: int, found: Occurrence) -> bool:
-        if found.at == self._was.missed_at or self._fell_due(year) is not None:
+        if self._fell_due(year) is not None or self._is_restored(year, found):
             return True
         # What was past when the schedule began, or went on after a pause, is not made up.
         is_open = year in self._pending or found.at > self._was.fired_at
         return is_open and self._is_today(found.at)
+
+    def _is_restored(self, year: int, found: Occurrence) -> bool:
+        """Whether the edit undoes one that moved on what had fallen due, and no year since did."""
+        later = range(year + 1, self._now.year + 2)
+        return found.at == self._was.missed_at and not any(map(self._fell_due, later))
 
     def _is_today(self, moment: datetime) -> bool:
         place = zone(self._rule.tz)

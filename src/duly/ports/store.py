@@ -300,6 +300,9 @@ class Store(Protocol):
     async def own(self) -> None:
         """Become the one server of a store that allows only one; StoreIsOwned otherwise."""
 
+    def stay_owned(self) -> None:
+        """Keep the ownership until the process ends: a handler of it has not ended."""
+
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from duly.domain.errors import BadSetting, Conflict, StoreUnavailable
+from duly.domain.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavailable
 from duly.ports import RUNNING
 from duly.stores.checkpoints import Checkpoints
 from duly.stores.database import Channel, Session
@@ -48,6 +48,8 @@ class Sqlite(SqliteSession):
         self.path = self.source = path
         self._own = threading.local()
         self._file = SqliteFile(path)
+        self.stays_owned = False
+        """Whether the file stays this process's after it is closed."""
         self._writer: Writer | None = None
         self._checkpoints: Checkpoints | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -88,7 +90,8 @@ class Sqlite(SqliteSession):
             thread = ThreadPoolExecutor(1, thread_name_prefix="duly-closing")
             await asyncio.get_running_loop().run_in_executor(thread, self._let_go, writer)
             thread.shutdown()
-        self._file.disown()
+        if not self.stays_owned:
+            self._file.disown()
 
     def _let_go(self, writer: Writer) -> None:
         # The writer is the last to leave: it then moves what is left of the log into the file.
@@ -110,6 +113,11 @@ class Sqlite(SqliteSession):
 
     def own(self) -> None:
         """Take the lock that says one server runs on this file; it dies with the process."""
+        if self.stays_owned:
+            raise StoreIsOwned(
+                f"a handler of this process has not ended since it last worked on {self.path}; "
+                "start again in a new process"
+            )
         self._file.own()
 
     def _connect(self) -> apsw.Connection:

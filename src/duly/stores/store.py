@@ -119,6 +119,11 @@ class SqlStore:
         if isinstance(self.database, Sqlite):
             self.database.own()
 
+    def stay_owned(self) -> None:
+        """Keep the ownership until the process ends: a handler of it has not ended."""
+        if isinstance(self.database, Sqlite):
+            self.database.stays_owned = True
+
     def within(self, namespace: str) -> SqlStore:
         """The tables of another namespace over the same connections; closed with this one."""
         if namespace == self.namespace:
