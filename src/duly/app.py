@@ -141,9 +141,14 @@ class App(Faces):
     async def open(self, *, migrate: bool = True) -> None:
         """Connect to the store and bring its schema up to date."""
         if not self._open:
-            await self.store.open(migrate=migrate)
+            try:
+                await self.store.open(migrate=migrate)
+                await self.schedules.declare_all(self.handlers.name_of)
+            except BaseException:
+                # Nobody closes what could not be opened, and a file must not stay open for it.
+                await self.store.close()
+                raise
             self._open = True
-            await self.schedules.declare_all(self.handlers.name_of)
 
     @overload
     def schedule(

@@ -178,11 +178,11 @@ class DeliveryRunner:
         if execution.joins:
             return False  # whether it is late shows when it has its turn
         claimed = execution.claimed
-        if (late := execution.lateness(self._grace)) is not None:
-            self._emit(late)
-        elif not claimed.attempt:
+        if not claimed.attempt and execution.started_at - claimed.due_at <= self._grace:
             self._settler.punctual[execution.foreign] += 1
             return False
+        if (late := execution.lateness(self._grace)) is not None:
+            self._emit(late)
         return execution.started_at - claimed.ready_at > self._grace
 
     def _goes_on(self, settlement: Settlement, following: Claimed | None, held: Lease) -> bool:

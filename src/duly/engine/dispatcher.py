@@ -47,7 +47,6 @@ class Dispatcher:
         grace: timedelta,
     ) -> None:
         self.wake = asyncio.Event()
-        self.on_progress: Callable[[], None] = self.wake.set
         self._by = executor
         self._settler = settler
         self.lease = lease
@@ -61,7 +60,7 @@ class Dispatcher:
         self.runner = DeliveryRunner(
             executor, settler, gates, self.known, emit, lambda: self.lease, grace=grace
         )
-        self.runner.on_end, self.runner.on_due = self._on_end, self.hinted
+        self.runner.on_end, self.runner.on_due = self.wake.set, self.hinted
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
         self._surveyed_at = float("-inf")
@@ -76,8 +75,14 @@ class Dispatcher:
         """How many deliveries are being attempted."""
         return len(self.runner.running)
 
-    def _on_end(self) -> None:
-        self.on_progress()
+    @property
+    def on_progress(self) -> Callable[[], None]:
+        """Called when an attempt has ended."""
+        return self.runner.on_end
+
+    @on_progress.setter
+    def on_progress(self, call: Callable[[], None]) -> None:
+        self.runner.on_end = call
 
     @property
     def wakeups(self) -> int:

@@ -136,6 +136,7 @@ class Execution:
         "claimed",
         "foreign",
         "is_enlisted",
+        "joins",
         "started_at",
         "target",
         "task",
@@ -163,8 +164,13 @@ class Execution:
         self.target = target
         self.task = task
         self.started_at = by.now()
-        occasion = claimed.occasion
-        self._overlap = None if occasion is None else decode_occasion(occasion).overlap
+        self._overlap: Overlap | None = None
+        self.joins = claimed.joins
+        """Whether it is not attempted now, but joins the line of a stream."""
+        if claimed.occasion is not None:
+            self._overlap = decode_occasion(claimed.occasion).overlap
+            if self._overlap is Overlap.QUEUE and claimed.stream is None:
+                self.joins = True
 
     def lateness(self, grace: timedelta) -> DeliveryLate | None:
         """What to tell when it is first attempted later than `grace` after it was due."""
@@ -197,12 +203,6 @@ class Execution:
         """Whose occurrence it is."""
         occasion = self.claimed.occasion
         return None if occasion is None else decode_occasion(occasion).schedule
-
-    @property
-    def joins(self) -> bool:
-        """Whether it is not attempted now, but joins the line of a stream."""
-        claimed = self.claimed
-        return claimed.joins or (self._overlap is Overlap.QUEUE and claimed.stream is None)
 
     @property
     def _own_stream(self) -> str:

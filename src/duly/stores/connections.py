@@ -71,6 +71,26 @@ def away(error: BaseException, source: object) -> StoreUnavailable:
     return StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}", source=source)
 
 
+class CallersError(Exception):
+    """Carries what a caller's code raised past those who would take it for the database's."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Keep errors of a caller's code apart; statements tell by themselves that the store is away.
+
+    An OSError of a generator that names deliveries says nothing about the database.
+    """
+    try:
+        yield
+    except AWAY as error:
+        raise CallersError(error) from error
+
+
 class Setup(msgspec.Struct, frozen=True):
     """Settings of a session, and how to take them back."""
 

@@ -21,12 +21,14 @@ from duly.stores.connections import (
     COMMAND_SECONDS,
     CONNECT_SECONDS,
     IDLE_LIMIT,
+    CallersError,
     Connect,
     Connection,
     Discard,
     NoSlot,
     Setup,
     Source,
+    apart,
     clear_errors,
 )
 from duly.stores.database import Channel, NamedRow, Row, Session
@@ -253,7 +255,10 @@ class Postgres(PostgresSession):
         """Statements in one transaction."""
         try:
             async with self._for(channel, self._brief) as connection, connection.transaction():
-                yield PostgresSession(connection, self.moment)
+                with apart():
+                    yield PostgresSession(connection, self.moment)
+        except CallersError as wrapped:
+            raise wrapped.error from wrapped.error.__cause__
         except AGAIN as error:
             raise StoreUnavailable(
                 "two transactions waited for each other, and this one was undone; try it again",
@@ -263,12 +268,16 @@ class Postgres(PostgresSession):
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Session]:
         """Statements that only read, as it stood when the first of them ran."""
-        async with (
-            self.kept() as connection,
-            connection.transaction(isolation="repeatable_read", readonly=True),
-        ):
-            await connection.execute(READER)
-            yield PostgresSession(connection, self.moment)
+        try:
+            async with (
+                self.kept() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                await connection.execute(READER)
+                with apart():
+                    yield PostgresSession(connection, self.moment)
+        except CallersError as wrapped:
+            raise wrapped.error from wrapped.error.__cause__
 
     async def close(self) -> None:
         """Let go of every connection."""

@@ -166,7 +166,7 @@ class Sqlite(SqliteSession):
         """Run something on the writer's connection, in a shared transaction."""
         self.check_writable()
         if self._writer is None:
-            raise StoreUnavailable(f"{self.path} is not open", source=self.path)
+            raise StoreUnavailable(f"{self.path} is not open")
         with clear_errors(self.path):
             return await asyncio.wrap_future(self._writer.submit(work, alone=alone))
 
@@ -174,7 +174,7 @@ class Sqlite(SqliteSession):
         """Run something on a read-only connection."""
         self._file.check_process()
         if self._readers is None:
-            raise StoreUnavailable(f"{self.path} is not open", source=self.path)
+            raise StoreUnavailable(f"{self.path} is not open")
         loop = asyncio.get_running_loop()
         with clear_errors(self.path):
             return await loop.run_in_executor(self._readers, lambda: work(self._reader()))
@@ -217,7 +217,7 @@ class Sqlite(SqliteSession):
         """Wait for the writer and begin a transaction on it, maybe for an attempt's handler."""
         self.check_writable()
         if self._writer is None:
-            raise StoreUnavailable(f"{self.path} is not open", source=self.path)
+            raise StoreUnavailable(f"{self.path} is not open")
         hold = self._writer.hold()
         if attempt is not None:
             still = {each: held for each, held in self._lent.items() if _is_open(held)}
@@ -353,6 +353,9 @@ def clear_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FAULTS:
+        raise
+    except StoreUnavailable as error:
+        error.source = error.source or path
         raise
     except (apsw.NotADBError, apsw.CorruptError) as error:
         problem = f"{path} is not a database that can be read: {error}"

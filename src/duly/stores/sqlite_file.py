@@ -221,5 +221,6 @@ class SqliteFile:
         return StoreUnavailable(
             f"{self.path} was opened before this process was forked, and a child cannot use its "
             "parent's SQLite file; fork first and open it afterwards, or start the child anew "
-            "(multiprocessing: the start method 'spawn')"
+            "(multiprocessing: the start method 'spawn')",
+            source=self.path,
         )

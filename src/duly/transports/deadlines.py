@@ -36,6 +36,8 @@ class Deadlines:
     def remove(self, execution: Execution) -> bool:
         """The attempt is over: take back what cancelled it; whether that was too late."""
         self._ends.pop(execution, None)
+        if not self._passed:
+            return False
         self._overrun.discard(execution)
         for _ in range(cancelled := self._passed.pop(execution, 0)):
             execution.task.uncancel()
