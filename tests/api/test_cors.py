@@ -89,6 +89,44 @@ async def test_with_a_star_every_page_is_let_in_that_has_a_key(sqlite_url: str) 
         assert await there.status(PATH, peer=LOCAL) == 200
 
 
+@pytest.mark.parametrize("origins", ["*", APP])
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_page_that_hides_its_origin_is_nobody_on_this_machine(
+    sqlite_url: str, origins: str, site: str
+) -> None:
+    """By fetch(url, {mode: "no-cors"}), or by an image: a browser sends no Origin then."""
+    headers = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors"}
+    async with opened(sqlite_url, origins) as there:
+        key = await there.token("read")
+        for method in ("GET", "HEAD"):
+            assert await there.status(PATH, method, peer=LOCAL, headers=headers) == 401
+            assert await there.status(PATH, method, key=key, peer=LOCAL, headers=headers) == 200
+        for own in ("same-origin", "none"):
+            assert await there.status(PATH, peer=LOCAL, headers={"sec-fetch-site": own}) == 200
+
+
+@pytest.mark.parametrize("origins", ["*", APP])
+async def test_no_cache_hands_a_page_what_was_told_without_a_key(
+    sqlite_url: str, origins: str
+) -> None:
+    """A page may ask for what the browser has kept, and an old one does not say who asks."""
+    async with opened(sqlite_url, origins) as there:
+        key = await there.token("read")
+        told = [await there.ask(PATH, method, peer=LOCAL) for method in ("GET", "HEAD")]
+        told.append(await there.ask(PATH, "POST", peer=LOCAL, json=NEW))
+        shown = await there.ask(PATH, key=key, headers={"origin": APP})
+        health = await there.ask("/health", peer=LOCAL)
+    assert [each.status_code for each in told] == [200, 200, 201]
+    for each in told:
+        assert ALLOW not in each.headers
+        assert each.headers.get_list("cache-control") == ["no-store"]
+    assert shown.headers[ALLOW] == origins
+    assert "cache-control" not in shown.headers
+    assert health.headers.get_list("cache-control") == ["no-store"]
+    for each in (*told, shown, health):
+        assert "origin" in each.headers["vary"].lower()
+
+
 async def test_a_page_that_is_let_in_still_needs_a_key_from_elsewhere(sqlite_url: str) -> None:
     async with opened(sqlite_url, APP) as there:
         assert await there.status(PATH, headers={"origin": APP}) == 401

@@ -102,3 +102,12 @@ def test_a_default_plan_that_is_none_is_a_bad_setting() -> None:
     with pytest.raises(BadSetting, match="retry: 'often' from DULY_RETRY will not do"):
         load({}, {"DULY_RETRY": "often"})
     assert [str(each)[:6] for each in problems({}, {"DULY_RETRY": "often"})] == ["retry:"]
+
+
+@pytest.mark.parametrize("opening", ['{"a":', '{"type":"none","rules":{"unknown":'])
+def test_a_document_nested_too_deep_to_be_read_is_refused(opening: str) -> None:
+    text = opening * 100_000
+    with pytest.raises(InvalidInput, match="nested too deep"):
+        plan_from_text("retry", text)
+    with pytest.raises(BadSetting, match=r"retry: .* will not do"):
+        load({}, {"DULY_RETRY": text})

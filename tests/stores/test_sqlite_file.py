@@ -112,6 +112,25 @@ async def test_nothing_is_accepted_after_the_file_changed(
             await snapshot.fetch_named("agenda.survey", namespace="default")
 
 
+async def test_a_snapshot_that_cannot_begin_leaves_no_connection_open(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+
+    class Failing:
+        def execute(self, _: str) -> None:
+            raise apsw.BusyError("it cannot begin")
+
+        def close(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr("duly.stores.sqlite.read_only", lambda _: Failing())
+    with pytest.raises(StoreUnavailable):
+        async with app.store.database.snapshot():
+            pytest.fail("it must not begin")
+    assert len(closed) == 1
+
+
 async def test_a_commit_that_the_deletion_overtook_is_not_acknowledged(
     app: App, path: Path, change: tuple[Callable[[Path], None], str]
 ) -> None:

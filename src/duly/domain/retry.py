@@ -178,6 +178,8 @@ def decode_checked(text: str | bytes) -> RetryPlan:
         raise misfit(error, "retry") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput("retry", f"it is no JSON: {error}") from None
+    except RecursionError:
+        raise InvalidInput("retry", "it is nested too deep") from None
     _check_plan(plan, "retry", DEEPEST)
     return plan
 

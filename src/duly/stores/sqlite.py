@@ -207,8 +207,8 @@ class Sqlite(SqliteSession):
         """
         with ThreadPoolExecutor(1, thread_name_prefix="duly-snapshot") as thread:
             snapshot = Snapshot(self._file, self._moment, thread)
-            await snapshot.read(lambda connection: connection.execute("begin"))
             try:
+                await snapshot.read(lambda connection: connection.execute("begin"))
                 yield snapshot
             finally:
                 thread.submit(snapshot.close)

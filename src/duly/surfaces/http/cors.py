@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from litestar.types import Message, Send
@@ -14,6 +15,7 @@ TAKEN = b"authorization, content-type, idempotency-key, if-match, if-none-match,
 SHOWN = b"etag, location, retry-after, idempotent-replayed, allow, www-authenticate"
 KEPT_SECONDS = b"600"
 NAMED, ASKED = b"origin", b"access-control-request-method"
+Header = tuple[bytes, bytes]
 
 
 class Cors:
@@ -59,20 +61,30 @@ class Cors:
 
     def sender(self, scope: Any, send: Send) -> Send:
         """The way back, on which every answer says whose page may read it."""
+        # Here already, so that copies of the scope share it.
+        state = scope.setdefault("state", {})
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 more = [*self._allowing(scope), (b"access-control-expose-headers", SHOWN)]
-                message = {**message, "headers": [*message["headers"], *more]}
+                message = {**message, "headers": [*_kept(message["headers"], state), *more]}
             await send(message)
 
         return sent
 
-    def _allowing(self, scope: Any) -> list[tuple[bytes, bytes]]:
-        if ANY in self._origins:
-            return [(b"access-control-allow-origin", b"*")]
+    def _allowing(self, scope: Any) -> list[Header]:
         origin = dict(scope["headers"]).get(NAMED)
         vary = (b"vary", b"Origin")
+        # Who names no origin needs no leave; a cache could hand it on to a page that does.
         if origin is None or not self.allows(origin.decode("latin-1")):
             return [vary]
-        return [(b"access-control-allow-origin", origin), vary]
+        return [(b"access-control-allow-origin", b"*" if ANY in self._origins else origin), vary]
+
+
+def _kept(headers: Iterable[Header], state: Mapping[str, Any]) -> list[Header]:
+    """The headers; what somebody on this machine was told without a key, no cache may keep."""
+    caller = state.get("caller")
+    if caller is None or caller.key is not None:
+        return list(headers)
+    others = [each for each in headers if each[0].lower() != b"cache-control"]
+    return [*others, (b"cache-control", b"no-store")]

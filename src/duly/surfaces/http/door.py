@@ -71,10 +71,10 @@ class Door:
         scope, needed = connection.scope, _needed(connection, handler)
         if needed == OPEN or "caller" in scope["state"]:
             return
-        scope["state"]["caller"] = await self.enter(scope, needed, handler.opt.get("here", False))
+        await self.enter(scope, needed, handler.opt.get("here", False))
 
     async def enter(self, scope: Any, needed: Scope, here: bool = False) -> Caller:
-        """Who asks, if they may; it says why not."""
+        """Who asks, if they may, which the request's state tells from now on; it says why not."""
         headers = _once(scope["headers"])
         self._check_origin(scope, headers)
         caller = await self._caller(scope, headers)
@@ -82,6 +82,7 @@ class Door:
         if here and caller.namespace != self._local.namespace:
             raise PermissionDeniedException("this tells of the server's own namespace only")
         self._check_rate(caller)
+        scope.setdefault("state", {})["caller"] = caller
         return caller
 
     async def still_admits(self, connection: Connection) -> bool:

@@ -19,6 +19,8 @@ PASSED_ON = frozenset(
     )
 )
 """Headers by which a proxy says that somebody else asks."""
+OTHER_PAGES = (b"cross-site", b"same-site")
+"""What a browser says of the site when a page of another origin asks."""
 Headers = Mapping[bytes, bytes]
 """As they came, by their names in lower case: every request is looked at, so it has to be quick."""
 
@@ -79,9 +81,16 @@ class Names:
         return not self._is_own(origin, headers)
 
     def let_in_by_name(self, headers: Headers) -> bool:
-        """Whether nobody asks for a page that is let in only because every page is."""
+        """Whether nobody asks for a page that is let in only because every page is.
+
+        Nor for one that hides its origin: what it cannot read now it might read from a cache.
+        """
+        if self._pages is None:
+            return True
         origin = text(headers, b"origin")
-        if origin is None or self._pages is None or self._pages.names(origin):
+        if origin is None:
+            return headers.get(b"sec-fetch-site") not in OTHER_PAGES
+        if self._pages.names(origin):
             return True
         return not self._pages.allows(origin) or self._is_own(origin, headers)
 
