@@ -115,6 +115,16 @@ class App(Faces):
         self.alerts, self.series = self.watch.alerts, self.watch.series
         self._acceptor.on_answered = self.watch.bookkeeper.write_if_due
 
+    def within(self, namespace: str) -> Self:
+        """This app in another namespace of its store: it takes in, shows and moves, runs nothing.
+
+        It is open as long as this one. If this process works for the namespace, it has the handlers
+        of this process; otherwise only the store can tell which there are.
+        """
+        view = super().within(namespace)
+        self.watch.bookkeeper.others.add(view.watch.bookkeeper)
+        return view
+
     def handler(
         self,
         name: str,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from weakref import WeakSet
 
 from duly.domain.rollups import NOTHING, Tally, less
 from duly.engine.loops import Pause
@@ -30,6 +31,8 @@ class Bookkeeper:
     ) -> None:
         self.wake = asyncio.Event()
         self.worker: Callable[[], int] = lambda: 0
+        self.others: WeakSet[Bookkeeper] = WeakSet()
+        """Those of views of the same app, which no loop runs."""
         self._rollups = rollups
         self._clock = clock
         self._counted = counted
@@ -46,6 +49,8 @@ class Bookkeeper:
                     await self._rollups(namespace).add(self.worker(), since)
                     self._written[namespace] = counted
             self._written_at = self._clock.monotonic()
+        for other in list(self.others):
+            await other.tick()
         return Pause(WRITE_SECONDS)
 
     async def write_if_due(self) -> None:
