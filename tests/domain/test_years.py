@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.domain.rules import Yearly, yearly
+from duly.domain.planning import Planned
+from duly.domain.rules import Rule, Yearly, at, cron, every, yearly
 from duly.domain.schedule import Contents
 from tests.domain.diary import DAY, HOUR, MINUTE, NOON, Diary
 from tests.domain.years import Oracle
@@ -199,3 +200,59 @@ def _claim(diary: Diary, oracle: Oracle, now: datetime, *, all_of_them: bool) ->
     greeted, due = sorted(map(int, diary.claim(now))), sorted(oracle.due)
     assert greeted == due[: None if all_of_them else len(greeted)]
     oracle.claim(greeted)
+
+
+@pytest.mark.requirement("B4")
+def test_one_that_was_another_rule_can_be_edited_while_an_occurrence_of_that_is_late() -> None:
+    diary, now = Diary(every(HOUR)), NOON + 2 * HOUR
+    diary.plan(now)
+    diary.change(now, rule=yearly(3, 1))
+    diary.change(now, rule=yearly(3, 2))
+    assert diary.upcoming == utc(2027, 3, 2, 9)
+    assert diary.claim(now)
+
+
+class Lenient(Diary):
+    """Passes over what was made before, as a store does: an `at` may name a moment once more."""
+
+    def _put(self, planned: Planned) -> None:
+        others = (each for id, each in self.entries.items() if id != planned.id)
+        if planned.occurrence not in {each.occurrence for each in others}:
+            super()._put(planned)
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """As a life, with rules of any kind, and maybe a pause or its end."""
+
+    wait: timedelta
+    is_planned: bool
+    is_claimed: bool
+    edit: Rule | None
+    is_switched: bool
+
+
+kinds = st.one_of(
+    rules,
+    st.sampled_from([every(7 * HOUR), every(90 * DAY), cron("0 9 * * 1"), cron("30 4 1 */3 *")]),
+    st.integers(0, 800).map(lambda each: at(NOON + each * DAY)),
+)
+turns = st.builds(
+    Turn, waits, st.booleans(), st.booleans(), st.one_of(st.none(), kinds), st.booleans()
+)
+
+
+@pytest.mark.requirement("B4", "C2")
+@settings(max_examples=300, deadline=None)
+@given(kinds, st.lists(turns, max_size=10))
+def test_a_schedule_may_become_one_of_any_kind_at_any_time(first: Rule, life: list[Turn]) -> None:
+    diary, now = Lenient(first), NOON
+    for turn in life:
+        now += turn.wait
+        if turn.is_planned:
+            diary.plan(now)
+        if turn.is_claimed:
+            diary.claim(now)
+        if turn.edit is not None:
+            diary.change(now, rule=turn.edit)
+        if turn.is_switched:
+            (diary.pause if diary.schedule.paused_at is None else diary.resume)(now)

@@ -33,6 +33,7 @@ SECRET = "secret"
 ABSENT = msgspec.Raw(b"")
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=32_767)]
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Place = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 Scope = Literal["unfinished", "all"]
 
@@ -146,7 +147,8 @@ class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
 
     With a `position` it has a place in its stream; `in_line` it still stands there, so those
     behind it wait, and `blocks` says since when a dead one holds them up. `next_at` is there if
-    it is not due at `due_at`.
+    it is not due at `due_at`. If its schedule was removed, `former` is the number that it had: one
+    of the same name made anew has the same occurrences.
     """
 
     id: str
@@ -166,6 +168,7 @@ class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
     blocks: Moment | None = None
     on_failure: OnFailure | None = None
     schedule: str | None = None
+    former: Number | None = None
     occurrence: str | None = None
     occasion: Occasion | None = None
     due_at: Moment

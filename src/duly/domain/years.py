@@ -75,9 +75,9 @@ class Edit:
 
     def _unclaimed(self, untouched: bool, late: str | None) -> dict[int, str]:
         """The deliveries that can still be moved, by their years."""
-        was, found = self._was, dict[int, str]()
-        if late is not None and was.fired is not None and (untouched or was.made is None):
-            found[int(was.fired)] = late
+        was, fired, found = self._was, self._fired(), dict[int, str]()
+        if late is not None and fired is not None and (untouched or was.made is None):
+            found[fired] = late
         if untouched and was.made is not None and was.made_id is not None:
             found[int(was.made)] = was.made_id
         return found
@@ -85,11 +85,13 @@ class Edit:
     def _last_done(self, untouched: bool) -> int | None:
         if self._was.made is not None and not untouched:
             return int(self._was.made)
+        fired = self._fired()
+        return fired - 1 if fired is not None and fired in self._pending else fired
+
+    def _fired(self) -> int | None:
+        """The year that fired last; another kind of rule may have, whose occurrences are none."""
         fired = self._was.fired
-        # Another kind of rule may have fired last, whose occurrences are not years.
-        if fired is None or not fired.isdecimal():
-            return None
-        return int(fired) - 1 if int(fired) in self._pending else int(fired)
+        return int(fired) if fired is not None and fired.isdecimal() else None
 
     def _wanted(self) -> Iterator[Occurrence]:
         """The years that are due now, and the next one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -65,14 +66,14 @@ async def sorted_out(
         columns={
             "id": [each.id for each in entries],
             "key": [each.key for each in entries],
-            "schedule": [schedules.get(each.schedule or "") for each in entries],
+            "schedule": [_number(namespace, each, schedules) for each in entries],
             "occurrence": [each.occurrence for each in entries],
         },
         namespace=namespace,
     )
     found = _Found([Known(*row) for row in rows], namespace)
     return [
-        found.fate(each, targets.get(each.target), schedules.get(each.schedule or ""))
+        found.fate(each, targets.get(each.target), _number(namespace, each, schedules))
         for each in entries
     ]
 
@@ -80,11 +81,22 @@ async def sorted_out(
 async def _schedules(
     session: Session, namespace: str, entries: Sequence[DeliveryEntry]
 ) -> dict[str, int]:
-    names = sorted({each.schedule for each in entries if each.schedule is not None})
+    names = sorted({each.schedule for each in entries if each.schedule and each.former is None})
     if not names:
         return {}
     rows = await session.fetch_named("moving.schedules", namespace=namespace, names=names)
     return {row["name"]: row["id"] for row in rows}
+
+
+def _number(namespace: str, entry: DeliveryEntry, schedules: Mapping[str, int]) -> int | None:
+    """The number of its schedule here, if that is known.
+
+    A removed one gets a number below zero, which no schedule has, and at each import the same.
+    """
+    if entry.schedule is None or entry.former is None:
+        return schedules.get(entry.schedule or "")
+    its = msgspec.json.encode([namespace, entry.schedule, entry.former])
+    return -1 - (int.from_bytes(blake2b(its, digest_size=8).digest()) >> 2)
 
 
 class _Found:
@@ -143,10 +155,13 @@ async def write(
     if not entries:
         return
     schedules = await _schedules(session, namespace, entries)
+    numbers = {each.id: _number(namespace, each, schedules) for each in entries}
+    await _remove(session, namespace, entries, numbers)
     lines = await _opened(session, namespace, entries)
     placed, reached = places(entries, {name: each.counter for name, each in lines.items()})
     rows = [
-        _row(each, targets[each.target], schedules, lines, placed.get(each.id)) for each in entries
+        _row(each, targets[each.target], numbers[each.id], lines, placed.get(each.id))
+        for each in entries
     ]
     stored = await session.fetch_batch(
         "moving.deliver", columns=_columns(rows), namespace=namespace
@@ -159,6 +174,19 @@ async def write(
         await session.fetch_batch("moving.reach", columns=_columns(counters))
         await _lead(session, entries, lines, placed)
     await _remember(session, entries)
+
+
+async def _remove(
+    session: Session,
+    namespace: str,
+    entries: Sequence[DeliveryEntry],
+    numbers: Mapping[str, int | None],
+) -> None:
+    """Note the schedules that were removed where the deliveries come from."""
+    former = {numbers[each.id]: each.schedule for each in entries if each.former is not None}
+    named = [{"number": number, "name": name} for number, name in former.items() if name]
+    if named:
+        await session.fetch_batch("moving.remove", columns=_columns(named), namespace=namespace)
 
 
 async def _opened(
@@ -174,7 +202,7 @@ async def _opened(
 def _row(
     entry: DeliveryEntry,
     target: int,
-    schedules: Mapping[str, int],
+    schedule: int | None,
     lines: Mapping[str, Line],
     position: int | None,
 ) -> dict[str, Any]:
@@ -183,7 +211,8 @@ def _row(
         "target": target,
         "position": position,
         "address": _address(entry),
-        "schedule": schedules.get(entry.schedule or ""),
+        "schedule": schedule,
+        "crashes": entry.crashes if entry.state == "dead" else None,
         "occasion": None if entry.occasion is None else encode_occasion(entry.occasion),
         "tags": msgspec.json.encode(entry.tags).decode() if entry.tags else None,
         "retry": None if entry.retry is None else retry.encode(entry.retry),

@@ -10,6 +10,8 @@ from duly.ports import Swept
 from duly.stores.database import Database, Row
 
 BEGINNING = "00000000-0000-0000-0000-000000000000"
+LOWEST = -(2**63)
+"""Below any number of a schedule."""
 END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
@@ -61,7 +63,7 @@ class Upkeep:
             after = until if size == batch else None
 
     async def _prune_former(self, batch: int) -> None:
-        after: int | None = 0
+        after: int | None = LOWEST
         while after is not None:
             rows = await self._database.fetch("upkeep.slice_former", after=after, batch=batch)
             until, size = rows[0]

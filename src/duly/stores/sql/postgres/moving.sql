@@ -11,13 +11,17 @@ order by name limit :limit;
 select d.id::text as id, d.state, t.name as target, d.address, d.payload, d.key, d.priority, d.tags,
        d.retry, d.stream, d.position, d.lane is not null as in_line,
        case when a.halted = 'blocked' then a.halted_at end as blocked_at, d.on_failure,
-       s.name as schedule, d.occurrence, d.occasion, d.due_at,
+       coalesce(s.name, f.name) as schedule, f.number as former, d.occurrence, d.occasion, d.due_at,
        case when a.halted is null then nullif(a.due_at, d.due_at) end as next_at, d.accepted_at,
-       d.expires_at, d.attempt, a.crashes, d.started_at, d.finished_at, d.dead_at, d.reason,
-       d.error, d.fingerprint
+       d.expires_at, d.attempt,
+       case when d.state = 'dead' then d.crashes else a.crashes end as crashes,
+       d.started_at, d.finished_at, d.dead_at, d.reason, d.error, d.fingerprint
 from duly.deliveries d
 cross join lateral (select name from duly.targets t where t.id = d.target offset 0) t
 left join lateral (select name from duly.schedules s where s.id = d.schedule offset 0) s on true
+left join lateral (
+    select number, name from duly.former_schedules f where f.number = d.schedule offset 0
+) f on true
 left join lateral (
     select * from duly.agenda a
     where a.lane = coalesce(d.lane, d.id) and a.delivery = d.id offset 0
@@ -66,6 +70,13 @@ order by delivery, finished_at, attempt, outcome;
 -- The numbers of schedules.
 select id, name from duly.schedules where namespace = :namespace and name = any(:names::text[]);
 
+-- name: remove
+-- Schedules that were removed before they came here: their deliveries are found by their names.
+insert into duly.former_schedules (number, namespace, name)
+select number, :namespace, name from unnest(:number::bigint[], :name::text[]) as g(number, name)
+order by number
+on conflict do nothing;
+
 -- name: known
 -- What is there already under these ids, keys or occurrences. Each is probed for by itself: a plan
 -- that was made for an empty ledger may read the whole of it.
@@ -105,20 +116,21 @@ where s.lane = g.lane;
 insert into duly.deliveries
     (id, lane, target, priority, attempt, state, namespace, stream, position, key, address,
      schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
-     dead_at, tags, retry, reason, error, payload, on_failure, fingerprint)
+     dead_at, tags, retry, reason, error, payload, on_failure, fingerprint, crashes)
 select id, lane, target, priority, attempt, state, :namespace, stream, position, key, address,
        schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
-       dead_at, tags::jsonb, retry, reason, error, payload, on_failure, fingerprint
+       dead_at, tags::jsonb, retry, reason, error, payload, on_failure, fingerprint, crashes
 from unnest(
     :id::uuid[], :lane::uuid[], :target::integer[], :priority::smallint[], :attempt::smallint[],
     :state::text[], :stream::text[], :position::bigint[], :key::text[], :address::text[],
     :schedule::bigint[], :occurrence::text[], :occasion::text[], :due_at::timestamptz[],
     :accepted_at::timestamptz[], :expires_at::timestamptz[], :started_at::timestamptz[],
     :finished_at::timestamptz[], :dead_at::timestamptz[], :tags::text[], :retry::text[],
-    :reason::text[], :error::text[], :payload::bytea[], :on_failure::text[], :fingerprint::text[]
+    :reason::text[], :error::text[], :payload::bytea[], :on_failure::text[], :fingerprint::text[],
+    :crashes::smallint[]
 ) as t(id, lane, target, priority, attempt, state, stream, position, key, address, schedule,
        occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at, dead_at,
-       tags, retry, reason, error, payload, on_failure, fingerprint)
+       tags, retry, reason, error, payload, on_failure, fingerprint, crashes)
 on conflict do nothing
 returning id::text as id;
 

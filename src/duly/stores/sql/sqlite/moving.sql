@@ -11,13 +11,14 @@ order by name limit :limit;
 select d.id, d.state, t.name as target, d.address, d.payload, d.key, d.priority, d.tags,
        d.retry, d.stream, d.position, d.lane is not null as in_line,
        iif(a.halted = 'blocked', a.halted_at, null) as blocked_at, d.on_failure,
-       s.name as schedule, d.occurrence, d.occasion, d.due_at,
+       coalesce(s.name, f.name) as schedule, f.number as former, d.occurrence, d.occasion, d.due_at,
        iif(a.halted is null, nullif(a.due_at, d.due_at), null) as next_at, d.accepted_at,
-       d.expires_at, d.attempt, a.crashes, d.started_at, d.finished_at, d.dead_at, d.reason,
-       d.error, d.fingerprint
+       d.expires_at, d.attempt, iif(d.state = 'dead', d.crashes, a.crashes) as crashes,
+       d.started_at, d.finished_at, d.dead_at, d.reason, d.error, d.fingerprint
 from duly.deliveries d
 cross join duly.targets t on t.id = d.target
 left join duly.schedules s on s.id = d.schedule
+left join duly.former_schedules f on f.number = d.schedule
 left join duly.agenda a on a.lane = coalesce(d.lane, d.number) and a.delivery = d.number
 
 -- name: wanted
@@ -63,6 +64,12 @@ order by delivery, finished_at, attempt, outcome;
 select id, name from duly.schedules
 where namespace = :namespace and name in (select value from json_each(:names));
 
+-- name: remove
+-- Schedules that were removed before they came here: their deliveries are found by their names;
+-- runs once for each.
+insert into duly.former_schedules (number, namespace, name) values (:number, :namespace, :name)
+on conflict do nothing;
+
 -- name: known
 -- What is there already under these ids, keys or occurrences; runs once for each.
 select id, namespace, null as key, null as schedule, null as occurrence, target, null as payload,
@@ -91,11 +98,11 @@ update duly.streams set counter = max(counter, :counter) where lane = :lane;
 insert into duly.deliveries
     (id, lane, target, priority, attempt, state, namespace, stream, position, key, address,
      schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
-     dead_at, tags, retry, reason, error, payload, on_failure, fingerprint)
+     dead_at, tags, retry, reason, error, payload, on_failure, fingerprint, crashes)
 values (:id, :lane, :target, :priority, :attempt, :state, :namespace, :stream, :position, :key,
         :address, :schedule, :occurrence, :occasion, :due_at, :accepted_at, :expires_at,
         :started_at, :finished_at, :dead_at, :tags, :retry, :reason, :error, :payload, :on_failure,
-        :fingerprint)
+        :fingerprint, :crashes)
 on conflict do nothing
 returning id;
 
