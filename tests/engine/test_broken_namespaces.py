@@ -11,24 +11,11 @@ import duly
 from duly import App, Delivery
 from duly.domain.events import Event
 from duly.engine.watchman import LOOK_SECONDS, Watchman, Watchmen
-from tests.engine.house import House, Life
+from tests.engine.house import House, Life, heard
 
 
 def broken(*_: Any) -> Any:
     raise RuntimeError("a row that nobody can read")
-
-
-def heard(app: App, monkeypatch: pytest.MonkeyPatch) -> list[Event]:
-    """What is told from now on."""
-    told: list[Event] = []
-    emit = app.telemetry.emit
-
-    def listen(event: Event) -> None:
-        told.append(event)
-        emit(event)
-
-    monkeypatch.setattr(app.telemetry, "emit", listen)
-    return told
 
 
 async def three_schedules(app: App) -> list[str]:
