@@ -90,6 +90,7 @@ class App(Faces):
             self.clock,
             self.vault.open,
             self.telemetry.emit,
+            self.settings.namespace,
             plan or WEBHOOK,
         )
         self.webhooks = Webhooks(

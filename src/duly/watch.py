@@ -162,7 +162,7 @@ class Watch:
             found = await engine.territory.namespaces()
             return [each for each in found if each != self._store.namespace]
 
-        watchmen = Watchmen(own, others, lambda name: self._other(own, name))
+        watchmen = Watchmen(own, self._telemetry.emit, others, lambda name: self._other(own, name))
         engine.attach(self.bookkeeper, watchmen, LogSummary(self._telemetry.summarize))
         return engine
 

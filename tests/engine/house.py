@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from duly import App, Delivery
 from duly.domain.delivery import Delivery as Booked
+from duly.domain.events import Event
 from duly.engine.supervisor import Engine
 from duly.testing import VirtualClock
 
@@ -100,3 +103,16 @@ async def only(app: App) -> Booked:
     """The one delivery there is."""
     (found,) = await app.list()
     return found
+
+
+def heard(app: App, monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """What is told from now on."""
+    told: list[Event] = []
+    emit = app.telemetry.emit
+
+    def listen(event: Event) -> None:
+        told.append(event)
+        emit(event)
+
+    monkeypatch.setattr(app.telemetry, "emit", listen)
+    return told

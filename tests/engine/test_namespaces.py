@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ import duly
 from duly import Delivery
 from duly.domain import retry
 from duly.domain.failures import Reason
-from duly.domain.outcomes import Failed
+from duly.domain.outcomes import Failed, Settlement
 from duly.domain.rollups import MINUTE
 from duly.testing import RecordingTransport
 from tests.engine.house import Gate, House, Life, only
@@ -234,3 +235,35 @@ async def test_an_endpoint_that_is_gone_is_disabled_in_its_own_namespace(house: 
     assert [each.action for each in await tenant.audit.list(limit=9)][:1] == ["endpoint.disabled"]
     assert await app.audit.list(limit=9) == []
     await Life(app, engine).kill()
+
+
+async def nothing() -> None:
+    pass
+
+
+@pytest.mark.requirement("D4")
+@pytest.mark.parametrize("handled_here", [True, False])
+async def test_what_is_taken_back_at_a_start_counts_for_its_namespace(
+    any_house: House, handled_here: bool
+) -> None:
+    app, gate = any_house.app(), Gate()
+    app.handler("work")(gate.handle)
+    life = await any_house.born(app)
+    await app.within("two").schedule("s", duly.every(timedelta(seconds=10)), "work", {})
+    any_house.clock.advance(10)
+    await life.tick()
+    await life.kill()
+    any_house.clock.advance(60)
+    other = any_house.app()
+    counted: list[str | None] = []
+    other.handler("work" if handled_here else "another")(gate.handle)
+    await other.open()
+    engine = other.engine()
+
+    def on_settled(settled: Sequence[Settlement]) -> None:
+        counted.extend(engine.dispatcher.known.foreign.get(each.target) for each in settled)
+
+    engine.observe(on_settled, nothing)
+    await engine.prepare(beating=False)
+    assert counted == ["two"]
+    await Life(other, engine).kill()

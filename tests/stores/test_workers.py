@@ -157,3 +157,42 @@ async def test_beside_gives_the_roster_to_another_thread(books: Books) -> None:
         assert await workers.beat(worker)
     assert (await books.worker_row(worker))["beat_at"] == START + timedelta(seconds=3)
     assert worker_of((await books.claimed(worker)).token) == worker
+
+
+@pytest.mark.requirement("F3")
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [(None, ["t"]), (["t"], None), (None, None), (["a", "b"], ["b", "c"])]
+)
+async def test_of_two_that_work_for_the_same_namespace_one_stands_aside(
+    books: Books, ours: list[str] | None, theirs: list[str] | None
+) -> None:
+    first, second = (
+        books.store.serving(ours).workers,
+        books.store.within("t").serving(theirs).workers,
+    )
+    one = await first.register("host:1", 30.0, 10, [])
+    two = await second.register("host:2", 30.0, 10, [])
+    assert await first.step_aside(one)
+    assert not await second.step_aside(two)
+    await first.step_in(one)
+    assert await second.step_aside(two)
+    assert not await first.step_aside(one)
+
+
+@pytest.mark.requirement("F3")
+async def test_whoever_works_for_other_namespaces_stands_aside_as_well(books: Books) -> None:
+    for served in (["a"], ["b", "c"], ["default"]):
+        workers = books.store.serving(served).workers
+        assert await workers.step_aside(await workers.register("host:1", 30.0, 10, []))
+
+
+@pytest.mark.requirement("F3")
+async def test_a_worker_of_an_older_version_stands_aside_for_its_own_namespace(
+    books: Books,
+) -> None:
+    old, new = await books.worker(), await books.worker()
+    await books.sql(f"update duly.workers set namespaces = null where id = {old}")
+    assert await books.store.workers.step_aside(old)
+    assert not await books.store.workers.step_aside(new)
+    others = books.store.within("others").workers
+    assert await others.step_aside(await others.register("host:1", 30.0, 10, []))

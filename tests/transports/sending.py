@@ -78,7 +78,7 @@ async def sender(
         opening(family)
         return open_socket(family, *kind)
 
-    book = Book(NoEndpoints(), clock, lambda sealed, _: sealed.text, lambda _: None)
+    book = Book(NoEndpoints(), clock, lambda sealed, _: sealed.text, lambda _: None, "default")
     webhooks = Webhooks(clock, Guard(["127.0.0.1/32"]), is_resolver_trouble, opened, book)
     try:
         yield Sender(clock, webhooks, timeout)

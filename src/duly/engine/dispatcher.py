@@ -57,6 +57,7 @@ class Dispatcher:
         self.known = Known(executor.store, executor.transport, gates.know)
         self._openings = Openings(gates, self.known.foreign)
         settler.names, settler.foreign = self.known.names, self.known.foreign
+        gates.foreign = self.known.foreign
         self.runner = DeliveryRunner(
             executor, settler, gates, self.known, emit, lambda: self.lease, grace=grace
         )
@@ -224,7 +225,8 @@ class Dispatcher:
         if not started:
             self._aside.put_off()
         for each in claimed:
-            self._emit(SuspectRuns(delivery=str(each.id), crashes=each.crashes))
+            foreign = self.known.foreign.get(each.target)
+            self._emit(SuspectRuns(delivery=str(each.id), crashes=each.crashes, namespace=foreign))
         return NOW if claimed else Pause(min(AGAIN_SECONDS, self._poll))
 
     async def next_due(self) -> datetime | None:

@@ -96,7 +96,9 @@ class Executor:
             try:
                 return retry.decode(claimed.retry)
             except msgspec.MsgspecError as error:
-                self._emit(PlanUnreadable(delivery=claimed.id, problem=str(error)))
+                foreign = None if namespace == self.store.namespace else namespace
+                problem = str(error)
+                self._emit(PlanUnreadable(delivery=claimed.id, problem=problem, namespace=foreign))
         return self.transport.plan(target, namespace)
 
     def decide(

@@ -65,6 +65,8 @@ class Gates:
         self._outgoing = 0
         self._reserved: Counter[int] = Counter()
         self._told: dict[int, int] = {}
+        self.foreign: Mapping[int, str] = {}
+        """The namespaces of targets that are not of the worker's own."""
         self.on_change: Callable[[], None] = self.wake.set
         self._fared: dict[int, Fared] = {}
 
@@ -265,17 +267,21 @@ class Gates:
 
     def _tell_people(self, seen: SeenGate, change: GateChange) -> None:
         before, after = seen.gate.circuit, change.gate.circuit
+        foreign = self.foreign.get(seen.target)
         if after is Circuit.CLOSED and before is not Circuit.CLOSED:
-            self._emit(CircuitClosed(target=seen.name))
+            self._emit(CircuitClosed(target=seen.name, namespace=foreign))
         elif before is Circuit.CLOSED and after is not Circuit.CLOSED:
             self._emit(
                 CircuitOpened(
-                    target=seen.name, failures=change.gate.failures, probe_at=change.gate.probe_at
+                    target=seen.name,
+                    failures=change.gate.failures,
+                    probe_at=change.gate.probe_at,
+                    namespace=foreign,
                 )
             )
         if change.disable is not None:
             name = endpoint_name(seen.name) or seen.name
-            self._emit(EndpointDisabled(endpoint=name, reason=change.disable))
+            self._emit(EndpointDisabled(endpoint=name, reason=change.disable, namespace=foreign))
 
 
 def _verdict(seen: SeenGate, fared: Fared, gate: gates.Gate, now: datetime) -> str | None:

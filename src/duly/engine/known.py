@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
-from duly.ports import Store, Transport
+from duly.ports import Store, TargetName, Transport
 
 
 class Known:
@@ -28,25 +28,29 @@ class Known:
         """Make the handlers of this process known, and learn their numbers."""
         numbers = await self._store.targets.numbers(self._transport.serves(), create=True)
         for name, number in numbers.items():
-            self._know(number, name, self._store.namespace)
+            self._know(number, name)
 
     async def learn(self, seen: Collection[int]) -> None:
         """Learn the names of targets that were not there at the start, and which are in reach."""
         unknown = set(seen) - self.names.keys() - self._elsewhere
-        if not unknown:
-            return
-        found = await self._store.targets.named(unknown)
+        if unknown:
+            self.note(await self._store.targets.named(unknown))
+
+    def note(self, found: Mapping[int, TargetName]) -> None:
+        """Keep what somebody read of targets, in reach or not."""
+        found = {each: found[each] for each in found.keys() - self.names.keys() - self._elsewhere}
         in_reach = {each for each in found if self._transport.reaches(found[each].name)}
         for number in in_reach:
-            self._know(number, found[number].name, found[number].namespace)
+            self._know(number, found[number].name)
+        for number, to in found.items():
+            if to.namespace != self._store.namespace:
+                self.foreign[number] = to.namespace
         self._elsewhere |= found.keys() - in_reach
         if in_reach:
             self.on_more()
 
-    def _know(self, number: int, name: str, namespace: str) -> None:
+    def _know(self, number: int, name: str) -> None:
         self.names[number] = name
-        if namespace != self._store.namespace:
-            self.foreign[number] = namespace
         self._on_known(number, name)
 
     def namespace(self, target: int) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Generator
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from duly.domain.events import Event, LoopFailed, StoreCameBack, StoreWentAway
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.05, 5.0
 Emit = Callable[[Event], None]
+Outcome = TypeVar("Outcome")
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -22,6 +23,8 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 NOW = Pause(0.0)
+REST = Pause(LONGEST_BACK_OFF)
+"""For how long a namespace is left alone in which a loop failed."""
 
 
 class Loop(Protocol):
@@ -73,6 +76,23 @@ class Runner:
     def _back_off(self, failures: int) -> Pause:
         seconds = min(FIRST_BACK_OFF * 2.0 ** min(failures - 1, 20), LONGEST_BACK_OFF)
         return Pause(seconds * (1 + 0.5 * self._chance()))
+
+
+async def apart(
+    loop: str, namespace: str | None, emit: Emit, doing: Awaitable[Outcome]
+) -> Outcome | Pause:
+    """Do what a loop does for one namespace; REST if it failed, which the others need not feel.
+
+    A store that is away is away for all of them.
+    """
+    try:
+        return await doing
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        emit(LoopFailed(loop=loop, problem=problem, namespace=namespace))
+        return REST
 
 
 async def wait(wake: asyncio.Event, seconds: float, *, obey_wake: bool = True) -> None:

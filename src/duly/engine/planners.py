@@ -7,16 +7,20 @@ nothing is cost nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from duly.domain.events import Event
-from duly.engine.loops import NOW, Emit, Pause
+from duly.domain.events import ClockIsBehind, ClockStepped, Event, PlannerTicked
+from duly.engine.loops import NOW, REST, Emit, Pause, apart
 from duly.engine.planner import Planner
 from duly.ports import Clock, Store
 
 MakePlanner = Callable[[Store, Emit], Planner]
+Outcome = TypeVar("Outcome")
+OF_THE_CLOCK = (ClockStepped, ClockIsBehind, PlannerTicked)
+"""All namespaces have one clock: one planner tells of it."""
 
 
 class Planners:
@@ -51,16 +55,33 @@ class Planners:
 
     async def tick(self) -> Pause:
         """Plan one batch of each namespace in which something is due."""
-        pause = Pause(self._poll) if self._own is None else await self._own.tick()
-        waits = [pause.seconds]
+        waits = [await self._tick_own()]
         for namespace, wait in (await self._soonest()).items():
             if wait <= 0:
-                wait = (await self._planner(namespace).tick()).seconds
+                wait = (await self._apart(namespace, self._planner(namespace).tick())).seconds
                 # A schedule that cannot be read stays due: its planner says when to look again.
                 self._rests_until[namespace] = self._clock.monotonic() + wait
             waits.append(wait)
         seconds = min(waits)
         return NOW if seconds <= 0 else Pause(min(seconds, self._poll))
+
+    async def _tick_own(self) -> float:
+        """Plan one batch of the own namespace; returns in how many seconds the next may be due."""
+        if self._own is None:
+            return self._poll
+        own, now = self._store.namespace, self._clock.monotonic()
+        rest = self._rests_until.get(own, now) - now
+        if rest > 0:
+            return rest
+        return (await self._apart(own, self._own.tick())).seconds
+
+    async def _apart(self, namespace: str, planning: Awaitable[Outcome]) -> Outcome | Pause:
+        """Plan one namespace, which rests for a while when that fails."""
+        foreign = None if namespace == self._store.namespace else namespace
+        outcome = await apart(self.name, foreign, self._emit, planning)
+        if outcome is REST:
+            self._rests_until[namespace] = self._clock.monotonic() + REST.seconds
+        return outcome
 
     async def _soonest(self) -> dict[str, float]:
         """Seconds until each of the other namespaces has something to plan."""
@@ -75,9 +96,11 @@ class Planners:
 
     def _planner(self, namespace: str) -> Planner:
         if namespace not in self._others:
+            watches = self._own is None and not self._others
 
             def emit(event: Event) -> None:
-                self._emit(msgspec.structs.replace(event, namespace=namespace))
+                if watches or not isinstance(event, OF_THE_CLOCK):
+                    self._emit(msgspec.structs.replace(event, namespace=namespace))
 
             self._others[namespace] = self._make(self._store.within(namespace), emit)
         return self._others[namespace]
@@ -85,14 +108,14 @@ class Planners:
     async def catch_up(self) -> None:
         """Plan all that is due now, and wait for what others are planning."""
         if self._own is not None:
-            await self._own.catch_up()
+            await self._apart(self._store.namespace, self._own.catch_up())
         for namespace, wait in (await self._soonest()).items():
             if wait <= 0:
-                await self._planner(namespace).catch_up()
+                await self._apart(namespace, self._planner(namespace).catch_up())
 
     async def at_start(self) -> None:
         """Compute anew what zone data that has changed would have otherwise, then catch up."""
         if self._own is not None:
-            await self._own.at_start()
+            await self._apart(self._store.namespace, self._own.at_start())
         for namespace in await self._soonest():
-            await self._planner(namespace).at_start()
+            await self._apart(namespace, self._planner(namespace).at_start())

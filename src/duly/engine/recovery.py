@@ -13,6 +13,7 @@ from duly.domain.delivery import Claimed
 from duly.domain.events import Reclaimed, WorkersBuried
 from duly.domain.outcomes import Crashed, Settlement, Verdict
 from duly.engine.execution import Executor
+from duly.engine.known import Known
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Emit, Pause
 from duly.failpoints import hit
@@ -27,10 +28,16 @@ class Recovery:
     name = "recovery"
 
     def __init__(
-        self, executor: Executor, emit: Emit, interval: float, lease: Callable[[], Lease]
+        self,
+        executor: Executor,
+        known: Known,
+        emit: Emit,
+        interval: float,
+        lease: Callable[[], Lease],
     ) -> None:
         self.wake = asyncio.Event()
         self._by = executor
+        self._known = known
         self._emit = emit
         self._interval = interval
         self._lease = lease
@@ -73,6 +80,8 @@ class Recovery:
         await hit("reclaim.before")
         nameless = TargetName(store.namespace, "")
         names = await store.targets.named({each.target for each in held})
+        # Whoever hears of the settlements asks whose they are; at a start no survey has told yet.
+        self._known.note(names)
         settlements = [self._settled(each, names.get(each.target, nameless)) for each in held]
         applied = await store.agenda.settle(settlements)
         await hit("reclaim.after")

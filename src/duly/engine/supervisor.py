@@ -80,7 +80,11 @@ class Engine:
         self.dispatcher = self._dispatching()
         self.gates.on_change = self.dispatcher.hinted
         self.recovery = Recovery(
-            self._executor, emit, settings.recovery_interval, lambda: self.dispatcher.lease
+            self._executor,
+            self.dispatcher.known,
+            emit,
+            settings.recovery_interval,
+            lambda: self.dispatcher.lease,
         )
         self.planner = Planners(
             store, settings.served, clock, emit, self._planning, poll=settings.poll

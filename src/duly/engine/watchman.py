@@ -17,7 +17,7 @@ from duly.domain.errors import Conflict, DulyError, StoreUnavailable
 from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
 from duly.domain.rollups import MINUTE, NOTHING, Span, plus
 from duly.domain.situation import Situation
-from duly.engine.loops import Emit, Pause
+from duly.engine.loops import Emit, Pause, apart
 from duly.ports import Store
 
 LOOK_SECONDS = 10.0
@@ -134,11 +134,13 @@ class Watchmen:
     def __init__(
         self,
         own: Watchman,
+        emit: Emit,
         namespaces: Callable[[], Awaitable[list[str]]],
         of: Callable[[str], Watchman],
     ) -> None:
         self.wake = own.wake
         self._own = own
+        self._emit = emit
         self._namespaces = namespaces
         self._of = of
         self._others: dict[str, Watchman] = {}
@@ -146,7 +148,7 @@ class Watchmen:
 
     async def tick(self) -> Pause:
         """Look at the own namespace, and at a few of the others."""
-        pause = await self._own.tick()
+        pause = await apart(self.name, None, self._emit, self._own.tick())
         names = await self._namespaces()
         due = [each for each in names if each > self._last] + [
             each for each in names if each <= self._last
@@ -154,6 +156,6 @@ class Watchmen:
         for name in due[:OTHERS_AT_ONCE]:
             if name not in self._others:
                 self._others[name] = self._of(name)
-            await self._others[name].tick()
+            await apart(self.name, name, self._emit, self._others[name].tick())
             self._last = name
         return pause

@@ -54,7 +54,7 @@ class Workers(Protocol):
         """
 
     async def step_aside(self, worker: int) -> bool:
-        """Stand aside for a suspect; False while another living worker of the namespace does."""
+        """Stand aside for a suspect; False while one that shares a namespace does."""
 
     async def step_in(self, worker: int) -> None:
         """Stand aside no more; safe to repeat."""

@@ -50,6 +50,8 @@ class Execution(Protocol):
     target: str
     started_at: datetime
     task: asyncio.Task[Any]
+    foreign: str | None
+    """The delivery's namespace, if that is not the worker's own."""
 
     @property
     def namespace(self) -> str:

@@ -65,12 +65,10 @@ class Workers:
             await note(session, self._namespace, actor, action, str(worker))
 
     async def step_aside(self, worker: int) -> bool:
-        """Stand aside for a suspect; False while another living worker does."""
-        try:
-            rows = await self._database.fetch("workers.step_aside", "any", worker=worker)
-        except self._database.refusals:
-            return False
-        return bool(rows)
+        """Stand aside for a suspect; False while one that shares a namespace with it does."""
+        async with self._database.together() as session:
+            await session.fetch("workers.await_aside")
+            return bool(await session.fetch("workers.step_aside", worker=worker))
 
     async def step_in(self, worker: int) -> None:
         """Stand aside no more."""

@@ -52,12 +52,14 @@ class Book:
         clock: Clock,
         open_secret: Open,
         emit: Callable[[Event], None],
+        own: str,
         default: RetryPlan = retry.WEBHOOK,
     ) -> None:
         self._source = source
         self._clock = clock
         self._open = open_secret
         self._emit = emit
+        self._own = own
         self.default = default
         """The plan where an endpoint has none, and of plain URLs."""
         self._known: dict[Place, Endpoint] = {}
@@ -114,5 +116,8 @@ class Book:
         except DulyError as error:
             if place not in self._complained:
                 self._complained.add(place)
-                self._emit(SecretUnreadable(endpoint=endpoint.name, problem=str(error)))
+                foreign, problem = None if namespace == self._own else namespace, str(error)
+                self._emit(
+                    SecretUnreadable(endpoint=endpoint.name, problem=problem, namespace=foreign)
+                )
             return None

@@ -208,6 +208,7 @@ class Handlers:
                 stream=execution.claimed.stream,
                 timeout=handler.timeout,
                 in_thread=not handler.is_async,
+                namespace=execution.foreign,
             )
         )
 

@@ -19,13 +19,19 @@ set draining_at = case when :draining::boolean then coalesce(draining_at, coales
 where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
+-- name: await_aside
+-- Of two that step aside at once the second must see that the first did. Any number would do.
+select pg_advisory_xact_lock(7234090105114);
+
 -- name: step_aside
--- One of a namespace at a time; of two that do it at once the index refuses the second.
+-- One at a time of those that work for the same namespace.
 update duly.workers as w set aside_at = coalesce(:now::timestamptz, now())
 where w.id = :worker and w.ended_at is null and not exists (
     select from duly.workers o
-    where o.namespace = w.namespace and o.id <> w.id and o.aside_at is not null
-      and o.ended_at is null)
+    cross join lateral jsonb_array_elements_text(coalesce(o.namespaces, jsonb_build_array(o.namespace))) theirs(name)
+    cross join lateral jsonb_array_elements_text(coalesce(w.namespaces, jsonb_build_array(w.namespace))) ours(name)
+    where o.id <> w.id and o.aside_at is not null and o.ended_at is null
+      and (theirs.name = ours.name or '*' in (theirs.name, ours.name)))
 returning w.id;
 
 -- name: step_in

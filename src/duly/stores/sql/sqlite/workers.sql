@@ -18,13 +18,19 @@ set draining_at = iif(:draining, coalesce(draining_at, :now), null)
 where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
+-- name: await_aside
+-- Nobody else writes meanwhile.
+select 1;
+
 -- name: step_aside
--- One of a namespace at a time; of two that do it at once the index refuses the second.
+-- One at a time of those that work for the same namespace.
 update duly.workers as w set aside_at = :now
 where w.id = :worker and w.ended_at is null and not exists (
     select 1 from duly.workers o
-    where o.namespace = w.namespace and o.id <> w.id and o.aside_at is not null
-      and o.ended_at is null)
+    join json_each(coalesce(o.namespaces, json_array(o.namespace))) theirs
+    join json_each(coalesce(w.namespaces, json_array(w.namespace))) ours
+    where o.id <> w.id and o.aside_at is not null and o.ended_at is null
+      and (theirs.value = ours.value or '*' in (theirs.value, ours.value)))
 returning id;
 
 -- name: step_in

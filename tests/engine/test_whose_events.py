@@ -1,0 +1,110 @@
+"""What a worker tells of another namespace bears that one's name."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import duly
+from duly import Delivery
+from duly.domain.events import Event
+from duly.domain.failures import Reason
+from duly.domain.outcomes import Completed, Failed
+from duly.testing import RecordingTransport
+from duly.transports import deadlines
+from tests.engine.house import House, Life, heard
+from tests.stores.books import Books
+
+
+def whose(told: Sequence[Event], kind: str) -> list[str | None]:
+    return [each.namespace for each in told if type(each).__name__ == kind]
+
+
+@pytest.mark.requirement("F5")
+@pytest.mark.parametrize("namespace", ["two", "default"])
+async def test_an_overrun(house: House, monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
+    monkeypatch.setattr(deadlines, "FIRST_AGAIN", 0.01)
+    app, leave = house.app(), threading.Event()
+
+    told: list[Event] = []
+    monkeypatch.setattr(app.handlers, "_emit", told.append)
+
+    @app.handler("slow", timeout=0.02, retry=duly.no_retry)
+    def slow(_: Delivery[Any]) -> None:
+        leave.wait(20)
+
+    life = await house.born(app)
+    await app.within(namespace).deliver("slow", {})
+    await life.tick()
+    async with asyncio.timeout(20):
+        while not told:
+            await asyncio.tasks.sleep(0.01)
+    leave.set()
+    await life.finish()
+    assert whose(told, "HandlerOverran") == [None if namespace == "default" else namespace]
+
+
+@pytest.mark.requirement("C5")
+async def test_a_circuit_and_an_endpoint_that_is_disabled(
+    any_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = any_house.app()
+    told = heard(app, monkeypatch)
+    failed = [Failed(Reason.TRANSPORT_UNAVAILABLE, "no answer")] * 20
+    answers = [*failed, Completed(), Failed(Reason.UNKNOWN, "410", gone=True)]
+    await app.open()
+    tenant = app.within("two")
+    await tenant.endpoints.add("old", "https://example.org/old")
+    engine = app.engine(RecordingTransport("endpoint:old", answers=answers))
+    await engine.prepare(beating=False)
+    await tenant.deliver_many([(duly.endpoint("old"), None)] * 22)
+    for _ in range(60):
+        any_house.clock.advance(3600)
+        await engine.step()
+        await engine.gates.tick()
+    for kind in ("CircuitOpened", "CircuitClosed", "EndpointDisabled"):
+        assert set(whose(told, kind)) == {"two"}, kind
+    await Life(app, engine).kill()
+
+
+@pytest.mark.requirement("C6")
+async def test_a_secret_that_cannot_be_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
+    before = house.app(secret_key=one)
+    async with before:
+        for each in (before, before.within("two")):
+            await each.endpoints.add("billing", "https://example.org/in")
+    app = house.app(secret_key=other)
+    told: list[Event] = []
+    monkeypatch.setattr(app.book, "_emit", told.append)
+    async with app:
+        for namespace in ("default", "two"):
+            assert await app.book.reach("billing", namespace) is None
+    assert whose(told, "SecretUnreadable") == [None, "two"]
+
+
+@pytest.mark.requirement("D3")
+async def test_a_plan_that_cannot_be_read_and_a_suspect(
+    any_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = any_house.app()
+    told = heard(app, monkeypatch)
+
+    @app.handler("work", retry=duly.no_retry)
+    async def work(_: Delivery[Any]) -> None:
+        raise ValueError("no")
+
+    life = await any_house.born(app)
+    bad = await app.within("two").deliver("work", {})
+    books = Books(app.store, any_house.clock)  # type: ignore[arg-type]
+    await books.sql(f"update duly.deliveries set retry = '{{nonsense' where id = '{bad.id}'")
+    place = books.place(bad.id)
+    await books.sql(f"update duly.agenda set crashes = 2, priority = 0 where delivery = {place}")
+    await life.engine.step()
+    assert whose(told, "SuspectRuns") == ["two"]
+    assert set(whose(told, "PlanUnreadable")) == {"two"}
