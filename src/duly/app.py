@@ -154,12 +154,12 @@ class App(Faces):
         if not self._open:
             try:
                 await self.store.open(migrate=migrate)
-                await self.schedules.declare_all(self.handlers.name_of)
             except BaseException:
                 # Nobody closes what could not be opened, and a file must not stay open for it.
                 await self.store.close()
                 raise
             self._open = True
+            await self.schedules.declare_all(self.handlers.name_of)
 
     @overload
     def schedule(
