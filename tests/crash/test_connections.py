@@ -9,7 +9,7 @@ import pytest
 from tests.crash.fleet import Books, Fleet, Process
 from tests.support.postgres import Server, quickest_folder
 
-pytestmark = [pytest.mark.requirement("D1", "D14"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.requirement("D1", "D14"), pytest.mark.timeout(600)]
 IN_USE = "select count(*) from pg_stat_activity where usename = 'app'"
 NEW = (
     "select from pg_stat_activity"
@@ -65,6 +65,7 @@ async def in_use(books: Books) -> int:
     return int((await books.run(IN_USE))[0][0])
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("slots", "count"), [(20, 4), (8, 1)], indirect=["slots"])
 async def test_workers_drain_everything_with_fewer_connections_than_they_would_like(
     fleet: Fleet, books: Books, slots: int, count: int
@@ -73,7 +74,7 @@ async def test_workers_drain_everything_with_fewer_connections_than_they_would_l
     for _ in range(2):
         ids = await books.deliver("effect", 1000)
         await books.deliver("steps", 100)
-        await books.until_finished()
+        await books.until_finished(within=250.0)
         effects = [row[0] for row in await books.run("select distinct delivery from effects")]
         assert set(ids) <= set(effects)
         assert await in_use(books) <= slots - 3
