@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from datetime import timedelta
+from itertools import zip_longest
 from typing import Any
 
 from duly.domain.delivery import Claimed, Lane
@@ -92,28 +93,39 @@ class DeliveryRunner:
                 )
 
     async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
-        """Attempt it, and if it heads a run of its stream those behind it, each when it is done."""
-        held, behind = self._lease(), claimed.followers or []
-        fresh = copy_context() if behind else None
-        goes_on = True
-        for place, current in enumerate((claimed, *behind)):
-            if not goes_on:
-                break
-            following = behind[place] if place < len(behind) else None
+        """Attempt it, and if it heads a run of its stream those behind it."""
+        if claimed.followers:
+            await self._run_in_turn((claimed, *claimed.followers), task)
+        else:
             try:
-                if fresh is None or copy_context() == fresh:
+                await self._attempt(claimed, task)
+            except BaseException as error:
+                self._settle_broken(claimed, error)
+        self._over(claimed)
+
+    async def _run_in_turn(self, line: tuple[Claimed, ...], task: asyncio.Task[Any]) -> None:
+        """Attempt each when the one before it is done."""
+        held, fresh = self._lease(), copy_context()
+        for current, following in zip_longest(line, line[1:]):
+            try:
+                if copy_context() == fresh:
                     goes_on = await self._attempt(current, task, following, held)
                 else:
                     # Each finds the task as if it were new.
                     goes_on = await self._attempt_afresh(fresh.copy(), current, following, held)
-            except (asyncio.CancelledError, StoreUnavailable):
-                self._settle_for(current, Released())
-                goes_on = False
             except BaseException as error:
-                problem = f"{type(error).__name__}: {error}"
-                self._settle_for(current, Failed(Reason.UNKNOWN, problem))
-                goes_on = False
-        self._over(claimed)
+                self._settle_broken(current, error)
+                break
+            if not goes_on:
+                break
+
+    def _settle_broken(self, claimed: Claimed, error: BaseException) -> None:
+        """It ended without a settlement: it was cancelled, the store is away, or we are wrong."""
+        if isinstance(error, asyncio.CancelledError | StoreUnavailable):
+            self._settle_for(claimed, Released())
+        else:
+            problem = f"{type(error).__name__}: {error}"
+            self._settle_for(claimed, Failed(Reason.UNKNOWN, problem))
 
     def _over(self, claimed: Claimed) -> None:
         self.running.discard((claimed.lane, claimed.token))
@@ -140,9 +152,13 @@ class DeliveryRunner:
             return task.result()
 
     async def _attempt(
-        self, claimed: Claimed, task: asyncio.Task[Any], following: Claimed | None, held: Lease
+        self,
+        claimed: Claimed,
+        task: asyncio.Task[Any],
+        following: Claimed | None = None,
+        held: Lease | None = None,
     ) -> bool:
-        """Make the attempt; whether whoever follows in its run is attempted next."""
+        """Make the attempt; whether the one that follows in its run is attempted next."""
         foreign = self._known.foreign.get(claimed.target)
         execution = Execution(self._by, claimed, self._known.names[claimed.target], task, foreign)
         is_late = self._note_lateness(execution)
@@ -163,14 +179,13 @@ class DeliveryRunner:
             else:
                 self._gates.unclear(claimed.target, timedelta())
             return False
-        goes_on = self._goes_on(settlement, following, held)
+        goes_on = held is not None and self._goes_on(settlement, following, held)
         self._settler.put(settlement)
-        target = claimed.target
         if settlement.verdict is not Verdict.COMPLETED:
             self._tell(execution, settlement)
-            self._gates.note(target, settlement)
-        elif self._gates.cares(target):
-            self._gates.note(target, settlement)
+            self._gates.note(claimed.target, settlement)
+        elif self._gates.cares(claimed.target):
+            self._gates.note(claimed.target, settlement)
         return goes_on
 
     def _note_lateness(self, execution: Execution) -> bool:

@@ -131,7 +131,8 @@ returning id;
 select d.id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
 join duly.deliveries d on d.number = a.delivery
 join duly.targets t on t.id = d.target
-where a.crashes > 0 and d.state = 'pending' and d.namespace = :namespace
+where (a.halted is not null or a.crashes > 0) and a.crashes > 0 and d.state = 'pending'
+  and d.namespace = :namespace
 order by a.crashes desc, d.attempt desc, d.id limit :limit;
 
 -- name: suspects

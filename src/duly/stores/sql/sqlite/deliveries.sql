@@ -77,7 +77,7 @@ order by a.claimed_at limit :limit;
 -- Dead letters that their streams stand behind, the longest first.
 select b.* from duly.agenda a
 join duly.deliveries d on d.number = a.delivery join duly.booked b on b.id = d.id
-where a.halted = 'blocked' and b.namespace = :namespace
+where (a.halted is not null or a.crashes > 0) and a.halted = 'blocked' and b.namespace = :namespace
 order by a.halted_at limit :limit;
 
 -- name: target_numbers

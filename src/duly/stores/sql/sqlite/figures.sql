@@ -51,14 +51,15 @@ with crashed as materialized (
     from duly.agenda a
     join duly.deliveries d on d.number = a.delivery
     join duly.targets t on t.id = d.target and t.namespace = :namespace
-    where a.crashes > 0 limit :most
+    where (a.halted is not null or a.crashes > 0) and a.crashes > 0 limit :most
 )
 select id, target, crashes, attempt, (select count(*) from crashed) as count
 from crashed order by crashes desc, id limit :limit;
 
 -- name: halted
 with standing as materialized (
-    select halted, target from duly.agenda where halted is not null limit :most
+    select halted, target from duly.agenda
+    where (halted is not null or crashes > 0) and halted is not null limit :most
 )
 select s.halted, count(*) as count, false as is_capped from standing s
 join duly.targets t on t.id = s.target and t.namespace = :namespace

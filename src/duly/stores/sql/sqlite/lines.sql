@@ -47,7 +47,7 @@ order by name limit :limit;
 
 -- name: blocked
 select s.lane from duly.agenda a join duly.streams s on s.lane = a.lane
-where a.halted = 'blocked' and a.halted is not null and s.namespace = :namespace and s.name > :after
+where (a.halted is not null or a.crashes > 0) and a.halted = 'blocked' and s.namespace = :namespace and s.name > :after
 order by s.name limit :limit;
 
 -- name: change

@@ -5,8 +5,10 @@ alter table duly.workers add column aside_at integer;
 create index duly.attempts_crashed on duly.attempts (token)
     where started_at is null and outcome in ('reclaimed', 'retry');
 
--- Lanes whose holders died: few, and what claiming changes is not in it.
-create index duly.agenda_crashed on duly.agenda (crashes) where crashes > 0;
+-- Lanes that stand still and lanes whose holders died: few of either. Both in one index, since whatever
+-- writes to a table opens all indexes of it; a statement finds it by the same condition.
+drop index duly.agenda_halted;
+create index duly.agenda_unusual on duly.agenda (halted_at) where halted is not null or crashes > 0;
 
 -- How many workers a dead letter killed: its lane, which counted them, is gone.
 alter table duly.deliveries add column crashes integer;
