@@ -9,8 +9,8 @@ import pytest
 ENGINE = Path(__file__).parents[2] / "src" / "duly" / "engine"
 
 ALLOWED = {
-    ("execution.py", "__init__"): "until the store has said what time it is, before anything runs",
-    ("execution.py", "now"): "a virtual clock is the store's too",
+    ("execution.py", "__init__"): "a virtual clock is the store's too; and the real one until the "
+    "store has said what time it is, before anything runs",
     ("acceptor.py", "__init__"): "whether to wake somebody for a moment that a caller named",
 }
 

@@ -1,0 +1,17 @@
+"""The settings in force, and how they are read."""
+
+from duly.settings.loading import Described, described, load, problems, variable
+from duly.settings.settings import ADDRESSES, CENTURY, DEFAULT_NAMESPACE, SECRETS, Settings
+
+__all__ = [
+    "ADDRESSES",
+    "CENTURY",
+    "DEFAULT_NAMESPACE",
+    "SECRETS",
+    "Described",
+    "Settings",
+    "described",
+    "load",
+    "problems",
+    "variable",
+]

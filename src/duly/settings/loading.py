@@ -1,0 +1,166 @@
+"""Reads the settings: from a flag, the environment, `duly.toml` or the default, in that order."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from duly.domain.errors import BadSetting, InvalidInput
+from duly.domain.plan_texts import plan_from_text
+from duly.domain.webhooks import HIDDEN
+from duly.settings.settings import ADDRESSES, SECRETS, Settings
+
+CHECKS: dict[str, Callable[[str], object]] = {
+    "retry": lambda text: plan_from_text("retry", text),
+}
+"""What a kind and a pattern cannot say."""
+NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
+"""Variables of ours that are none: see failpoints."""
+
+
+def load(
+    flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None = None
+) -> Settings:
+    """Put the settings together; BadSetting names the one that cannot be."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for field, value, origin in _given(flags, environment, folder):
+        values[field.name] = _converted(field, value, origin)
+        origins[field.name] = origin
+    return Settings(**values, origins=origins)
+
+
+def problems(
+    flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None = None
+) -> list[BadSetting]:
+    """Everything for which `load` would refuse, and variables that are no settings."""
+    names = {variable(field.name) for field in _fields()} | NO_SETTINGS
+    strange = sorted(name for name in environment if name.startswith("DULY_") and name not in names)
+    found = [BadSetting(name, "there is no such setting") for name in strange]
+    try:
+        for given in _given(flags, environment, folder):
+            try:
+                _converted(*given)
+            except BadSetting as error:
+                found.append(error)
+    except BadSetting as error:
+        found.append(error)
+    return found
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A setting as the docs tell it."""
+
+    name: str
+    variable: str
+    default: str
+    allowed: str
+    description: str
+
+
+def described() -> list[Described]:
+    """Every setting."""
+    return [_described(field) for field in _fields()]
+
+
+def _described(field: msgspec.structs.FieldInfo) -> Described:
+    default = msgspec.json.encode(field.default).decode()
+    told = _told(field)[1]
+    return Described(
+        field.name, variable(field.name), default, _allowed(field), told["description"]
+    )
+
+
+def variable(name: str) -> str:
+    """The environment's name of a setting."""
+    return f"DULY_{name.upper()}"
+
+
+def _given(
+    flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None
+) -> Iterator[tuple[msgspec.structs.FieldInfo, Any, str]]:
+    """Each setting with what counts for it, and where that comes from."""
+    _refuse_unknown(flags)
+    file = _file(folder or Path())
+    for field in _fields():
+        if flags.get(field.name) is not None:
+            yield field, flags[field.name], "flag"
+        elif variable(field.name) in environment:
+            yield field, environment[variable(field.name)], variable(field.name)
+        elif field.name in file:
+            yield field, file[field.name], "duly.toml"
+        else:
+            yield field, field.default, "default"
+
+
+@cache
+def _fields() -> tuple[msgspec.structs.FieldInfo, ...]:
+    # Kept: to find out what they are takes milliseconds, and every command asks several times.
+    return tuple(each for each in msgspec.structs.fields(Settings) if each.name != "origins")
+
+
+def _refuse_unknown(flags: Mapping[str, Any]) -> None:
+    names = [field.name for field in _fields()]
+    if unknown := sorted(set(flags) - set(names)):
+        raise BadSetting(unknown[0], f"no such setting; there are {', '.join(names)}")
+
+
+def _file(folder: Path) -> dict[str, Any]:
+    path = folder / "duly.toml"
+    if not path.is_file():
+        return {}
+    try:
+        found = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting("duly.toml", f"it cannot be read: {error}") from error
+    names = [field.name for field in _fields()]
+    if unknown := sorted(set(found) - set(names)):
+        raise BadSetting("duly.toml", f"no setting {unknown[0]!r}; there are {', '.join(names)}")
+    return found
+
+
+def _converted(field: msgspec.structs.FieldInfo, value: Any, origin: str) -> Any:
+    try:
+        converted = msgspec.convert(value, field.type, strict=False)
+        if field.name in CHECKS and converted:
+            CHECKS[field.name](converted)
+        return converted
+    except InvalidInput as error:
+        raise BadSetting(
+            field.name, f"{value!r} from {origin} will not do: {error.problem}"
+        ) from error
+    except msgspec.ValidationError as error:
+        shown = HIDDEN if field.name in SECRETS | ADDRESSES else repr(value)
+        raise BadSetting(
+            field.name, f"{shown} from {origin} will not do; give {_allowed(field)}"
+        ) from error
+
+
+def _allowed(field: msgspec.structs.FieldInfo) -> str:
+    """What a setting may be, in words."""
+    kind, told = _told(field)
+    match kind:
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType():
+            return f"a whole number from {_number(kind.ge)} to {_number(kind.le)}"
+        case inspect.FloatType():
+            return f"a number from {_number(kind.ge)} to {_number(kind.le)}"
+    return str(told.get("title", "text"))
+
+
+def _told(field: msgspec.structs.FieldInfo) -> tuple[inspect.Type, Mapping[str, Any]]:
+    info = inspect.type_info(field.type)
+    assert isinstance(info, inspect.Metadata), f"{field.name} has no description"
+    return info.type, info.extra_json_schema or {}
+
+
+def _number(limit: float | None) -> str:
+    assert limit is not None
+    return str(int(limit)) if limit == int(limit) else str(limit)
