@@ -153,13 +153,22 @@ async def test_health_says_all_when_asked(client: Client, app: App, clock: Virtu
     assert (await client.get("/health")).json() == {"status": "ok"}
     await app.deliver("work", 1)
     clock.advance(90)
-    found = (await client.get("/health", params={"verbose": True})).json()
+    found = await whole_health(client)
     assert found["store"]["schema"] >= 11
     assert found["store"]["latency_milliseconds"] >= 0
     assert (found["due"], found["oldest_due_seconds"], found["workers"]) == (1, 90.0, 0)
     assert (found["planner_lag_seconds"], found["recovering"]) == (0.0, None)
     assert (found["circuits_open"], found["alerts"]) == ([], [])
     assert found["zones"]
+
+
+async def whole_health(client: Client) -> Any:
+    """All of it; on a busy machine the store may answer too late, and is asked again."""
+    for _ in range(20):
+        found = (await client.get("/health", params={"verbose": True})).json()
+        if found["status"] == "ok":
+            break
+    return found
 
 
 @pytest.mark.requirement("S3")

@@ -71,6 +71,10 @@ ONLY_AFTER_A_FAULT = {
     "borrowed.__aexit__(type(error), error, error.__traceback__)",
 }
 """Awaits that clean up; the trials with faults go through them."""
+SOMETIMES = {
+    "stores.postgres:from_url.connect": "opens a connection if all others are in use just then",
+}
+"""Functions that an attempt goes through or not, as its timing will have it."""
 TRIAL_SECONDS = 10
 
 
@@ -161,7 +165,8 @@ async def trial(stage: Stage, awaits: Awaits, kind: str, fault: Fault | None) ->
         stage.house.clock.advance(15)
         await stage.tick()
         await finish(stage)
-    assert awaits.fault is None, "it was not reached"
+    missed, awaits.fault = awaits.fault, None
+    assert missed is None or function_of(missed.point) in SOMETIMES, "it was not reached"
     await check(stage, kind, ids)
     written = (await stage.effects())[len(before) :]
     order = [ids.index(each) for each in stage.ran if each in ids]
