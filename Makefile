@@ -18,7 +18,7 @@ test: $(installed)
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --collect-only --quiet >/dev/null || true
 	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof"
 
-# What takes longer than the rest together is worth: mutants, long walks, long loads.
+# What proves more than a change needs to know: mutants, kills, long walks, long loads.
 prove: $(installed)
 	.venv/bin/pytest --numprocesses 4 --no-loadscope-reorder -m proof
 

@@ -34,7 +34,11 @@ CHECKS = [
     checks.response_headers_conformance,
     checks.response_schema_conformance,
 ]
-pytestmark = [pytest.mark.requirement("S2"), pytest.mark.timeout(60 + EXAMPLES)]
+pytestmark = [
+    pytest.mark.requirement("S2"),
+    pytest.mark.timeout(60 + EXAMPLES),
+    pytest.mark.proof,
+]
 
 
 @pytest.mark.parametrize("resource", RESOURCES)

@@ -13,7 +13,7 @@ from duly.domain.errors import DulyError
 from tests.api.corpus import BODIES, MOMENTS, NUMBERS, TEXTS, TYPES, URLS, ZONES
 from tests.api.stage import Stage, stage
 
-pytestmark = pytest.mark.requirement("S2")
+pytestmark = [pytest.mark.requirement("S2"), pytest.mark.proof]
 WORK = {"target": "work"}
 UNKNOWN = "01980000-0000-7000-8000-000000000000"
 

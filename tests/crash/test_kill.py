@@ -10,6 +10,8 @@ import pytest
 from duly.settings import load
 from tests.crash.fleet import Books, Fleet
 
+pytestmark = pytest.mark.proof
+
 PLACES = [
     "claim.before",
     "claim.after",

@@ -10,6 +10,8 @@ import duly
 from duly.testing import VirtualClock
 from tests.crash.fleet import Books, Fleet, Process
 
+pytestmark = pytest.mark.proof
+
 HOUR = timedelta(hours=1)
 PUNCTUAL, BEHIND = 6000, 4000
 MISSED = 4

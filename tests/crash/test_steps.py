@@ -8,6 +8,8 @@ import pytest
 
 from tests.crash.fleet import Books, Fleet, Process
 
+pytestmark = pytest.mark.proof
+
 STEPS = ["one", "two", "three"]
 AFTER_THE_FIRST = [
     ("steps", "step.after=kill@1", (1, 1)),

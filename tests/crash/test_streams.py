@@ -15,6 +15,8 @@ import pytest
 from tests.crash.fleet import Books, Fleet
 from tests.crash.worker import build
 
+pytestmark = pytest.mark.proof
+
 DELIVERIES = int(os.environ.get("DULY_TEST_CHAOS", "1500"))
 """In every run; `DULY_TEST_CHAOS=20000` for a long one."""
 STREAMS = 200

@@ -8,6 +8,8 @@ import pytest
 
 from tests.crash.fleet import Books, Fleet
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture
 def database_url(postgres_url: str) -> str:

@@ -30,6 +30,8 @@ from tests.engine.attempts import ATTEMPTING, ATTEMPTS, SPENDING, WRITING, Stage
 from tests.engine.awaits import Awaits, Fault, breathe
 from tests.engine.house import House
 
+pytestmark = pytest.mark.proof
+
 MODULES = (
     duly.engine.carriers,
     duly.engine.delivery_runner,

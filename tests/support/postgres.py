@@ -33,6 +33,13 @@ SETTINGS = {
     "shared_buffers": "128MB",
     "log_min_duration_statement": "1000",
 }
+QUICK = {
+    "max_wal_size": "128MB",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "jit": "off",
+}
 DEADLINE_SECONDS = 60.0
 ROOM = 2 << 30
 """More than several servers with their databases ever take."""
@@ -285,7 +292,7 @@ def shared_server() -> ForeignServer | Server:
 
 def quick_server() -> Server:
     """One whose data outlive every process, but not the machine, which no test ends."""
-    return Server(settings={"max_wal_size": "128MB"}, data=quickest_folder())
+    return Server(settings=QUICK, data=quickest_folder())
 
 
 def unprivileged_account() -> pwd.struct_passwd | None:

@@ -31,7 +31,7 @@ from tests.engine.house import Gate
 from tests.stores.books import Books
 from tests.surfaces.population import NEEDLE, handlers, populate
 
-pytestmark = pytest.mark.requirement("C10", "S2")
+pytestmark = [pytest.mark.requirement("C10", "S2"), pytest.mark.proof]
 
 Row = dict[str, Any]
 Find = Callable[[Mapping[str, Any]], Awaitable[list[str]]]
