@@ -27,5 +27,6 @@ async def alerts(*, every: All = False, limit: Limit = 50, common: Common = COMM
                 (each.raised_at, each.cleared_at, each.kind, each.subject, each.detail)
                 for each in found[:most]
             ),
+            folds=("detail",),
         ),
     )

@@ -15,7 +15,7 @@ from duly.domain.states import State
 from duly.domain.steps import Step
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.plans import plan_in_words
-from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
+from duly.surfaces.cli.render import answer, answer_page, cell, facts, fields, table
 from duly.surfaces.cli.times import moment_or_ago
 
 MOST = 1000
@@ -123,6 +123,7 @@ def listed(found: Sequence[Delivery]) -> str:
             (each.id, each.target, each.state, each.attempt, each.due_at, each.error)
             for each in found
         ),
+        folds=("error",),
     )
 
 
@@ -143,6 +144,7 @@ def _steps(steps: Sequence[Step]) -> str:
     return table(
         ("step", "attempt", "done", "result"),
         ((each.name, each.attempt, each.done_at, each.result) for each in steps),
+        folds=("result",),
     )
 
 
@@ -154,13 +156,14 @@ def _history(attempts: Sequence[Attempt]) -> str:
                 each.attempt,
                 each.outcome,
                 each.worker,
-                each.started_at,
-                each.finished_at,
+                cell(each.started_at),
+                cell(each.finished_at),
                 each.reason,
                 _trouble(each),
             )
             for each in attempts
         ),
+        folds=("error",),
     )
 
 
