@@ -30,6 +30,7 @@ COMMANDS = {
     "migrate": "migrate:commands",
     "doctor": "doctor:doctor",
     "prune": "prune:prune",
+    "backup": "backup:backup",
     "export": "export:export",
     "import": "importing:import_",
     "bench": "bench:bench",
