@@ -141,7 +141,8 @@ async def test_alerts_are_listed_for_people_and_programs(home: Home) -> None:
         trouble = Trouble(AlertKind.CIRCUIT_OPEN, "https://x.example.com", "it fails")
         assert await app.store.alerts.raise_one(trouble)
         (alert,) = await app.alerts.raised()
-        told = home.ok("alerts")
+        told = home.ok("alerts", "list")
+        assert told == home.ok("alerts")
         assert "circuit_open" in told
         assert "https://x.example.com" in told
         await app.store.alerts.clear(alert)

@@ -20,7 +20,7 @@ COMMANDS = {
     "dead": "dead:commands",
     "status": "status:status",
     "stats": "stats:stats",
-    "alerts": "alerts:alerts",
+    "alerts": "alerts:commands",
     "workers": "workers:commands",
     "top": "top:top",
     "late": "workers:late",
@@ -35,6 +35,7 @@ COMMANDS = {
     "import": "importing:import_",
     "bench": "bench:bench",
     "config": "config:commands",
+    "completion": "completion:completion",
 }
 
 

@@ -18,6 +18,7 @@ commands = App(name="workers", help="List workers; drain one, or set it to work 
 
 
 @commands.default
+@commands.command(name="list")
 async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
     """List workers, those alive first."""
     checked_limit(limit)
