@@ -154,12 +154,12 @@ class App(Faces):
         if not self._open:
             try:
                 await self.store.open(migrate=migrate)
+                await self.schedules.declare_all(self.handlers.name_of)
             except BaseException:
                 # Nobody closes what could not be opened, and a file must not stay open for it.
                 await self.store.close()
                 raise
             self._open = True
-            await self.schedules.declare_all(self.handlers.name_of)
 
     @overload
     def schedule(
@@ -358,7 +358,7 @@ class App(Faces):
             self.settings,
             process_name(),
         )
-        return watched(self.watch.join(engine), self.settings, self.telemetry.emit)
+        return watched(self.watch.join(engine), self.settings, self.telemetry)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return.

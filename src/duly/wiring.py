@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from duly.domain.errors import BadSetting, InvalidInput
-from duly.domain.events import ConnectionsShort
+from duly.domain.events import ConnectionsShort, DeliveryCompleted
 from duly.domain.roles import Role
 from duly.domain.signatures import secret_key
 from duly.engine.analyst import Analyst
+from duly.engine.completions import emit_completions
 from duly.engine.loops import Emit
 from duly.engine.supervisor import Engine
 from duly.ports import Clock, Store
@@ -18,19 +19,24 @@ from duly.settings import Settings
 from duly.stores import postgres
 from duly.stores.connections import Connect
 from duly.stores.store import store_at, store_on
+from duly.telemetry import Telemetry
 from duly.transports.analytics import RedisAnalytics
 
 TELL_SECONDS = 60.0
 
 
-def watched(engine: Engine, settings: Settings, emit: Emit) -> Engine:
-    """The engine, with what it does counted if the settings say where."""
+def watched(engine: Engine, settings: Settings, telemetry: Telemetry) -> Engine:
+    """The engine, with what it does counted if the settings say where, and completions logged."""
+    emit = telemetry.emit
     if settings.analytics and Role.WORKER in settings.roles:
         keep = timedelta(seconds=settings.analytics_keep)
         analyst = Analyst(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
         analyst.foreign = engine.dispatcher.known.foreign
         engine.observe(analyst.note, analyst.close)
         engine.attach(analyst)
+    # Asked once: without it a completion costs nothing for being logged.
+    if telemetry.logs(DeliveryCompleted):
+        emit_completions(engine.settler, emit)
     return engine
 
 

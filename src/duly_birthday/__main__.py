@@ -88,7 +88,7 @@ def main() -> int:
         return BAD_USAGE
     except DulyError as error:
         talk(f"error: {error}")
-        return exit_code(error, serving=False)
+        return exit_code(error)
     return code
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from datetime import datetime
 
 import pytest
 
+from duly import App
 from tests.support.forks import start
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
 
@@ -85,3 +87,30 @@ def test_each_is_one_line_of_json_whatever_characters_it_has() -> None:
     assert [each["message"] for each in lines] == ["two\nlines", "no text: caf\udce9", "it broke"]
     assert lines[2]["exception"].endswith("ValueError: caf\udce9")
     assert all(each["at"].endswith("Z") for each in lines)
+
+
+async def test_a_completion_is_logged_at_debug_and_costs_nothing_otherwise(
+    sqlite_home: Home,
+) -> None:
+    with sqlite_home.serving("--log-level", "debug") as server:
+        id = await sqlite_home.deliver("log")
+        told = server.wait_for("DeliveryCompleted")
+    assert (told["level"], told["delivery"], told["target"]) == ("debug", id, "log")
+    assert (told["attempt"], told["seconds"] >= 0) == (1, True)
+    app = App(sqlite_home.database, environment={})
+    assert app.engine().settler.on_settled is None
+    await app.close()
+
+
+async def test_a_level_leaves_out_what_is_below_it_and_a_strange_one_is_refused(
+    shop: Home,
+) -> None:
+    quiet = {"DULY_LOG_LEVEL": "error"}
+    with shop.running("work", "shop:app", environ=quiet) as worker:
+        worker.wait_for("Tripped")
+        worker.signal(signal.SIGTERM)
+        worker.end()
+    assert {json.loads(line)["level"] for line in worker.log} == {"error"}
+    refused = shop.duly("serve", "--log-level", "loud")
+    assert refused.returncode == 2
+    assert "log_level: 'loud' from flag will not do; give debug, info, warning" in refused.stderr

@@ -1,11 +1,15 @@
 """The operator's commands say and do the same on a store and through the server in front of it."""
 
+import asyncio
+import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from duly.surfaces.cli.commands import COMMANDS, command_line
 from tests.support.postgres import ForeignServer, Server
 from tests.surfaces.furniture import HOOK
 from tests.surfaces.sides import Sides, both_sides, fresh_home
@@ -190,3 +194,69 @@ def test_a_move_does_and_says_the_same(sides: Sides, moves: list[tuple[str, ...]
     for move in moves:
         ours, theirs = sides.store(*move, "--json"), sides.server(*move, "--json")
         assert ours.plain(*words) == theirs.plain(*words), move
+
+
+BY_ID: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("deliveries", "show"): (),
+    ("deliveries", "retry"): (),
+    ("deliveries", "cancel"): (),
+    ("dead", "show"): (),
+    ("dead", "retry"): (),
+    ("dead", "edit"): ("2",),
+    ("dead", "discard"): ("--note", "spent"),
+    ("keys", "revoke"): (),
+}
+"""Every command that is given an id, with what it needs besides."""
+
+
+def test_every_command_that_takes_an_id_is_known() -> None:
+    whole, found = command_line(overview=False), set()
+    for name in COMMANDS:
+        for sub in (each for each in whole[name] if not each.startswith("-")):
+            arguments = whole[name][sub].assemble_argument_collection()
+            if any(each.field_info.name in ("id", "ids") for each in arguments):
+                found.add((name, sub))
+    assert found - {("deliveries", "list")} == BY_ID.keys()
+
+
+@pytest.mark.parametrize("command", BY_ID, ids=" ".join)
+def test_an_id_may_be_given_by_its_beginning(sides: Sides, command: tuple[str, ...]) -> None:
+    for ask in (sides.store, sides.server):
+        id, twin = _two(sides, command)
+        shared = id[: next(place for place in range(len(id)) if id[place] != twin[place])]
+        several = ask(*command, shared, *BY_ID[command])
+        assert several.code == 2, several.err
+        assert f"begin with {shared}; give more of it: " in several.err
+        done = ask(*command, id[:-4], *BY_ID[command], "--json")
+        assert (done.code, json.loads(done.out or "{}").get("id")) == (0, id), done.err
+        missing = ask(*command, "7777777", *BY_ID[command])
+        assert (missing.code, "'7777777'" in missing.err) == (3, True)
+    assert sides.store(*command, id[:3], *BY_ID[command]).code in (2, 3)
+
+
+def test_a_page_goes_on_from_an_id_by_its_beginning(sides: Sides) -> None:
+    listed = ("deliveries", "list", "--json", "--limit")
+    latest = [each["id"] for each in json.loads(sides.store(*listed, "6").out)["items"]]
+    for ask in (sides.store, sides.server):
+        found = json.loads(ask(*listed, "2", "--before", latest[3][:-4]).out)["items"]
+        assert [each["id"] for each in found] == latest[4:]
+
+
+def _two(sides: Sides, command: tuple[str, ...]) -> list[str]:
+    """Two new ones that the command is for, whose ids begin alike."""
+    if command[0] == "keys":
+        id = _created(sides, "keys", "create", "one")
+        twin = id[:8] + "".join("a" if each == "b" else "b" for each in id[8:])
+        copied = "namespace, name, scope, hash, created_at"
+        insert = f"insert into duly.keys (id, {copied}) select '{twin}', {copied}"
+        asyncio.run(sides.home.execute(f"{insert} from duly.keys where id = '{id}'"))
+        return [id, twin]
+    to = ("deliver", "log", "--after", "1d", "--stream", uuid.uuid4().hex)
+    ids = [_created(sides, *to) for _ in range(2)]
+    for _ in ids if command[0] == "dead" else ():
+        assert sides.store("streams", "dead-letter-head", to[-1]).code == 0
+    return ids
+
+
+def _created(sides: Sides, *command: str) -> str:
+    return str(json.loads(sides.store(*command, "--json").out)["id"])

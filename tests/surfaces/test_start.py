@@ -66,10 +66,10 @@ async def test_a_server_refuses_a_schema_newer_than_itself(home: Home) -> None:
 
 
 @pytest.mark.requirement("D14")
-def test_a_missing_database_ends_the_start_with_code_1(sqlite_home: Home) -> None:
+def test_a_missing_database_ends_the_start_with_code_4(sqlite_home: Home) -> None:
     away = f"postgresql://duly@127.0.0.1:{free_port()}/none"
     done = sqlite_home.duly("serve", "--port", "0", database=away)
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert done.stderr.startswith("error: PostgreSQL cannot be reached")
     assert "Traceback" not in done.stderr
 

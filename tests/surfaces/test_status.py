@@ -10,7 +10,7 @@ import duly
 from duly import App
 from duly.domain.alerts import AlertKind, Trouble
 from duly.domain.zones import zone_data_version
-from duly.testing import NEW_YEAR, VirtualClock
+from duly.testing import NEW_YEAR, VirtualClock, run_until_idle
 from tests.surfaces.processes import Home
 
 LONG_AGO = datetime(2025, 12, 31, tzinfo=UTC)
@@ -141,10 +141,45 @@ async def test_alerts_are_listed_for_people_and_programs(home: Home) -> None:
         trouble = Trouble(AlertKind.CIRCUIT_OPEN, "https://x.example.com", "it fails")
         assert await app.store.alerts.raise_one(trouble)
         (alert,) = await app.alerts.raised()
-        told = home.ok("alerts")
+        told = home.ok("alerts", "list")
+        assert told == home.ok("alerts")
         assert "circuit_open" in told
         assert "https://x.example.com" in told
         await app.store.alerts.clear(alert)
     assert home.json("alerts")["items"] == []
     (over,) = home.json("alerts", "--all")["items"]
     assert (over["kind"], over["cleared_at"] is None) == ("circuit_open", False)
+
+
+async def test_it_counts_what_is_pending_those_behind_in_streams_too_and_what_is_dead(
+    home: Home,
+) -> None:
+    app = App(home.database, clock=VirtualClock(), environment={})
+    app.expect("log")
+
+    @app.handler("fails", retry=duly.no_retry)
+    async def fails(_delivery: duly.Delivery[object]) -> None:
+        raise ValueError("no")
+
+    async with app:
+        for _ in range(3):
+            await app.deliver("fails", stream="blocked")  # one dies, two wait behind it
+        await app.deliver("fails")
+        await run_until_idle(app)
+        await app.deliver("log")
+        await app.deliver("log", after=3600)
+        for name in ("goes on", "paused"):
+            for _ in range(4):
+                await app.deliver("log", stream=name, after=3600)
+        await app.streams.pause("paused")
+        other = app.within("another")
+        other.expect("log")
+        await other.deliver("log", stream="goes on")
+        everything = await app.list(limit=100)
+        found = await app.watch.status()
+    pending = [each for each in everything if each.state == "pending"]
+    assert (found.pending, found.dead, found.processing) == (len(pending), 2, 0) == (12, 2, 0)
+    told = home.ok("status")
+    assert [line.split() for line in told.splitlines()[2:5]] == [
+        *(["pending", "12"], ["processing", "0"], ["dead", "2"]),
+    ]

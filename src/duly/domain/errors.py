@@ -7,7 +7,7 @@ DulyError
 ├── Conflict            the thing is in another state        (HTTP 409, exit 5)
 │   ├── Outdated        it was changed since it was read     (HTTP 412)
 │   └── StoreIsOwned    another server runs on this file     (exit 1)
-├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4 or 1)
+├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4)
 │   ├── SchemaMismatch  the store was made by another version (exit 1)
 │   └── Contended       others held what it needed for too long
 ├── Busy                more comes in than can be stored     (HTTP 429)

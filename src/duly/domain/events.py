@@ -105,6 +105,15 @@ class AttemptFailed(Event, frozen=True):
     stream: str | None = None
 
 
+class DeliveryCompleted(Event, frozen=True):
+    """Emitted only where somebody logs it: see `wiring`."""
+
+    delivery: str
+    target: str
+    attempt: int
+    seconds: float | None
+
+
 class HandlerOverran(Event, frozen=True):
     """A handler goes on after its deadline: it cannot be ended, and its lane stays held."""
 

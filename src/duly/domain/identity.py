@@ -5,6 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 
 CLAIMS_PER_WORKER = 1 << 32
+ID_DIGITS = 32
+LAST_ID = (1 << 128) - 1
 
 
 def delivery_id(milliseconds: int, chance: int) -> str:
@@ -14,6 +16,18 @@ def delivery_id(milliseconds: int, chance: int) -> str:
         f"{moment[:8]}-{moment[8:]}-7{chance >> 62:03x}-"
         f"{chance >> 48 & 0x3FFF | 0x8000:04x}-{chance & 0xFFFFFFFFFFFF:012x}"
     )
+
+
+def span_of(beginning: str) -> tuple[str, str]:
+    """Of the ids that begin with these hexadecimal digits the first, and what follows the last."""
+    digits = beginning.replace("-", "")
+    last = int(digits.ljust(ID_DIGITS, "f"), 16)
+    return _spelled(int(digits.ljust(ID_DIGITS, "0"), 16)), _spelled(min(last + 1, LAST_ID))
+
+
+def _spelled(number: int) -> str:
+    digits = f"{number:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def sibling(id: str, place: int) -> str:

@@ -24,6 +24,8 @@ KEY_LIMIT = 255
 TAGS_LIMIT = 20
 LONGEST_PAGE = 100_000
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z")
+HEXADECIMAL = re.compile(r"[0-9a-f]{1,32}\Z")
+SHORTEST_BEGINNING = 4
 LONGEST_WAIT = timedelta(days=366 * 100)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
@@ -264,6 +266,18 @@ def checked_id(value: object) -> str:
         return str(UUID(value))  # type: ignore[arg-type]
     except (ValueError, TypeError, AttributeError):
         raise InvalidInput("id", f"{value!r} is no delivery id, which is a UUID") from None
+
+
+def checked_beginning(value: object) -> str:
+    """A delivery id, or how one begins, in its usual spelling."""
+    digits = value.replace("-", "").lower() if isinstance(value, str) else ""
+    if not HEXADECIMAL.match(digits):
+        raise InvalidInput(
+            "id", f"{value!r} is no delivery id, which is a UUID, and not the beginning of one"
+        )
+    if len(digits) < SHORTEST_BEGINNING:
+        raise InvalidInput("id", f"{value!r} is too short; give {SHORTEST_BEGINNING} characters")
+    return digits
 
 
 def checked_state(value: State | str) -> State:

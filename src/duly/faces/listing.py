@@ -19,6 +19,8 @@ from duly.ports import Filter, Store
 class Wanted(TypedDict, total=False):
     """Which deliveries to list."""
 
+    id: str | None
+    """How their ids begin."""
     state: State | str | None
     target: str | None
     tag: str | None
@@ -66,6 +68,7 @@ def _text(field: str, limit: int = payloads.KEY_LIMIT) -> Callable[[object], str
 
 
 FIELDS: dict[str, Callable[[Any], Any]] = {
+    "id": payloads.checked_beginning,
     "state": payloads.checked_state,
     "target": wanted_target,
     **{name: _text(name) for name in ("tag", "key", "schedule", "reason")},

@@ -16,10 +16,17 @@ SAMPLE_SECONDS = 1.0
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands; the planner's lag is in seconds."""
+    """How it stands; the planner's lag is in seconds.
+
+    No number of deliveries is counted beyond `counted_up_to`.
+    """
 
     store: str
     workers: int
+    pending: int
+    processing: int
+    dead: int
+    counted_up_to: int
     recovering: Recovering | None
     next_planned_at: datetime | None
     planner_lag: float
@@ -45,15 +52,18 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
 
 async def status(store: Store, clock: Clock, grace: timedelta) -> Status:
     """Who works, what is late and how fast that goes down, what is planned next."""
-    now, _ = await store.plans.clock()
-    next_at = await store.plans.next_at([])
-    late = timedelta() if next_at is None else max(now - next_at, timedelta())
+    found = await store.situations.look(grace)
+    pending = found.due + found.upcoming + await store.situations.behind()
     return Status(
         store="sqlite" if store.single_owner else "postgresql",
-        workers=sum(each.alive for each in await store.workers.roster()),
+        workers=found.workers,
+        pending=min(pending, found.counted_up_to),
+        processing=found.processing,
+        dead=found.dead,
+        counted_up_to=found.counted_up_to,
         recovering=await recovering(store, clock, grace),
-        next_planned_at=next_at,
-        planner_lag=late.total_seconds(),
+        next_planned_at=await store.plans.next_at([]),
+        planner_lag=found.planner_lag,
         zones=zone_data_version(),
     )
 

@@ -64,8 +64,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Which deliveries to list: newest first, `before` is the id to go on from.
 
     `since` and `until` are about when they were accepted; `text` is in the error, key or payload.
+    `id` is how their ids begin.
     """
 
+    id: str | None = None
     state: State | None = None
     target: str | None = None
     tag: str | None = None

@@ -16,6 +16,9 @@ class Situations(Protocol):
     async def look(self, grace: timedelta) -> Situation:
         """How it stands by the store's clock."""
 
+    async def behind(self) -> int:
+        """How many wait in streams besides the heads of those that go on."""
+
 
 class Rollups(Protocol):
     """What happened in each minute, summed up by those who did it."""

@@ -82,6 +82,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     processes: Annotated[
         int, Meta(ge=1, le=256, description="how many processes `duly serve` runs, on PostgreSQL")
     ] = 1
+    log_level: Annotated[
+        str,
+        Meta(
+            pattern=r"^(debug|info|warning|error)\Z",
+            title="debug, info, warning or error",
+            description="the least level that `duly serve` and `duly work` log; debug has a line "
+            "for each completed delivery",
+        ),
+    ] = "info"
     loopback_open: Annotated[
         bool, Meta(description="callers on this machine need no key while it listens on loopback")
     ] = True

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from duly.domain.delivery import Delivery
-from duly.domain.identity import delivery_id
+from duly.domain.identity import delivery_id, span_of
 from duly.domain.states import State
 from duly.ports import Filter
 from duly.stores.database import Database
@@ -36,7 +36,8 @@ async def page(
     wanted = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
     if filter.key is not None:
         rows = await database.fetch_named("listing.by_key", **wanted)
-        return [delivery_of(row) for row in rows], None
+        found = [delivery_of(row) for row in rows]
+        return [each for each in found if each.id >= (_first(filter) or BEGINNING)], None
     if _shelf(filter) == "occurrences":
         return await _of_schedule(database, filter, wanted)
     return await _looked(database, filter, wanted)
@@ -85,13 +86,22 @@ async def _floor(
     # Among the readers, as the rest of a list: on SQLite it works while somebody holds the writer.
     rows = [list(row.values()) for row in await database.fetch_named(name, **wanted, most=MOST - 1)]
     stop, place = (rows[0][0], rows[0][-1]) if rows else (None, FIRST[shelf])
-    if shelf == "page" and filter.since is not None:
-        first = _id_at(filter.since - SKEW)
+    first = _first(filter)
+    if shelf == "page" and first is not None:
         return (stop, stop) if stop is not None and stop > first else (None, first)
     return stop, place
 
 
+def _first(filter: Filter) -> str | None:
+    """The first id that may match; None when any may."""
+    since = None if filter.since is None else _id_at(filter.since - SKEW)
+    beginning = None if filter.id is None else span_of(filter.id)[0]
+    return max((each for each in (since, beginning) if each is not None), default=None)
+
+
 def _shelf(filter: Filter) -> Shelf:
+    if filter.id is not None:
+        return "page"
     if filter.stream is not None:
         return "line"
     if filter.schedule is not None:
@@ -102,6 +112,8 @@ def _shelf(filter: Filter) -> Shelf:
 def _start(filter: Filter) -> str:
     """Where to begin: ids tell roughly when they were made, so what is later is passed over."""
     before = filter.before or END
+    if filter.id is not None:
+        before = min(before, span_of(filter.id)[1])
     if filter.until is None or _shelf(filter) != "page":
         return before
     return min(before, _id_at(filter.until + SKEW))

@@ -48,6 +48,10 @@ class Situations:
             **await self._standing(),
         )
 
+    async def behind(self) -> int:
+        """How many wait in streams besides the heads of those that go on."""
+        return int((await self._rows("behind", most=COUNTED_UP_TO))[0]["behind"])
+
     async def _backlog(self, grace: timedelta) -> Sequence[NamedRow]:
         return await self._database.fetch_named(
             "agenda.backlog",

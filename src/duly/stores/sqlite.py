@@ -200,7 +200,7 @@ class Sqlite(SqliteSession):
             held.let_go()
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Session]:
+    async def snapshot(self) -> AsyncIterator[Snapshot]:
         """Statements that only read, as it stood when the first of them ran.
 
         On a thread of its own: the readers go on, and the log can only be emptied up to here.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from duly.app import App
-from duly.domain.errors import StoreUnavailable
+from duly.domain.errors import SchemaMismatch, StoreUnavailable
+from duly.domain.events import StoreCameBack, StoreWentAway
 from duly.domain.roles import Role
 from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
@@ -20,6 +21,10 @@ from duly.system import collect_rarely, end_now, hand_over_quickly, stop_when_or
 
 PATIENCE_SECONDS = 15.0
 """How much longer than its running deliveries a stop may take."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
+"""Between two tries to reach the store."""
+TELL_SECONDS = 60.0
+"""How often it is told that the store is waited for."""
 Announce = Callable[[str | None], None]
 
 
@@ -51,8 +56,12 @@ class Port(Protocol):
         """Close it."""
 
 
-async def serve(app: App, place: Place, announce: Announce, stop: Stop) -> None:
+async def serve(
+    app: App, place: Place, announce: Announce, stop: Stop, *, waits: bool = False
+) -> None:
     """Serve until a stop is wished; `announce` is told the address once the port is open.
+
+    A store that cannot be reached ends the start, unless it `waits` for it.
 
     The store is opened and migrated, what dead workers held is taken back and the workers run
     before anyone can connect. The process is taken for one of our own: it is tuned, and ended
@@ -65,10 +74,30 @@ async def serve(app: App, place: Place, announce: Announce, stop: Stop) -> None:
     patience = app.settings.drain + PATIENCE_SECONDS
     with stop_when_orphaned(place.lifeline, stop.wish, patience):
         try:
-            if await stop.unless_wished(app.open()):
+            if await stop.unless_wished(_reached(app) if waits else app.open()):
                 await _serve(app, engine, place, announce, stop)
         finally:
             await app.close()
+
+
+async def _reached(app: App) -> None:
+    """Open the store, and as long as it cannot be reached try again after a growing pause."""
+    pause, failures, told_at = FIRST_PAUSE, 0, float("-inf")
+    while True:
+        try:
+            await app.open()
+            break
+        except SchemaMismatch:
+            raise
+        except StoreUnavailable as error:
+            failures += 1
+            if app.clock.monotonic() - told_at >= TELL_SECONDS:
+                told_at = app.clock.monotonic()
+                app.telemetry.emit(StoreWentAway(loop="start", problem=str(error)))
+        await app.clock.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+    if failures:
+        app.telemetry.emit(StoreCameBack(loop="start", failures=failures))
 
 
 async def _serve(app: App, engine: Engine, place: Place, announce: Announce, stop: Stop) -> None:

@@ -87,6 +87,10 @@ class Telemetry:
                 return
         self._log(event)
 
+    def logs(self, kind: type[Event]) -> bool:
+        """Whether such an event is logged now."""
+        return logger.isEnabledFor(WORDING[kind][0])
+
     def summarize(self) -> None:
         """Log how many lines were left out since the last summary; call it once a second."""
         for kind, limit in self._limits.items():

@@ -33,6 +33,10 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "attempt {attempt} of delivery {delivery} to {target} failed ({reason}): {error}",
     ),
+    events.DeliveryCompleted: (
+        logging.DEBUG,
+        "delivery {delivery} to {target} completed at attempt {attempt}",
+    ),
     events.HandlerOverran: (
         logging.WARNING,
         "handler {target} goes on with delivery {delivery} after its timeout of {timeout:g} s; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.options import COMMON, Common, books
@@ -13,7 +13,12 @@ from duly.surfaces.cli.render import answer, items, table
 All = Annotated[bool, Parameter(name="--all", negative="", help="Also those that are over.")]
 
 
-async def alerts(*, every: All = False, limit: Limit = 50, common: Common = COMMON) -> None:
+commands = App(name="alerts", help="List alerts.")
+
+
+@commands.default
+@commands.command(name="list")
+async def list_(*, every: All = False, limit: Limit = 50, common: Common = COMMON) -> None:
     """List alerts that are raised, oldest first; with --all also those that are over."""
     async with books(common) as app:
         most = checked_limit(limit)
@@ -27,5 +32,6 @@ async def alerts(*, every: All = False, limit: Limit = 50, common: Common = COMM
                 (each.raised_at, each.cleared_at, each.kind, each.subject, each.detail)
                 for each in found[:most]
             ),
+            folds=("detail",),
         ),
     )

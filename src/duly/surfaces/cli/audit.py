@@ -37,6 +37,7 @@ async def audit(*, before: Before = None, limit: Limit = 50, common: Common = CO
                 )
                 for each in page
             ),
+            folds=("detail",),
         ),
         "--before",
     )

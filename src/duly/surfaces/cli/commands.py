@@ -20,7 +20,7 @@ COMMANDS = {
     "dead": "dead:commands",
     "status": "status:status",
     "stats": "stats:stats",
-    "alerts": "alerts:alerts",
+    "alerts": "alerts:commands",
     "workers": "workers:commands",
     "top": "top:top",
     "late": "workers:late",
@@ -30,10 +30,12 @@ COMMANDS = {
     "migrate": "migrate:commands",
     "doctor": "doctor:doctor",
     "prune": "prune:prune",
+    "backup": "backup:backup",
     "export": "export:export",
     "import": "importing:import_",
     "bench": "bench:bench",
     "config": "config:commands",
+    "completion": "completion:completion",
 }
 
 

@@ -34,7 +34,9 @@ def show(
     answer(
         common.json,
         items(rows),
-        lambda: table(("setting", *columns[1:]), ([row[each] for each in columns] for row in rows)),
+        lambda: table(
+            ("setting", *columns[1:]), ([row[each] for each in columns] for row in rows), ("value",)
+        ),
     )
 
 

@@ -99,6 +99,7 @@ def _listed(page: Sequence[Delivery]) -> str:
             )
             for each in page
         ),
+        folds=("error",),
     )
 
 
@@ -117,6 +118,7 @@ def _grouped(found: Sequence[DeadGroup]) -> str:
             )
             for each in found
         ),
+        folds=("targets", "error"),
     )
 
 
@@ -135,4 +137,5 @@ def _suspected(found: Sequence[Candidate]) -> str:
             )
             for each in found
         ),
+        folds=("why", "error"),
     )

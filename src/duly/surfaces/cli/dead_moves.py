@@ -15,6 +15,7 @@ from duly.faces.dead_letters import checked_note
 from duly.ports import DeadFilter, Progress
 from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts
 from duly.surfaces.cli.deliveries import record
+from duly.surfaces.cli.ids import whole_id
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, talk
 from duly.surfaces.cli.sought import SOUGHT, Sought
@@ -70,14 +71,15 @@ async def retry(
     Parameters
     ----------
     ids
-        Dead letters by their ids; otherwise those that match.
+        Dead letters by their ids, or how those begin; otherwise those that match.
     """
     CHECKS["rate"](how.rate)
     reset = not how.keep_attempts
     async with books(common) as app:
         dead = app.dead_letters
         if _is_one(ids, sought, which):
-            return _tell(await dead.retry(ids[0], reset_attempts=reset), common)
+            id = await whole_id(app, ids[0], dead=True)
+            return _tell(await dead.retry(id, reset_attempts=reset), common)
 
         def moves(wanted: DeadFilter) -> AsyncIterator[Progress]:
             return dead.retry_all(wanted, rate=how.rate, reset_attempts=reset)
@@ -107,13 +109,13 @@ async def discard(
     Parameters
     ----------
     ids
-        Dead letters by their ids; otherwise those that match.
+        Dead letters by their ids, or how those begin; otherwise those that match.
     """
     checked_note(note)
     async with books(common) as app:
         dead = app.dead_letters
         if _is_one(ids, sought, which):
-            return _tell(await dead.discard(ids[0], note), common)
+            return _tell(await dead.discard(await whole_id(app, ids[0], dead=True), note), common)
 
         def moves(wanted: DeadFilter) -> AsyncIterator[Progress]:
             return dead.discard_all(wanted, note)
@@ -137,7 +139,7 @@ async def edit(id: str, payload: Payload, /, *, common: Common = COMMON) -> None
     Parameters
     ----------
     id
-        The dead letter.
+        The dead letter, by its id or how that begins.
     payload
         JSON, passed on as it is; @file reads it from there, - from stdin.
     """
@@ -145,7 +147,8 @@ async def edit(id: str, payload: Payload, /, *, common: Common = COMMON) -> None
     if content is None:
         raise InvalidInput("payload", "give the new one")
     async with books(common) as app:
-        _tell(await app.dead_letters.edit(id, content), common)
+        whole = await whole_id(app, id, dead=True)
+        _tell(await app.dead_letters.edit(whole, content), common)
 
 
 def _is_one(ids: tuple[str, ...], sought: Sought, which: Which) -> bool:
@@ -153,7 +156,8 @@ def _is_one(ids: tuple[str, ...], sought: Sought, which: Which) -> bool:
 
 
 async def _run(app: Books, errand: Errand, which: Which, common: Common) -> None:
-    now, ids = app.clock.now(), errand.ids
+    now = app.clock.now()
+    ids = [await whole_id(app, each, dead=True) for each in errand.ids]
     wanted = errand.sought.required(now, ids, which.everything)
     matching, done = await app.dead_letters.count(wanted), 0
     if len(ids) > matching:

@@ -13,9 +13,10 @@ from duly.domain.delivery import Attempt, Delivery
 from duly.domain.errors import InvalidInput
 from duly.domain.states import State
 from duly.domain.steps import Step
+from duly.surfaces.cli.ids import Id, whole_id
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.plans import plan_in_words
-from duly.surfaces.cli.render import answer, answer_page, facts, fields, table
+from duly.surfaces.cli.render import answer, answer_page, cell, facts, fields, table
 from duly.surfaces.cli.times import moment_or_ago
 
 MOST = 1000
@@ -29,6 +30,7 @@ commands = App(name="deliveries", help="List, show, cancel and retry deliveries.
 class Wanted:
     """Which deliveries to list."""
 
+    id: Annotated[str | None, Parameter(help="How their ids begin; at least 4 characters.")] = None
     state: Annotated[str | None, Parameter(help=f"{', '.join(State)}.")] = None
     target: Annotated[
         str | None,
@@ -64,7 +66,10 @@ async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = 
     """List deliveries, newest first."""
     checked_limit(limit)
     async with books(common) as app:
-        found = await app.list(**wanted.checked(app.clock.now()), limit=limit + 1)
+        given = wanted.checked(app.clock.now())
+        if wanted.before is not None:
+            given["before"] = await whole_id(app, wanted.before)
+        found = await app.list(**given, limit=limit + 1)
     page = found[:limit]
     next_id = page[-1].id if len(found) > limit else None
     records = [record(each) for each in page]
@@ -72,10 +77,10 @@ async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = 
 
 
 @commands.command
-async def show(id: str, /, *, common: Common = COMMON) -> None:
+async def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show one delivery with all its attempts and steps."""
     async with books(common) as app:
-        found = await document(app, id)
+        found = await document(app, await whole_id(app, id))
     answer(common.json, found, lambda: _shown(found))
 
 
@@ -87,18 +92,18 @@ async def document(app: Books, id: str) -> dict[str, Any]:
 
 
 @commands.command
-async def cancel(id: str, /, *, common: Common = COMMON) -> None:
+async def cancel(id: Id, /, *, common: Common = COMMON) -> None:
     """Cancel a delivery that is pending."""
     async with books(common) as app:
-        delivery = await app.cancel(id)
+        delivery = await app.cancel(await whole_id(app, id))
     answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
 
 
 @commands.command
-async def retry(id: str, /, *, common: Common = COMMON) -> None:
+async def retry(id: Id, /, *, common: Common = COMMON) -> None:
     """Try a dead letter again, or a waiting delivery now."""
     async with books(common) as app:
-        delivery = await app.retry(id)
+        delivery = await app.retry(await whole_id(app, id))
     answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
 
 
@@ -123,6 +128,7 @@ def listed(found: Sequence[Delivery]) -> str:
             (each.id, each.target, each.state, each.attempt, each.due_at, each.error)
             for each in found
         ),
+        folds=("error",),
     )
 
 
@@ -143,6 +149,7 @@ def _steps(steps: Sequence[Step]) -> str:
     return table(
         ("step", "attempt", "done", "result"),
         ((each.name, each.attempt, each.done_at, each.result) for each in steps),
+        folds=("result",),
     )
 
 
@@ -154,13 +161,14 @@ def _history(attempts: Sequence[Attempt]) -> str:
                 each.attempt,
                 each.outcome,
                 each.worker,
-                each.started_at,
-                each.finished_at,
+                cell(each.started_at),
+                cell(each.finished_at),
                 each.reason,
                 _trouble(each),
             )
             for each in attempts
         ),
+        folds=("error",),
     )
 
 

@@ -99,5 +99,6 @@ def _print(common: Common, checks: Sequence[Check]) -> None:
         lambda: table(
             ("check", "verdict", "found", "what to do"),
             ((each.name, each.verdict, each.found, each.remedy) for each in checks),
+            folds=("found", "what to do"),
         ),
     )

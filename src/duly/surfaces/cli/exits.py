@@ -1,7 +1,7 @@
 """What an exit code means: the one place that maps errors to codes.
 
-0 ok, 1 failed at run time, 2 bad usage or configuration, 3 not found, 4 a client command reached
-no store, or no server, 5 conflict.
+0 ok, 1 failed at run time, 2 bad usage or configuration, 3 not found, 4 no store or no server was
+reached, 5 conflict.
 """
 
 from __future__ import annotations
@@ -32,17 +32,15 @@ CODES: tuple[tuple[type[DulyError], int], ...] = (
 """The first that fits counts, so the special stand before the general."""
 
 
-def exit_code(error: DulyError, *, serving: bool) -> int:
-    """The code for an error; whoever serves has failed when there is no store."""
-    if serving and isinstance(error, StoreUnavailable):
-        return FAILED
+def exit_code(error: DulyError) -> int:
+    """The code for an error."""
     return next((code for kind, code in CODES if isinstance(error, kind)), FAILED)
 
 
-def told(run: Callable[[], int], *, serving: bool = True) -> int:
+def told(run: Callable[[], int]) -> int:
     """The code of a command; errors that duly raises on purpose become a line and theirs."""
     try:
         return run()
     except DulyError as error:
         print(f"error: {error}", file=sys.stderr)
-        return exit_code(error, serving=serving)
+        return exit_code(error)

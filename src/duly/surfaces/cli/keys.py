@@ -12,6 +12,7 @@ from duly.domain.durations import duration
 from duly.domain.errors import InvalidInput
 from duly.domain.keys import Key
 from duly.surfaces.cli.deliveries import Limit, checked_limit
+from duly.surfaces.cli.ids import whole_key_id
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, answer_page, fields, table, talk
 from duly.surfaces.cli.times import moment
@@ -81,10 +82,10 @@ async def revoke(id: str, /, *, common: Common = COMMON) -> None:
     Parameters
     ----------
     id
-        As `duly keys list` shows it.
+        As `duly keys list` shows it, or how it begins.
     """
     async with books(common) as app:
-        key = await app.keys.revoke(id)
+        key = await app.keys.revoke(await whole_key_id(app, id))
         document = _record(key, app.clock.now())
     answer(common.json, document, lambda: f"{key.id} {document['state']}")
 

@@ -17,15 +17,16 @@ PLAIN, FAINT = "\x1b[0m", "\x1b[2m"
 COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[1;31m"}
 
 
-def configure() -> None:
-    """Send the log of this process to stderr."""
+def configure(level: str = "info") -> None:
+    """Send the log of this process to stderr, from that level on."""
+    least = logging.getLevelNamesMapping()[level.upper()]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Shaped(_line if sys.stderr.isatty() else _json))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
+    root.setLevel(least)
     for name in QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(max(least, logging.WARNING))
 
 
 class Shaped(logging.Formatter):

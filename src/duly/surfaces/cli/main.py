@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
         print(f"duly {__version__}")
         return 0
     try:
-        return told(lambda: _dispatch(arguments), serving=arguments[:1] in SERVING)
+        return told(lambda: _dispatch(arguments))
     except BrokenPipeError:
         # Whoever read us has gone; without this the interpreter complains when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,7 +15,7 @@ Count = Annotated[int, Parameter(name=("-n", "--count"), help="How many moments 
 
 def listed(found: Sequence[Moment]) -> str:
     """Moments as a table."""
-    return table(("UTC", "local"), ((each.at, local(each)) for each in found))
+    return table(("UTC", "local"), ((each.at, local(each)) for each in found), ("local",))
 
 
 def local(moment: Moment) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-WIDE = 10_000
-"""The width of what is not a terminal: nothing that is piped on is ever cut."""
+NARROWEST = 20
+"""Columns that a terminal is taken to have at least."""
 
 
 def answer(as_json: bool, document: object, people: Callable[[], str]) -> None:
@@ -55,23 +56,27 @@ def fields(value: msgspec.Struct, **more: object) -> dict[str, Any]:
     return msgspec.structs.asdict(value) | more
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows under their headings; on a terminal only the last column is folded."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], folds: Collection[str] = ()
+) -> str:
+    """Rows under their headings; on a terminal the columns that `folds` names are folded.
 
-    drawn = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
-    for name in columns:
-        drawn.add_column(Text(name), no_wrap=name != columns[-1], overflow="fold")
-    for row in rows:
-        drawn.add_row(*(Text(cell(each)) for each in row))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
-    with console.capture() as captured:
-        console.print(drawn)
-    lines = (line.rstrip() for line in captured.get().splitlines())
-    return "\n".join(line for line in lines if line)
+    Ids and names stay whole. What does not fit on one line goes below, and times are shorter.
+    """
+    from duly.surfaces.cli.layout import laid_out
+
+    at_terminal = sys.stdout.isatty()
+    shown = _short if at_terminal else cell
+    width = max(NARROWEST, shutil.get_terminal_size().columns) if at_terminal else None
+    found = [[shown(each) for each in row] for row in rows]
+    return "\n".join(laid_out(columns, found, folds, width))
+
+
+def _short(value: object) -> str:
+    """As `cell`, with moments to the second."""
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat(' ', 'seconds')}Z"
+    return cell(value)
 
 
 def facts(found: Mapping[str, object]) -> str:

@@ -153,6 +153,7 @@ def _listed(page: Sequence[Line]) -> str:
             )
             for each in page
         ),
+        folds=("rule",),
     )
 
 

@@ -51,6 +51,10 @@ Namespaces = Annotated[
     str | None,
     Parameter(help="The namespaces to work for: names with commas between, or * for all."),
 ]
+Wait = Annotated[
+    bool,
+    Parameter(negative=(), help="Wait for the store as long as it is away; else that ends it."),
+]
 WORKING = "worker,planner"
 EXIT_SECONDS = 2.0
 
@@ -65,6 +69,9 @@ class Work:
     namespaces: Namespaces = None
     concurrency: Concurrency = None
     processes: Processes = None
+    log_level: Annotated[
+        str | None, Parameter(help="What to log: debug, info, warning or error, and above.")
+    ] = None
 
 
 WORK = Work()
@@ -77,6 +84,7 @@ def serve(
     host: Host = None,
     port: Port = None,
     role: Roles = None,
+    wait: Wait = False,
     flags: Work = WORK,
 ) -> int:
     """Run it all: the engine and the HTTP port.
@@ -88,10 +96,10 @@ def serve(
     app
         Where your App is; without it only the built-in handler `log` runs.
     """
-    return _run(app, asdict(flags) | {"host": host, "port": port, "role": role})
+    return _run(app, asdict(flags) | {"host": host, "port": port, "role": role}, wait)
 
 
-def work(app: Path, /, *, flags: Work = WORK) -> int:
+def work(app: Path, /, *, wait: Wait = False, flags: Work = WORK) -> int:
     """Run the engine only.
 
     Parameters
@@ -99,20 +107,20 @@ def work(app: Path, /, *, flags: Work = WORK) -> int:
     app
         Where your App is.
     """
-    return _run(app, asdict(flags) | {"role": WORKING})
+    return _run(app, asdict(flags) | {"role": WORKING}, wait)
 
 
-def _run(path: str | None, flags: Mapping[str, Any]) -> int:
-    configure()
+def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
     settings, notices = load(flags, os.environ), for_systemd(os.environ)
+    configure(settings.log_level)
     if settings.processes == 1 and not is_first_process():
-        return _serve(path, flags, Place(notices))
+        return _serve(path, flags, Place(notices), wait)
     taken = bound(settings.host, settings.port) if Role.API in settings.roles else None
     # The address is taken for all of them, so none of them may have another.
     shared = dict(flags) | {"host": settings.host, "port": settings.port}
     parent = Parent(
         settings.processes,
-        lambda place, tells: told(lambda: _serve(path, shared, place, tells=tells)),
+        lambda place, tells: told(lambda: _serve(path, shared, place, wait, tells=tells)),
         SystemClock(),
         notices,
         settings.drain,
@@ -120,20 +128,23 @@ def _run(path: str | None, flags: Mapping[str, Any]) -> int:
     return parent.run(taken)
 
 
-def _serve(path: str | None, flags: Mapping[str, Any], place: Place, *, tells: bool = True) -> int:
+def _serve(
+    path: str | None, flags: Mapping[str, Any], place: Place, wait: bool, *, tells: bool = True
+) -> int:
     stop = Stop()
     with listen_for_signals(stop.wish):
         app = logging_app(flags) if path is None else imported_app(path, flags)
+        configure(app.settings.log_level)
         refuse_several(app.settings.processes, app.store.single_owner)
         # A handler that blocks the event loop would keep it from stopping.
         stop.on_wish = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
         announce = (lambda url: _announce(app, url)) if tells else _say_nothing
-        uvloop.run(_served(app, place, announce, stop))
+        uvloop.run(_served(app, place, announce, stop, wait))
     return 0
 
 
-async def _served(app: App, place: Place, announce: Announce, stop: Stop) -> None:
-    await serve_at(app, place, announce, stop)
+async def _served(app: App, place: Place, announce: Announce, stop: Stop, wait: bool) -> None:
+    await serve_at(app, place, announce, stop, waits=wait)
     # What handlers left behind, as threads that hang, must not keep the process from ending.
     end_within(EXIT_SECONDS, 0)
 

@@ -92,4 +92,5 @@ def _secrets(found: Sequence[Sealed]) -> str:
             )
             for each in found
         ),
+        folds=("sealed with",),
     )

@@ -1,4 +1,4 @@
-"""`duly status`: who works, what is late and how fast that goes down, what is planned next."""
+"""`duly status`: who works, how much is pending, dead or late, what is planned next."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import Any
 from duly.domain.situation import Recovering
 from duly.faces.status import Status
 from duly.surfaces.cli.options import COMMON, Common, books
-from duly.surfaces.cli.render import answer, cell, facts, fields
+from duly.surfaces.cli.render import answer, cell, counted, facts, fields
 from duly.surfaces.cli.times import spelled
 
 
 async def status(*, common: Common = COMMON) -> None:
-    """Show workers, late work and how long it takes to drain, and what is planned next."""
+    """Show workers, what is pending, dead or late, how fast that goes down, and what is next."""
     async with books(common) as app:
         found = await app.watch.status()
     answer(common.json, found, lambda: facts(_told(found)))
 
 
 def _told(found: Status) -> dict[str, Any]:
-    late = found.recovering
+    late, most = found.recovering, found.counted_up_to
     return fields(found) | {
+        "counted_up_to": None,
+        **{name: counted(getattr(found, name), most) for name in ("pending", "processing", "dead")},
         "recovering": "no late work" if late is None else _recovering(late),
         "planner_lag": spelled(found.planner_lag) if found.planner_lag else "none",
         "next_planned_at": found.next_planned_at or "nothing",

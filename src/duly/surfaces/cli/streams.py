@@ -132,6 +132,7 @@ def _listed(page: Sequence[Stream]) -> str:
             )
             for each in page
         ),
+        folds=("error",),
     )
 
 

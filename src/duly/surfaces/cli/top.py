@@ -18,6 +18,7 @@ from duly.system import listen_for_signals
 
 LOOK_SECONDS = 2.0
 QUIT = set(b"qQ")
+TOP_COLUMNS = ("worker", "busy", "handlers")
 
 
 async def top(*, common: Common = COMMON) -> None:
@@ -44,7 +45,7 @@ def screen(found: Top) -> str:
     rows = (
         (each.name, f"{each.holding}/{each.concurrency}", each.handlers) for each in found.workers
     )
-    return f"{facts(told)}\n\n{table(('worker', 'busy', 'handlers'), rows)}"
+    return f"{facts(told)}\n\n{table(TOP_COLUMNS, rows, TOP_COLUMNS[-1:])}"
 
 
 def _due(found: Top) -> str:

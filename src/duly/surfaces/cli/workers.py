@@ -18,6 +18,7 @@ commands = App(name="workers", help="List workers; drain one, or set it to work 
 
 
 @commands.default
+@commands.command(name="list")
 async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
     """List workers, those alive first."""
     checked_limit(limit)
@@ -43,6 +44,7 @@ async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
                 )
                 for each in found
             ),
+            folds=("namespaces", "handlers"),
         ),
     )
 
@@ -107,5 +109,6 @@ async def stuck(*, held_for: str = "5m", limit: Limit = 50, common: Common = COM
         lambda: table(
             ("id", "target", "state", "due", "why"),
             ((each.id, each.target, each.state, each.due_at, why) for each, why in found),
+            folds=("why",),
         ),
     )

@@ -16,3 +16,12 @@ where g.opened_at is not null order by g.opened_at limit :most;
 -- name: endpoints
 select name, state from duly.endpoints
 where namespace = :namespace and state <> 'active' order by name limit :most;
+
+-- name: behind
+-- What waits in streams besides the heads of those that go on, which the backlog counts.
+select count(*) as behind from (
+    select 1 from duly.streams s
+    join duly.deliveries d on d.lane = s.lane and d.state = 'pending'
+    left join duly.agenda a on a.lane = s.lane
+    where s.namespace = :namespace and (a.halted is not null or a.delivery is distinct from d.number)
+    limit :most) found;

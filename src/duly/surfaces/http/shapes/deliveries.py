@@ -105,6 +105,7 @@ class AcceptedDelivery(msgspec.Struct, frozen=True, kw_only=True):
 class DeliveryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which deliveries to list."""
 
+    id: Annotated[str, Meta(description="how their ids begin, at least 4 characters")] | None = None
     state: State | None = None
     target: (
         Annotated[str, Meta(description="a handler, endpoint:NAME, or https://example.org")] | None

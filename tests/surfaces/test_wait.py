@@ -1,0 +1,79 @@
+"""`duly serve --wait`: a store that is away is waited for."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.postgres import free_port
+from tests.surfaces.processes import Home
+
+pytestmark = pytest.mark.requirement("D14")
+
+
+@contextmanager
+def passed_on(port: int, to: str) -> Iterator[None]:
+    """Connections to the port lead to a PostgreSQL."""
+    parts = urlsplit(to)
+    with socket.create_server(("127.0.0.1", port)) as server:
+
+        def pump(source: socket.socket, sink: socket.socket) -> None:
+            try:
+                while data := source.recv(65536):
+                    sink.sendall(data)
+                sink.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+
+        def accept() -> None:
+            while True:
+                try:
+                    ours, _ = server.accept()
+                except OSError:
+                    return
+                theirs = socket.create_connection((parts.hostname or "", parts.port or 5432))
+                for pair in ((ours, theirs), (theirs, ours)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_postgres_that_comes_later_is_waited_for(postgres_url: str, sqlite_home: Home) -> None:
+    parts, port = urlsplit(postgres_url), free_port()
+    place = parts.netloc.rpartition("@")
+    away = parts._replace(netloc=f"{place[0]}{place[1]}127.0.0.1:{port}").geturl()
+    with sqlite_home.running("serve", "--wait", "--port", "0", "--database", away) as server:
+        assert "cannot be reached" in server.wait_for("StoreWentAway")["problem"]
+        with passed_on(port, postgres_url):
+            assert server.wait_for("StoreCameBack")["failures"] >= 1
+            assert server.wait_for("Serving")["url"]
+            server.signal(signal.SIGTERM)
+            assert server.end() == 0
+
+
+def test_an_sqlite_file_that_cannot_be_read_yet_is_waited_for(sqlite_home: Home) -> None:
+    sqlite_home.write("duly.db", "not yet a database" * 100)
+    with sqlite_home.running("serve", "--wait", "--port", "0") as server:
+        assert "is not a database" in server.wait_for("StoreWentAway")["problem"]
+        (sqlite_home.folder / "duly.db").unlink()
+        server.wait_for("Serving")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_whoever_waits_is_stopped_by_a_signal(sqlite_home: Home, processes: str) -> None:
+    away = f"postgresql://duly@127.0.0.1:{free_port()}/none"
+    flags = ("--port", "0", "--processes", processes, "--database", away)
+    with sqlite_home.running("serve", "--wait", *flags) as server:
+        server.wait_for("StoreWentAway")
+        server.signal(signal.SIGTERM)
+        assert server.end() == 0
+    assert not any("Traceback" in line for line in server.log)
