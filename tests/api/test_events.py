@@ -19,7 +19,8 @@ async def test_one_too_many_is_told_so(
 ) -> None:
     monkeypatch.setattr(live, "MOST_LISTENERS", 0)
     answer = await small_client.get("/v1/events")
-    assert (answer.status_code, answer.json()["title"]) == (409, "Conflict")
+    assert (answer.status_code, answer.json()["title"]) == (429, "Too Many Requests")
+    assert answer.headers["retry-after"] == "1"
 
 
 @pytest.mark.requirement("D13")

@@ -10,7 +10,9 @@ import uvloop
 from litestar import Litestar, get
 
 from duly.surfaces.addresses import bound
+from duly.surfaces.http.connections import Connections
 from duly.surfaces.http.server import HttpServer
+from duly.system import SystemClock
 
 CALLERS = 100
 
@@ -35,9 +37,9 @@ def test_an_address_that_processes_share_never_halts_one_of_them() -> None:
 
 
 async def turns_until_all_are_heard() -> int:
-    server = HttpServer(
-        Litestar([health], openapi_config=None, logging_config=None), "127.0.0.1", 0
-    )
+    site = Litestar([health], openapi_config=None, logging_config=None)
+    connections = Connections(SystemClock(), 2 * CALLERS)
+    server = HttpServer(site, ("127.0.0.1", 0), connections)
     await server.start(on_end=lambda: None)
     port = int(server.url.rpartition(":")[2])
     callers = [socket.create_connection(("127.0.0.1", port)) for _ in range(CALLERS)]

@@ -7,10 +7,11 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
+from typing import Self
 
 import msgspec
 
-from duly.domain.errors import Conflict, StoreUnavailable
+from duly.domain.errors import Busy, StoreUnavailable
 from duly.domain.rollups import MINUTE, Span, Tally, grown
 from duly.domain.situation import Situation
 from duly.ports import Clock, Rollups
@@ -40,7 +41,7 @@ class Second(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
 
 
-class TooManyListen(Conflict):
+class TooManyListen(Busy):
     """As many as can be served listen already; try again later."""
 
 
@@ -55,27 +56,37 @@ class Live:
         self._sleep = clock.sleep
         self._minutes: dict[datetime, Tally] | None = None
         self._past: deque[Second] = deque(maxlen=REMEMBERED)
-        self._listeners: set[_Listener] = set()
+        self._listeners: set[Listener] = set()
         self._task: asyncio.Task[None] | None = None
         self._unheard = 0
 
     async def listen(self, after: int | None = None) -> AsyncIterator[Second]:
         """Every second from now on; with `after`, first those since that id that are remembered."""
-        self.refuse_if_full()
-        listener = _Listener(each for each in self._past if after is not None and each.id > after)
+        listener = self.join(after)
+        try:
+            async for second in listener:
+                yield second
+        finally:
+            self.leave(listener)
+
+    def join(self, after: int | None = None) -> Listener:
+        """A listener, to be iterated over and to `leave`; TooManyListen when there is no place.
+
+        It has its place from now on, so those who come at the same moment cannot all pass.
+        """
+        if len(self._listeners) >= MOST_LISTENERS:
+            raise TooManyListen(
+                f"{MOST_LISTENERS} already listen in this namespace; try again later"
+            )
+        listener = Listener(each for each in self._past if after is not None and each.id > after)
         self._listeners.add(listener)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._go_on())
-        try:
-            while (second := await listener.next()) is not None:
-                yield second
-        finally:
-            self._listeners.discard(listener)
+        return listener
 
-    def refuse_if_full(self) -> None:
-        """TooManyListen when nobody more can listen."""
-        if len(self._listeners) >= MOST_LISTENERS:
-            raise TooManyListen("too many listen already; try again later")
+    def leave(self, listener: Listener) -> None:
+        """Give the place back; it may be called again."""
+        self._listeners.discard(listener)
 
     async def tick(self) -> None:
         """Look once, and hand it to all that listen."""
@@ -124,8 +135,8 @@ class Live:
             await asyncio.wait([task])
 
 
-class _Listener:
-    """Who listens, and what they have not read yet."""
+class Listener:
+    """Who listens, and what they have not read yet; it ends when the server stops."""
 
     def __init__(self, first: Iterable[Second]) -> None:
         self._unread: deque[Second | None] = deque(first, maxlen=MOST_UNREAD)
@@ -136,9 +147,14 @@ class _Listener:
         self._unread.append(second)
         self._some.set()
 
-    async def next(self) -> Second | None:
-        """Wait for it; None at the end."""
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Second:
         while not self._unread:
             self._some.clear()
             await self._some.wait()
-        return self._unread.popleft()
+        second = self._unread.popleft()
+        if second is None:
+            raise StopAsyncIteration
+        return second

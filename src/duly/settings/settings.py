@@ -167,6 +167,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="requests that may wait in one process for their deliveries to be stored",
         ),
     ] = 1000
+    http_connections: Annotated[
+        int,
+        Meta(
+            ge=10,
+            le=100_000,
+            description="connections to the HTTP port that one process keeps open",
+        ),
+    ] = 2000
     retry: Annotated[
         str,
         Meta(

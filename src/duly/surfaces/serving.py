@@ -16,6 +16,7 @@ from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
 from duly.ports import Clock
 from duly.surfaces.board import Page
+from duly.surfaces.descriptors import have_descriptors
 from duly.surfaces.notices import Notices
 from duly.system import collect_rarely, end_now, hand_over_quickly, stop_when_orphaned
 
@@ -71,6 +72,7 @@ async def serve(
     # Before the store is opened: what a file does not allow is refused before the file is made.
     engine = app.engine()
     hand_over_quickly()
+    have_descriptors(app.settings)
     patience = app.settings.drain + PATIENCE_SECONDS
     with stop_when_orphaned(place.lifeline, stop.wish, patience):
         try:

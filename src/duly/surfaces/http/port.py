@@ -9,12 +9,15 @@ from typing import Any, Self
 from duly.app import App
 from duly.engine.supervisor import Engine
 from duly.surfaces.board import Page
+from duly.surfaces.descriptors import room_for_clients
+from duly.surfaces.http.connections import Connections
 from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse
 from duly.surfaces.http.metrics import Figures
 from duly.surfaces.http.server import HttpServer
 from duly.surfaces.http.siblings import Siblings
 from duly.surfaces.http.site import site
+from duly.system import descriptor_limit
 
 TELL_SECONDS = 1.0
 
@@ -28,7 +31,8 @@ class HttpPort:
         self._siblings = None if page is None else Siblings(page)
         address = (app.settings.host, app.settings.port)
         self._site = site(app, self._pulse, self._siblings)
-        self._server = HttpServer(self._site, *address, taken)
+        connections = Connections(app.clock, room_for_clients(app.settings, descriptor_limit()))
+        self._server = HttpServer(self._site, address, connections, taken)
         self._telling: asyncio.Task[None] | None = None
         self.url: str | None = self._server.url
 

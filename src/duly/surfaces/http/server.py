@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import uvicorn
 from litestar.types import ASGIApp
 
 from duly.surfaces.addresses import CannotListen, bound, url_of
+from duly.surfaces.http.connections import Connections
+from duly.surfaces.http.protocol import Connection
 
 GOODBYE_SECONDS = 5
 """How long a stop waits for answers that are under way."""
@@ -28,12 +31,20 @@ class HttpServer:
     Whoever shares one brings it, `taken` already.
     """
 
-    def __init__(self, application: ASGIApp, host: str, port: int, taken: Any = None) -> None:
-        self._host, self._port = host, port
-        self._socket = bound(host, port) if taken is None else taken
+    def __init__(
+        self,
+        application: ASGIApp,
+        address: tuple[str, int],
+        connections: Connections,
+        taken: Any = None,
+    ) -> None:
+        self._host, self._port = address
+        self._socket = bound(*address) if taken is None else taken
         self._listeners: list[Any] = []
-        self._server = _Server(_config(application))
+        self._connections = connections
+        self._server = _Server(_config(application, connections))
         self._task: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -45,6 +56,7 @@ class HttpServer:
         self._listeners = [self._socket.dup() for _ in range(LISTENERS)]
         self._task = asyncio.create_task(self._server.serve(sockets=self._listeners), name="http")
         self._task.add_done_callback(lambda _: on_end())
+        self._watching = asyncio.create_task(self._connections.watch(), name="http connections")
         opened = asyncio.create_task(self._server.opened.wait())
         await asyncio.wait((self._task, opened), return_when=asyncio.FIRST_COMPLETED)
         opened.cancel()
@@ -57,6 +69,8 @@ class HttpServer:
         if self._task is not None:
             self._server.should_exit = True
             await self._task
+        if self._watching is not None:
+            self._watching.cancel()
         for each in (self._socket, *self._listeners):
             each.close()
 
@@ -82,10 +96,12 @@ class _Server(uvicorn.Server):
         self.opened.set()
 
 
-def _config(application: ASGIApp) -> uvicorn.Config:
+def _config(application: ASGIApp, connections: Connections) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http="httptools",
+        # Called as a class would be, for each connection.
+        http=partial(Connection, connections),  # type: ignore[arg-type]
+        interface="asgi3",
         ws="none",
         lifespan="off",
         log_config=None,

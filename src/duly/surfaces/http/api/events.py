@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any, cast
 
 import msgspec
 from litestar import Request, Response, get
 from litestar.params import HeaderParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
+from litestar.types import ASGIApp, Receive, Scope, Send
 
-from duly.app import App
-from duly.faces.live import Second
+from duly.faces.live import Listener, Second
 from duly.surfaces.http.door import Door
 from duly.surfaces.http.served import Served
 
 AGAIN_MILLISECONDS = 2000
 
 
-@get("/events", media_type="text/event-stream")
+def leaving(app: ASGIApp) -> ASGIApp:
+    """Give a listener's place back however its request ends, also before its stream began."""
+
+    async def called(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        finally:
+            if "leave" in scope["state"]:
+                scope["state"]["leave"]()
+
+    return called
+
+
+@get("/events", media_type="text/event-stream", middleware=[leaving])
 async def events(
     request: Request[Any, Any, Any],
     duly_app: Served,
@@ -28,18 +42,20 @@ async def events(
 
     With `Last-Event-ID` those of the last five minutes that were missed come first.
     """
-    # Asked here as well: once the stream has begun nobody can be told.
-    duly_app.watch.live.refuse_if_full()
-    told = _told(duly_app, request, _second(last_event_id))
+    live = duly_app.watch.live
+    # Here, and not once the stream has begun: then the answer is 200 already.
+    listener = live.join(_second(last_event_id))
+    request.scope["state"]["leave"] = partial(live.leave, listener)
+    told = _told(listener, request)
     stream = ServerSentEvent(told, headers={"cache-control": "no-store"})
     return cast("Response[Any]", stream)
 
 
 async def _told(
-    app: App, request: Request[Any, Any, Any], after: int | None
+    listener: Listener, request: Request[Any, Any, Any]
 ) -> AsyncIterator[ServerSentEventMessage]:
     door: Door = request.app.state.door
-    async for second in app.watch.live.listen(after):
+    async for second in listener:
         if not await door.still_admits(request):
             return  # its key was revoked, or is over
         yield ServerSentEventMessage(

@@ -1,0 +1,251 @@
+"""All open connections of the HTTP port: how many there may be, and how slow each may be.
+
+A periodic sweep looks at every connection instead of a timer for each request, so an ordinary
+request pays nothing for its deadlines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from duly.ports import Clock
+
+logger = logging.getLogger("duly.http")
+
+SWEEP_SECONDS = 1.0
+HEAD_SECONDS = 10.0
+"""For a request's line and headers, and for the first byte on a new connection."""
+IDLE_SECONDS = 5.0
+"""Between an answer and the next request."""
+BODY_SECONDS = 20.0
+"""For a body, plus a second for every `BODY_RATE` bytes that arrived."""
+BODY_RATE = 500
+STALL_SECONDS = 60.0
+"""Without progress while the client does not read its answer."""
+LINGER_SECONDS = 2.0
+"""For the client to read why it was refused, before the connection is cut."""
+WARN_SECONDS = 10.0
+YOUNG_SECONDS = 1.0
+"""A request this new is about to be complete, and is the last to be closed to make room."""
+ROOM_SHARE = 20
+"""At the limit a twentieth is closed at once: looking for one at a time would cost too much."""
+
+
+class Phase(Enum):
+    """What a connection waits for."""
+
+    SILENT = auto()
+    """Its first byte."""
+    HEAD = auto()
+    """The rest of a line and headers."""
+    BODY = auto()
+    """The rest of a body."""
+    ANSWERING = auto()
+    """Us."""
+    STALLED = auto()
+    """The client, to read its answer."""
+    IDLE = auto()
+    """The next request."""
+    REFUSED = auto()
+    """The client, to read why it was refused."""
+
+
+class Refusal(Exception):
+    """A request that is answered with a problem before it is complete; then it is closed."""
+
+    def __init__(self, status: int, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        """How the log counts it."""
+        self.detail = detail
+
+
+SLOW_HEAD = Refusal(
+    408,
+    "slow",
+    f"the request line and headers did not arrive within {HEAD_SECONDS:g} seconds; send them again",
+)
+SLOW_BODY = Refusal(
+    408,
+    "slow",
+    f"the body arrives too slowly: within {BODY_SECONDS:g} seconds, and one more for every "
+    f"{BODY_RATE} bytes; send it again",
+)
+ROOM = "to make room"
+FULL = Refusal(503, "refused", "too many connections are open here; try again in a moment")
+
+
+class Open(Protocol):
+    """A connection as it is seen from here."""
+
+    received: int
+    """Bytes, of all requests."""
+    seen: Seen | None
+
+    def phase(self) -> Phase:
+        """What it waits for now."""
+
+    def request(self) -> object:
+        """Identifies the request that it is at."""
+
+    def unsent(self) -> int:
+        """Bytes of answers that wait for the client."""
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer, and close it soon."""
+
+    def close(self) -> None:
+        """Close it, after what was answered is sent."""
+
+    def cut(self) -> None:
+        """Close it at once."""
+
+
+class Seen:
+    """How a sweep found a connection, since when."""
+
+    __slots__ = ("at", "phase", "progress", "request")
+
+    def __init__(self, phase: Phase, request: object, progress: int, at: float) -> None:
+        self.phase = phase
+        self.request = request
+        self.progress = progress
+        self.at = at
+
+    def is_still(self, phase: Phase, request: object) -> bool:
+        """Whether nothing was completed since."""
+        return self.phase is phase and self.request is request
+
+
+class Connections:
+    """At most `most` of them."""
+
+    def __init__(self, clock: Clock, most: int) -> None:
+        self._clock = clock
+        self.most = most
+        # In the order in which they came.
+        self._open: dict[Any, None] = {}
+        self._closed: Counter[str] = Counter()
+        self._warned_at = float("-inf")
+        self._is_packed = False
+        """Whether there was nothing more to close when we looked, which is not worth repeating."""
+
+    def add(self, connection: Open) -> None:
+        """Take a new one in; when there are too many, others are closed for it, or it is refused.
+
+        Unfinished requests are closed first, then idle connections: an attack consists of those,
+        and a request that is being answered is never lost.
+        """
+        self._open[connection] = None
+        if len(self._open) > self.most and not self._make_room(connection):
+            connection.refuse(FULL)
+            # It has no place, so it may not wait until its client has read this.
+            connection.close()
+
+    def discard(self, connection: Open) -> None:
+        """It is closed."""
+        self._open.pop(connection, None)
+
+    def count(self, kind: str) -> None:
+        """Remember for the log that one was closed."""
+        self._closed[kind] += 1
+
+    async def watch(self) -> None:
+        """Sweep for as long as the port is open."""
+        while True:
+            await self._clock.sleep(SWEEP_SECONDS)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Close those that kept us waiting for too long, and warn of all that were closed."""
+        now = self._clock.monotonic()
+        self._is_packed = False
+        for each in list(self._open):
+            self._judge(each, now)
+        if self._closed and now - self._warned_at >= WARN_SECONDS:
+            self._warned_at = now
+            self._warn()
+
+    def _judge(self, connection: Open, now: float) -> None:
+        phase, request, seen = connection.phase(), connection.request(), connection.seen
+        if seen is None or not seen.is_still(phase, request):
+            progress = connection.unsent() if phase is Phase.STALLED else connection.received
+            connection.seen = Seen(phase, request, progress, now)
+            return
+        waited = now - seen.at
+        match phase:
+            case Phase.HEAD if waited >= HEAD_SECONDS:
+                connection.refuse(SLOW_HEAD)
+            case Phase.BODY if waited >= _body_seconds(connection.received - seen.progress):
+                connection.refuse(SLOW_BODY)
+            case Phase.SILENT if waited >= HEAD_SECONDS:
+                connection.close()
+            case Phase.IDLE if waited >= IDLE_SECONDS:
+                connection.close()
+            case Phase.STALLED if (unsent := connection.unsent()) != seen.progress:
+                connection.seen = Seen(phase, request, unsent, now)
+            case Phase.STALLED if waited >= STALL_SECONDS:
+                self.count("slow")
+                connection.cut()
+            case Phase.REFUSED if waited >= LINGER_SECONDS:
+                connection.cut()
+
+    def _make_room(self, newest: Open) -> bool:
+        if self._is_packed:
+            return False
+        now = self._clock.monotonic()
+        ranked = [
+            (rank, number, each)
+            for number, each in enumerate(self._open)
+            if each is not newest and (rank := _rank(each, now)) is not None
+        ]
+        ranked.sort(key=lambda each: each[:2])
+        wanted = max(1, self.most // ROOM_SHARE)
+        self._is_packed = len(ranked) < wanted
+        for _, _, each in ranked[:wanted]:
+            self.discard(each)
+            self.count(ROOM)
+            each.cut()
+        return len(self._open) <= self.most
+
+    def _warn(self) -> None:
+        told = dict(self._closed)
+        self._closed.clear()
+        facts = {"closed": told, "open": len(self._open), "most": self.most}
+        listed = ", ".join(f"{many} {kind}" for kind, many in told.items())
+        logger.warning(
+            f"HTTP connections closed: {listed}; {facts['open']} of at most {self.most} are open"
+            f"{_advice(told)}",
+            extra={"event": "ConnectionsClosed", "facts": facts},
+        )
+
+
+def _body_seconds(arrived: int) -> float:
+    return BODY_SECONDS + arrived / BODY_RATE
+
+
+def _rank(connection: Open, now: float) -> int | None:
+    """How soon it is closed to make room; None for never."""
+    phase, seen = connection.phase(), connection.seen
+    match phase:
+        case Phase.REFUSED:
+            return 0
+        case Phase.SILENT | Phase.HEAD:
+            is_known = seen is not None and seen.is_still(phase, connection.request())
+            return 1 if is_known and seen and now - seen.at >= YOUNG_SECONDS else 4
+        case Phase.IDLE:
+            return 2
+        case Phase.BODY | Phase.STALLED:
+            return 3
+        case Phase.ANSWERING:
+            return None
+
+
+def _advice(told: dict[str, int]) -> str:
+    if told.keys().isdisjoint((ROOM, FULL.kind)):
+        return ""
+    return "; if these are real clients, raise http_connections and the limit of open files"

@@ -1,0 +1,106 @@
+"""More connections than the port keeps: it makes room for new ones and loses no answer."""
+
+import logging
+
+import pytest
+
+from duly.settings import Settings
+from duly.surfaces.descriptors import own, room_for_clients
+from tests.api.raw import Caller, Stand, on_served_loop, standing
+
+pytestmark = pytest.mark.requirement("X1")
+
+MOST = 20
+PLAIN = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+HELD = PLAIN.replace(b"/ ", b"/held ")
+HALVES = {
+    "silent": b"",
+    "head": b"GET / HTTP/1.1\r\nhost: loc",
+    "body": b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
+@on_served_loop
+async def test_half_requests_make_room_and_answers_under_way_are_kept(
+    half: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with standing(MOST) as stand:
+        held = [await (await stand.caller()).send(HELD) for _ in range(5)]
+        idle = await (await stand.caller()).send(PLAIN)
+        assert await idle.status() == 200
+        for _ in range(3 * MOST):
+            await crowd(stand, half, 1)
+            assert len(stand.connections._open) <= MOST
+        await stand.pass_time(2)
+        for _ in range(MOST):
+            assert await (await (await stand.caller()).send(PLAIN)).status() == 200
+        stand.go_on.set()
+        assert [await each.status() for each in held] == [200] * 5
+        await stand.pass_time(11)
+    told = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert len(told) == 2
+    assert all("to make room" in each and "raise http_connections" in each for each in told)
+
+
+@on_served_loop
+async def test_unfinished_heads_go_first_then_idle_connections_then_bodies() -> None:
+    async with standing(MOST) as stand:
+        body = await (await stand.caller()).send(HALVES["body"])
+        idle = await (await stand.caller()).send(PLAIN)
+        assert await idle.status() == 200
+        await stand.pass_time(1)
+        heads = await crowd(stand, HALVES["head"], MOST - 3)
+        await stand.pass_time(3)
+        # One that has only just come is given the time to finish.
+        young = await (await stand.caller()).send(HALVES["head"])
+        await crowd(stand, HELD, len(heads))
+        assert [await each.is_closed() for each in heads] == [True] * len(heads)
+        assert all(each.is_open() for each in (idle, body, young))
+        await crowd(stand, HELD, 1)
+        assert await idle.is_closed()
+        assert all(each.is_open() for each in (body, young))
+        await crowd(stand, HELD, 1)
+        assert await body.is_closed()
+        await young.send(b"alhost\r\n\r\n")
+        assert await young.status() == 200
+
+
+@on_served_loop
+async def test_when_all_are_being_answered_one_more_is_told_to_come_later() -> None:
+    async with standing(MOST) as stand:
+        held = await crowd(stand, HELD, MOST)
+        for _ in range(3):
+            status, headers, _ = await (await stand.caller()).answer()
+            assert (status, headers["retry-after"]) == (503, "1")
+        await stand.turns()
+        assert len(stand.connections._open) == MOST
+        stand.go_on.set()
+        assert [await each.status() for each in held] == [200] * MOST
+        await stand.pass_time(1)
+        assert await (await (await stand.caller()).send(PLAIN)).status() == 200
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted", "expected"),
+    [
+        (1_000_000, 2000, 2000),
+        (1_000_000, 10, 10),
+        (1024, 2000, 1024 - own(Settings())),
+        (1024, 10, 10),
+        (256, 2000, 64),
+    ],
+)
+def test_enough_descriptors_are_left_for_our_own_work(
+    limit: int, wanted: int, expected: int
+) -> None:
+    assert room_for_clients(Settings(http_connections=wanted), limit) == expected
+
+
+async def crowd(stand: Stand, said: bytes, many: int) -> list[Caller]:
+    """So many new connections, each of which the server has heard."""
+    callers = []
+    for _ in range(many):
+        callers.append(await (await stand.caller()).send(said))
+        await stand.turns()
+    return callers
