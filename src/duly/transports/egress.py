@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from duly.domain.errors import InvalidInput
 
@@ -38,13 +38,28 @@ class AddressRefused(OSError):
 
 
 class Guard:
-    """Refuses addresses that are not for the public, except those on its list."""
+    """Refuses addresses that are not for the public, except those on its list.
 
-    def __init__(self, allowed: Iterable[str] = ()) -> None:
+    The addresses that this process itself listens on are refused whatever the list says: a
+    webhook must not call the server that sends it. `is_here` says whether an address is one of
+    this machine's.
+    """
+
+    def __init__(
+        self, allowed: Iterable[str] = (), is_here: Callable[[str], bool] = lambda _: False
+    ) -> None:
         self._networks: list[Network] = []
         self._hosts: set[str] = set()
+        self._listening: dict[int, Address] = {}
+        self._is_here = is_here
         for entry in allowed:
             self._allow(entry.strip())
+
+    def refuse_own(self, address: str, port: int) -> None:
+        """From now on this process listens there."""
+        found = ipaddress.ip_address(address.partition("%")[0])
+        mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+        self._listening[port] = mapped or found
 
     def _allow(self, entry: str) -> None:
         try:
@@ -56,11 +71,16 @@ class Guard:
                 ) from None
             self._hosts.add(entry.lower().rstrip("."))
 
-    def check(self, address: str, host: str | None = None) -> None:
+    def check(self, address: str, port: int | None, host: str | None = None) -> None:
         """Let the address pass, or AddressRefused; `host` is the name that led to it."""
+        found = ipaddress.ip_address(address.partition("%")[0])
+        if port in self._listening and self._is_own(found, self._listening[port]):
+            raise AddressRefused(
+                f"{address} port {port} is this server's own address: a webhook cannot call the "
+                "server that sends it"
+            )
         if host is not None and host.lower().rstrip(".") in self._hosts:
             return
-        found = ipaddress.ip_address(address.partition("%")[0])
         if self._is_allowed(found):
             return
         for each in (found, *hidden_in(found)):
@@ -69,6 +89,15 @@ class Guard:
                     f"{address} is not for the public; allow it with DULY_EGRESS_ALLOW={address}, "
                     "here and for the server, or with egress_allow in duly.toml"
                 )
+
+    def _is_own(self, address: Address, listening: Address) -> bool:
+        for each in (address, *hidden_in(address)):
+            # Whoever connects to the unspecified address reaches this machine.
+            if each == listening or each.is_unspecified:
+                return True
+            if listening.is_unspecified and (each.is_loopback or self._is_here(str(each))):
+                return True
+        return False
 
     def _is_allowed(self, address: Address) -> bool:
         return any(address in network for network in self._networks)
@@ -85,10 +114,10 @@ class Passage:
         self._is_open = False
         self._refused: AddressRefused | None = None
 
-    def check(self, guard: Guard, address: str) -> None:
+    def check(self, guard: Guard, address: str, port: int) -> None:
         """Let the address pass, or AddressRefused."""
         try:
-            guard.check(address, self._host)
+            guard.check(address, port, self._host)
         except AddressRefused as error:
             self._refused = error
             raise

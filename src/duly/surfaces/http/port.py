@@ -29,6 +29,7 @@ class HttpPort:
         address = (app.settings.host, app.settings.port)
         self._site = site(app, self._pulse, self._siblings)
         self._server = HttpServer(self._site, *address, taken)
+        app.webhooks.refuse_own(*self._server.address)
         self._telling: asyncio.Task[None] | None = None
         self.url: str | None = self._server.url
 
