@@ -18,16 +18,20 @@ GUARDED = tuple(
             *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
             *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16"),
             *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
-            *("::/128", "::1/128", "100::/64", "2001::/23", "2001:db8::/32", "3fff::/20"),
-            *("5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"),
+            "168.63.129.16/32",  # a public address, but on Azure the platform's own services
+            *("::/128", "::1/128", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23"),
+            *("2001:db8::/32", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10"),
+            "ff00::/8",
         ),
     )
 )
 """Not for the public: this host, private and shared networks, link-local with the metadata of
-clouds, documentation, benchmarking, multicast, and what is reserved."""
+clouds, NAT64 of local use, documentation, benchmarking, multicast, and what is reserved."""
 
-NAT64 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
-COMPATIBLE = ipaddress.IPv6Network("::/96")
+EMBEDDING = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+"""Networks whose last 32 bits are an IPv4 address: IPv4-compatible, IPv4-translated and NAT64."""
+ISATAP, ISATAP_MASK = 0x00005EFE, 0xFCFFFFFF
+"""What stands before an IPv4 address of ISATAP, and which bits of that are fixed."""
 
 
 class AddressRefused(OSError):
@@ -129,14 +133,18 @@ class Passage:
 
 
 def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 addresses that an IPv6 address leads to: mapped, 6to4, Teredo, NAT64 and such."""
+    """The IPv4 addresses that an IPv6 address leads to: mapped, 6to4, Teredo, NAT64 and such.
+
+    NAT64 of local use (64:ff9b:1::/48) is not among them: where in it the address stands is up to
+    the network, so all of it is guarded.
+    """
     if isinstance(address, ipaddress.IPv4Address):
         return []
     last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if any(address in network for network in NAT64) or address in COMPATIBLE:
+    if any(address in network for network in EMBEDDING):
         found.append(last)
-    if (int(address) >> 32) & 0xFFFFFFFF in (0x00005EFE, 0x02005EFE):  # ISATAP
+    if (int(address) >> 32) & ISATAP_MASK == ISATAP:
         found.append(last)
     return [each for each in found if each is not None]
 
