@@ -37,6 +37,7 @@ from duly.system import (
     SystemChance,
     SystemClock,
     Threads,
+    is_own_address,
     is_resolver_trouble,
     listen_for_signals,
     open_socket,
@@ -95,7 +96,7 @@ class App(Faces):
         )
         self.webhooks = Webhooks(
             self.clock,
-            Guard(self.settings.egress_allow.replace(",", " ").split()),
+            Guard(self.settings.egress_allow.replace(",", " ").split(), is_own_address),
             is_resolver_trouble,
             open_socket,
             self.book,

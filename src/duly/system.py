@@ -389,6 +389,19 @@ def open_socket(family: int, kind: int, protocol: int) -> socket.socket:
     return socket.socket(family, kind, protocol)
 
 
+def is_own_address(address: str) -> bool:
+    """Whether an address is one of this machine's."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    # Connecting a datagram socket sends nothing; the system picks the address to send from, and
+    # to itself it sends from the very address.
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, 9))
+        except OSError:
+            return False
+        return bool(probe.getsockname()[0] == address)
+
+
 def is_resolver_trouble(error: OSError) -> bool:
     """Whether a lookup failed for now, as opposed to an answer that there is no such name."""
     # Trouble of the system itself (EAI_SYSTEM) comes as the error that it is.

@@ -15,7 +15,7 @@ import duly
 from duly.domain.delivery import Claimed
 from duly.domain.endpoints import Endpoint
 from duly.domain.outcomes import Outcome
-from duly.domain.webhooks import encode_webhook
+from duly.domain.webhooks import decode_webhook, encode_webhook
 from duly.system import is_resolver_trouble, open_socket
 from duly.testing import VirtualClock
 from duly.transports.egress import Guard
@@ -52,12 +52,16 @@ class Sender:
 
     async def send(self, url: str) -> Outcome:
         """What came of one attempt."""
-        webhook, now = duly.webhook(url, timeout=self._timeout), self._clock.now()
+        return await self.send_stored(encode_webhook(duly.webhook(url, timeout=self._timeout)))
+
+    async def send_stored(self, address: str) -> Outcome:
+        """What came of one attempt at a webhook as the store has it."""
+        now = self._clock.now()
         claimed = Claimed(
-            *("0190-a", 1, 7, 3, b"{}", 0, 5, 0, now, now, None, None, None, None),
-            encode_webhook(webhook),
+            *("0190-a", 1, 7, 3, b"{}", 0, 5, 0, now, now, None, None, None, None), address
         )
-        attempt = Attempt(claimed, webhook.origin, now, asyncio.current_task())
+        origin = decode_webhook(address).origin
+        attempt = Attempt(claimed, origin, now, asyncio.current_task())
         return await self._webhooks.attempt(attempt)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from duly.domain.errors import InvalidInput
+from duly.system import is_own_address
 from duly.transports.egress import AddressRefused, Guard, literal_address
 
 GUARDED = [
@@ -21,25 +22,25 @@ PUBLIC = ["1.1.1.1", "93.184.215.14", "172.32.0.1", "2606:4700::1111", "64:ff9b:
 @pytest.mark.parametrize("address", GUARDED)
 def test_what_is_not_for_the_public_is_refused(address: str) -> None:
     with pytest.raises(AddressRefused, match="DULY_EGRESS_ALLOW"):
-        Guard().check(address)
+        Guard().check(address, 443)
 
 
 @pytest.mark.requirement("C7")
 @pytest.mark.parametrize("address", PUBLIC)
 def test_what_is_public_passes(address: str) -> None:
-    Guard().check(address)
+    Guard().check(address, 443)
 
 
 @pytest.mark.requirement("C7")
 def test_a_list_lets_networks_and_hosts_pass_and_nothing_else() -> None:
     guard = Guard(["10.1.0.0/16", "::1", "Hooks.Internal"])
-    guard.check("10.1.2.3")
-    guard.check("::ffff:10.1.2.3")
-    guard.check("::1")
-    guard.check("192.168.0.9", "hooks.internal.")
+    guard.check("10.1.2.3", 80)
+    guard.check("::ffff:10.1.2.3", 80)
+    guard.check("::1", 80)
+    guard.check("192.168.0.9", 80, "hooks.internal.")
     for address, host in (("10.2.0.1", None), ("127.0.0.1", "internal"), ("192.168.0.9", None)):
         with pytest.raises(AddressRefused):
-            guard.check(address, host)
+            guard.check(address, 80, host)
 
 
 @pytest.mark.parametrize("entry", ["10.0.0.0/99", "a/b", "two words", ""])
@@ -74,3 +75,32 @@ def test_a_host_that_is_an_address_is_known_in_every_spelling(
     host: str, address: str | None
 ) -> None:
     assert literal_address(host) == address
+
+
+LISTENING = {
+    "127.0.0.1": ["127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0", "::", "64:ff9b::7f00:1"],
+    "::1": ["::1", "::", "0.0.0.0"],
+    "::ffff:127.0.0.1": ["127.0.0.1", "::ffff:127.0.0.1"],
+    "192.0.2.7": ["192.0.2.7", "::ffff:192.0.2.7", "0.0.0.0"],
+    "0.0.0.0": ["127.0.0.1", "127.8.8.8", "::1", "192.0.2.7", "::ffff:192.0.2.7", "0.0.0.0"],
+    "::": ["127.0.0.1", "127.8.8.8", "::1", "192.0.2.7", "fe80::7%eth0", "::", "0.0.0.0"],
+}
+
+
+@pytest.mark.requirement("X3", "C7")
+@pytest.mark.parametrize("listening", LISTENING)
+def test_the_own_address_is_refused_in_every_form_whatever_is_allowed(listening: str) -> None:
+    guard = Guard(["0.0.0.0/0", "::/0", "here"], {"192.0.2.7", "fe80::7"}.__contains__)
+    guard.refuse_own(listening, 8787)
+    for address in LISTENING[listening]:
+        guard.check(address, 8788, "here")
+        with pytest.raises(AddressRefused, match="own address"):
+            guard.check(address, 8787, "here")
+    guard.check("192.0.2.8", 8787)
+
+
+@pytest.mark.requirement("X3")
+def test_the_addresses_of_this_machine_are_known() -> None:
+    assert is_own_address("127.0.0.1")
+    assert not is_own_address("192.0.2.254")
+    assert not is_own_address("2606:4700::1111")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from aiohttp import ClientPayloadError, ClientResponse, StreamReader
+from aiohttp import ClientError, ClientPayloadError, ClientResponse, StreamReader
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.helpers import set_exception
 from aiohttp.http import HttpResponseParser, RawResponseMessage
@@ -22,8 +22,16 @@ FRAMING = re.compile(rb"(?im)^(?:content-length|transfer-encoding)[ \t]*:[^\n]*\
 """The headers that describe the body only."""
 PROTOCOL = b"HTTP/"
 MOST_HEAD = 64 * 1024
-"""Bytes that are held back for a whole head; the parser refuses what is longer."""
-NO_CONTENT = 204
+"""Bytes before the body of an answer, those of interim answers included."""
+MOST_INTERIM = 20
+"""Interim answers (1xx), and blank lines, before an answer."""
+SLICE = 16 * 1024
+"""Bytes of a body that are parsed before it is asked whether the answer has ended."""
+SWITCHING, NO_CONTENT = 101, 204
+
+
+class AnswerRefused(ClientError):
+    """No answer begins in what arrives, however long it goes on."""
 
 
 class AnswerProtocol(ResponseHandler):
@@ -36,10 +44,13 @@ class AnswerProtocol(ResponseHandler):
         self._has_head = False
         self._held = b""
         self._head: bytes | None = None
+        self._heads = self._head_bytes = 0
+        """How many heads came for the present request, and how long they are together."""
 
     def set_response_params(self, **given: Any) -> None:
         """Be ready for the next answer."""
         self.oddity, self._has_head, self._held = None, False, b""
+        self._heads = self._head_bytes = 0
         super().set_response_params(**given)
 
     def data_received(self, data: bytes) -> None:
@@ -47,25 +58,63 @@ class AnswerProtocol(ResponseHandler):
         if self._has_head or self._parser is None:
             self._take_body(data)
             return
-        looked, self._held = max(0, len(self._held) - 2), self._held + data
-        while not self._has_head and (blank := BLANK_LINE.search(self._held, looked)):
-            head, self._held, looked = self._held[: blank.end()], self._held[blank.end() :], 0
-            self._take_head(head)
-        if self._has_head or not self._may_become_a_head():
-            rest, self._held = self._held, b""
+        looked, held, start = max(0, len(self._held) - 2), self._held + data, 0
+        while not self._has_head and (blank := BLANK_LINE.search(held, looked)):
+            self._take_head(held[start : blank.end()])
+            start = looked = blank.end()
+            if self.exception() is not None:
+                return
+        rest = held[start:] if start else held
+        if self._has_head:
+            self._held = b""
             if rest:
                 self._take_body(rest)
-
-    def _may_become_a_head(self) -> bool:
-        begins_well = PROTOCOL.startswith(self._held[: len(PROTOCOL)])
-        return begins_well and len(self._held) <= MOST_HEAD
+        elif self._head_bytes + len(rest) > MOST_HEAD:
+            self._refuse(f"its head is longer than {MOST_HEAD // 1024} KiB")
+        elif PROTOCOL.startswith(rest[: len(PROTOCOL)]):
+            self._held = rest
+        else:
+            self._held = b""
+            self._take_body(rest)
 
     def _take_head(self, head: bytes) -> None:
+        self._heads += 1
+        self._head_bytes += len(head)
+        if self._head_bytes > MOST_HEAD:
+            self._refuse(f"its head is longer than {MOST_HEAD // 1024} KiB")
+            return
         self._head = head
         super().data_received(head)
         self._head = None
+        if not self._has_head and self._heads > MOST_INTERIM:
+            self._refuse(f"more than {MOST_INTERIM} interim answers (1xx), and no other")
+
+    def _refuse(self, problem: str) -> None:
+        """Give the answer up, and read no more of it."""
+        self._held = b""
+        if self.transport is not None:
+            self.transport.close()
+        if self.exception() is None:
+            self.set_exception(AnswerRefused(problem))
 
     def _take_body(self, data: bytes) -> None:
+        if len(data) <= SLICE:
+            self._take_slice(data)
+            return
+        for start in range(0, len(data), SLICE):
+            self._take_slice(data[start : start + SLICE])
+            if self.exception() is not None:
+                return
+
+    def _take_slice(self, data: bytes) -> None:
+        # Without data the client goes on with what it has left.
+        if data and self._has_ended():
+            # Not even parsed: there could be thousands of answers that nobody asked for.
+            self.oddity = self.oddity or broken("more follows it")
+            self.force_close()
+            if self.transport is not None:
+                self.transport.close()
+            return
         super().data_received(data)
         error = self.exception()
         if error is None or not self._has_head:
@@ -75,10 +124,18 @@ class AnswerProtocol(ResponseHandler):
             # The parser tells nobody who reads the body that it gave up.
             set_exception(self._payload, ClientPayloadError(str(error)), error)
 
+    def _has_ended(self) -> bool:
+        """Whether the answer is complete, so that what comes now belongs to no request."""
+        return self._has_head and self._payload is not None and self._payload.is_eof()
+
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
         """Hand an answer to whoever waits for it."""
         message = data[0]
-        self._has_head = not 100 <= message.code < 200
+        if self._has_head:
+            self.oddity = self.oddity or broken("another answer follows it")
+            self.force_close()
+            return
+        self._has_head = message.code == SWITCHING or not 100 <= message.code < 200
         if message.code == NO_CONTENT and _announces_body(message):
             # What follows must not be taken for the answer to the next request.
             self.force_close()

@@ -194,7 +194,7 @@ class Exchanges:
     def _guarded_socket(self, address_info: Any) -> Any:
         # Here the address is the one that is connected to: no name can lead elsewhere afterwards.
         family, kind, protocol, _, address = address_info
-        PASSAGE.get().check(self._guard, address[0])
+        PASSAGE.get().check(self._guard, address[0], address[1])
         return self._open_socket(family, kind, protocol)
 
     def _outcome_of(self, error: Exception, timing: Timing) -> Outcome:

@@ -68,13 +68,18 @@ class Webhooks:
 
     def check(self, webhook: Webhook) -> None:
         """Refuse early what the guard would refuse later, as far as a URL shows it."""
-        host = URL(webhook.url, encoded=True).host or ""
+        url = URL(webhook.url, encoded=True)
+        host = url.host or ""
         address = literal_address(host)
         if address is not None:
             try:
-                self._guard.check(address, host)
+                self._guard.check(address, url.port, host)
             except AddressRefused as error:
                 raise InvalidInput("url", str(error)) from None
+
+    def refuse_own(self, address: str, port: int) -> None:
+        """From now on this process listens there, and sends nothing to itself."""
+        self._guard.refuse_own(address, port)
 
     async def attempt(self, execution: Execution) -> Outcome:
         """Send the delivery's bytes and read what came of it."""

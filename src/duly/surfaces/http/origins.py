@@ -7,6 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
+from duly.domain.signatures import ID
 from duly.settings import Settings
 from duly.surfaces.http.cors import Cors
 from duly.system import machine_name
@@ -14,11 +15,20 @@ from duly.system import machine_name
 ANY = "*"
 PASSED_ON = frozenset(
     (
-        *(b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"),
-        *(b"x-forwarded-server", b"x-real-ip"),
+        *(b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip"),
+        *(b"client-ip", b"proxy-client-ip", b"wl-proxy-client-ip", b"true-client-ip"),
+        *(b"cf-connecting-ip", b"cf-connecting-ipv6", b"cf-ray", b"cdn-loop"),
+        *(b"fastly-client-ip", b"fly-client-ip", b"do-connecting-ip", b"x-nf-client-connection-ip"),
+        *(b"x-appengine-user-ip", b"x-azure-clientip", b"x-azure-socketip"),
+        *(b"x-envoy-external-address", b"x-original-forwarded-for", b"x-original-host"),
+        *(b"x-vercel-forwarded-for", b"x-amz-cf-id", b"x-arr-log-id", b"x-proxyuser-ip"),
+        ID.encode(),
     )
 )
-"""Headers by which a proxy says that somebody else asks."""
+"""Headers by which a proxy says that somebody else asks, and the one that every webhook carries:
+whoever has a webhook sent here is not on this machine."""
+FORWARDED = b"\nx-forwarded"
+"""How the names of the others begin: X-Forwarded-For, -Host, -Proto, -Port and so on."""
 OTHER_PAGES = (b"cross-site", b"same-site")
 """What a browser says of the site when a page of another origin asks."""
 Headers = Mapping[bytes, bytes]
@@ -39,8 +49,10 @@ def is_loopback(host: str) -> bool:
 
 
 def is_passed_on(headers: Headers) -> bool:
-    """Whether a proxy handed the request on, so that its address says nothing of who asks."""
-    return not PASSED_ON.isdisjoint(headers)
+    """Whether a proxy or a webhook brings the request: its address says nothing of who asks."""
+    if not PASSED_ON.isdisjoint(headers):
+        return True
+    return FORWARDED in b"\n".join((b"", *headers))
 
 
 def text(headers: Headers, name: bytes) -> str | None:

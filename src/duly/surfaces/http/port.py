@@ -33,6 +33,7 @@ class HttpPort:
         self._site = site(app, self._pulse, self._siblings)
         connections = Connections(app.clock, room_for_clients(app.settings, descriptor_limit()))
         self._server = HttpServer(self._site, address, connections, taken)
+        app.webhooks.refuse_own(*self._server.address)
         self._telling: asyncio.Task[None] | None = None
         self.url: str | None = self._server.url
 

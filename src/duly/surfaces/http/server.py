@@ -51,6 +51,12 @@ class HttpServer:
         """The address, for people."""
         return url_of(self._host, self._socket)
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        host, port, *_ = self._socket.getsockname()
+        return host, port
+
     async def start(self, on_end: Callable[[], None]) -> None:
         """Open the port; `on_end` is called when it closes, for whatever reason."""
         self._listeners = [self._socket.dup() for _ in range(LISTENERS)]

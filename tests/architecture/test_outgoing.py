@@ -1,0 +1,59 @@
+"""Every call that a server makes by itself is guarded, and carries the mark of a webhook."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+CLIENTS = ("aiohttp", "http.client", "urllib.request", "httpx", "requests", "urllib3")
+ALLOWED = {
+    "duly/transports/exchanges.py": "every webhook: guarded and marked",
+    "duly/transports/answers.py": "how their answers are read",
+    "duly/transports/connector.py": "how they connect",
+    "duly/transports/resolver.py": "how names are looked up",
+    "duly/surfaces/cli/receiver.py": "a server, not a client: `duly listen`",
+    "duly/surfaces/remote/exchange.py": "commands, which call the server that a person names",
+}
+
+
+@pytest.mark.requirement("X3")
+def test_http_is_spoken_only_where_it_is_guarded() -> None:
+    found = {
+        str(path.relative_to(SOURCE))
+        for path in sorted(SOURCE.rglob("*.py"))
+        if any(clients_in(path.read_text()))
+    }
+    assert found == ALLOWED.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import aiohttp", ["aiohttp"]),
+        ("from aiohttp.web import Request", ["aiohttp.web"]),
+        ("def f():\n    from http import client", ["http.client"]),
+        ("from urllib import parse, request", ["urllib.request"]),
+        ("from urllib.parse import urlsplit\nimport http", []),
+    ],
+)
+def test_each_way_to_import_a_client_is_reported(text: str, expected: list[str]) -> None:
+    assert list(clients_in(text)) == expected
+
+
+def clients_in(text: str) -> Iterator[str]:
+    """The HTTP clients that a file imports."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import():
+                names = [each.name for each in node.names]
+            case ast.ImportFrom(module=str(module)) if module in ("http", "urllib"):
+                names = [f"{module}.{each.name}" for each in node.names]
+            case ast.ImportFrom(module=str(module)):
+                names = [module]
+            case _:
+                continue
+        yield from (
+            name for name in names if f"{name}.".startswith(tuple(f"{c}." for c in CLIENTS))
+        )

@@ -1,0 +1,164 @@
+"""Answers that never come to the point: they are given up early, and cost next to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from duly.domain.failures import Reason
+from duly.domain.outcomes import Completed, Failed
+from duly.testing import VirtualClock
+from duly.transports.answers import MOST_HEAD, MOST_INTERIM, AnswerProtocol
+from tests.transports.receiver import Talk, answer, drips, receiver, says
+from tests.transports.sending import sender
+
+pytestmark = pytest.mark.requirement("X2", "C5")
+READ = 256 * 1024
+"""What an event loop reads at once."""
+MOST_SECONDS = 0.25
+OK, HINTS = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+STREAMS: dict[str, tuple[bytes, bytes]] = {
+    "interim answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "interim answers with a header": (b"", HINTS),
+    "interim answers of LF alone": (b"", b"HTTP/1.1 100\n\n"),
+    "blank lines": (b"", b"\r\n"),
+    "headers": (OK, b"a: b\r\n"),
+    "one long header": (OK, b"aaaaaaaa"),
+    "lengths": (OK, b"Content-Length: x\r\n"),
+    "another protocol": (
+        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"\n",
+    ),
+    "another protocol that was not named": (b"HTTP/1.1 101 Switching\r\n\r\n", b"\n"),
+    "answers without a body": (b"", OK + b"Content-Length: 0\r\n\r\n"),
+    "answers with a body": (b"", OK + b"Content-Length: 1\r\n\r\nx"),
+    "answers in chunks": (b"", CHUNKED + b"1\r\nx\r\n0\r\n\r\n"),
+    "small chunks": (CHUNKED, b"1\r\nx\r\n"),
+    "chunk extensions": (CHUNKED, b"1;aaaaaaaaaaaaaaaa\r\nx\r\n"),
+    "trailers": (CHUNKED + b"0\r\n", b"a: b\r\n"),
+    "no content, and more": (b"HTTP/1.1 204 No\r\n\r\n", b"xxxxxxxx"),
+    "nothing of HTTP": (b"", b"SSH-2.0-OpenSSH\r\n\r\n"),
+}
+
+
+class Transport:
+    """A connection that notes whether anybody still reads from it."""
+
+    def __init__(self) -> None:
+        self.reads = True
+
+    def close(self) -> None:
+        self.reads = False
+
+    abort = pause_reading = close
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_extra_info(self, *_: Any) -> None:
+        """A socket of no kind."""
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+async def test_no_stream_of_bytes_is_read_for_long(stream: str) -> None:
+    first, unit = STREAMS[stream]
+    protocol, transport = AnswerProtocol(asyncio.get_running_loop()), Transport()
+    protocol.connection_made(transport)
+    protocol.set_response_params(read_until_eof=True, auto_decompress=False)
+    data, reads = (first + unit * (READ // len(unit)))[:READ], 0
+    while transport.reads and not answered(protocol):
+        began, reads = time.thread_time(), reads + 1
+        protocol.data_received(data)
+        assert time.thread_time() - began < MOST_SECONDS
+        assert reads <= 2
+        data = (unit * (READ // len(unit) + 1))[:READ]
+    assert len(protocol._buffer) <= MOST_INTERIM + 1
+
+
+def answered(protocol: AnswerProtocol) -> bool:
+    """Whether there is as much of an answer as is ever read, after which it is closed."""
+    body = protocol._payload
+    return body is not None and body.total_raw_bytes > 16 * 1024
+
+
+@pytest.mark.parametrize(
+    ("first", "unit", "problem"),
+    [
+        (b"", HINTS, "more than 20 interim answers"),
+        (b"", b"\r\n\r\n", "more than 20 interim answers"),
+        (OK, b"a: b\r\n", "longer than 64 KiB"),
+        (HINTS, b"HTTP/1.1 103 Hint\r\nLink: " + b"x" * 8000 + b"\r\n\r\n", "longer than 64 KiB"),
+    ],
+    ids=["hints", "blank lines", "headers", "long hints"],
+)
+async def test_what_never_becomes_an_answer_is_given_up_long_before_the_deadline(
+    first: bytes, unit: bytes, problem: str
+) -> None:
+    async with sender(VirtualClock()) as here, receiver(endless(first, unit)) as there:
+        outcome = await here.send(there.url())
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.TRANSPORT_UNAVAILABLE
+    assert problem in outcome.error
+    assert outcome.again is None
+
+
+def endless(first: bytes, unit: bytes) -> Talk:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        while True:
+            writer.write(unit * 100)
+            await writer.drain()
+
+    return talk
+
+
+async def test_the_deadline_holds_while_interim_answers_arrive() -> None:
+    async with sender(VirtualClock(), timeout=1) as here, receiver(drips(b"", HINTS)) as there:
+        outcome = await here.send(there.url())
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.TIMEOUT_EXCEEDED
+
+
+@pytest.mark.parametrize("apart", [True, False])
+async def test_as_many_interim_answers_as_are_usual_do_no_harm(apart: bool) -> None:
+    said = [HINTS] * MOST_INTERIM + [answer(200, b"fine")]
+    talk = says(*said) if apart else says(b"".join(said))
+    async with sender(VirtualClock()) as here, receiver(talk) as there:
+        outcome = await here.send(there.url())
+    assert isinstance(outcome, Completed)
+    assert json.loads(outcome.answer or "")["excerpt"] == "fine"
+
+
+async def test_a_head_may_be_as_long_as_is_said() -> None:
+    lines = [f"X-{n}: {'x' * 8000}" for n in range(MOST_HEAD // 8000 - 1)]
+    async with sender(VirtualClock()) as here:
+        async with receiver(says(answer(200, b"", *lines))) as there:
+            assert isinstance(await here.send(there.url()), Completed)
+        async with receiver(says(answer(200, b"", *lines, *lines))) as there:
+            outcome = await here.send(there.url())
+    assert isinstance(outcome, Failed)
+    assert "longer than 64 KiB" in outcome.error
+
+
+async def test_a_kept_connection_that_goes_on_talking_is_not_used_again() -> None:
+    async with sender(VirtualClock()) as here, receiver(talkative) as there:
+        for _ in range(2):
+            assert isinstance(await here.send(there.url()), Completed)
+    assert there.connections == 2
+
+
+async def talkative(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers the first request, and then many that nobody made, until it is hung up on."""
+    lasting = answer(200).replace(b"Connection: close\r\n", b"")
+    writer.write(lasting)
+    await writer.drain()
+    writer.write(lasting * 1000)
+    await reader.read()
