@@ -103,6 +103,7 @@ class AttemptFailed(Event, frozen=True):
     again_in: float | None
     schedule: str | None = None
     stream: str | None = None
+    traceback: str | None = None
 
 
 class HandlerOverran(Event, frozen=True):
@@ -171,6 +172,7 @@ class StoreCameBack(Event, frozen=True):
 class LoopFailed(Event, frozen=True):
     loop: str
     problem: str
+    traceback: str | None = None
 
 
 class SweptUp(Event, frozen=True):

@@ -140,6 +140,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
     error: str | None = None
     answer: msgspec.Raw = ABSENT
+    traceback: str | None = None
 
 
 class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
