@@ -88,7 +88,7 @@ def empty_sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path, sqlite_schema: Path) -> str:
-    shutil.copyfile(sqlite_schema, tmp_path / "duly.db")
+    shutil.copy(sqlite_schema, tmp_path / "duly.db")
     return f"sqlite:///{tmp_path}/duly.db"
 
 

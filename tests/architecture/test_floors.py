@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 # only what stands above it may say `import duly`.
 FLOORS = (
     {"duly.domain", "duly.version"},
-    {"duly.ports", "duly.settings", "duly.failpoints"},
+    {"duly.ports", "duly.settings", "duly.failpoints", "duly.tracebacks"},
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.faces"),
         *("duly.telemetry", "duly.tracing", "duly.vault", "duly.system"),

@@ -52,7 +52,10 @@ async def test_a_store_that_is_away_is_told_once_and_outlived() -> None:
 @pytest.mark.requirement("D14")
 async def test_any_other_failure_is_told_and_outlived() -> None:
     events = await run(Scripted(ValueError("odd"), NOW))
-    assert events[0] == LoopFailed(loop="scripted", problem="ValueError: odd")
+    failed = events[0]
+    assert isinstance(failed, LoopFailed)
+    assert (failed.loop, failed.problem) == ("scripted", "ValueError: odd")
+    assert "in tick" in (failed.traceback or "")
 
 
 @pytest.mark.requirement("D14")

@@ -179,6 +179,7 @@ def settlement(claimed: Claimed, verdict: Verdict, now: datetime, **changes: Any
         "reason": None if verdict is Verdict.COMPLETED else f"the reason of {verdict}",
         "error": None if verdict is Verdict.COMPLETED else f"the error of {verdict}",
         "answer": None if verdict is Verdict.COMPLETED else f'"the answer of {verdict}"',
+        "traceback": None if verdict is Verdict.COMPLETED else f"the traceback of {verdict}",
     }
     return Settlement(**facts | changes)
 

@@ -124,4 +124,5 @@ def moved(id: str, outcome: str, at: object) -> Row:
         "reason": None,
         "error": None,
         "answer": None,
+        "traceback": None,
     }

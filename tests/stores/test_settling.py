@@ -152,6 +152,7 @@ def line(claimed: Claimed, outcome: str, attempt: int, **changes: object) -> Row
         "reason": f"the reason of {outcome}",
         "error": f"the error of {outcome}",
         "answer": f'"the answer of {outcome}"',
+        "traceback": f"the traceback of {outcome}",
         **changes,
     }
 

@@ -21,7 +21,9 @@ def lines(books: Books) -> Lines:
 
 def moved(id: str, outcome: str, at: datetime, **more: object) -> Row:
     """A row of the history that no worker wrote."""
-    row = dict.fromkeys(("token", "started_at", "next_at", "reason", "error", "answer"))
+    row = dict.fromkeys(
+        ("token", "started_at", "next_at", "reason", "error", "answer", "traceback")
+    )
     return {"delivery": id, "attempt": 0, "outcome": outcome, "finished_at": at, **row, **more}
 
 

@@ -68,16 +68,21 @@ async def test_a_dead_letter_is_shown_with_its_attempts_and_can_be_retried(home:
     home.write("shop.py", SHOP)
     id = await home.deliver("fails", {"secret": 1})
     with home.running("work", "shop:app") as server:
-        server.wait_for("AttemptFailed")
+        logged = server.wait_for("AttemptFailed")
         server.signal(15)
         assert server.end() == 0
     found = home.json("deliveries", "show", id)
+    (attempt,) = found["attempts"]
+    assert attempt["traceback"].startswith("Traceback (most recent call last):\n")
+    assert "shop.py" in attempt["traceback"]
+    assert logged["exception"] == attempt["traceback"]
     assert (found["state"], found["reason"]) == ("dead", "handler_exception")
     assert [each["outcome"] for each in found["attempts"]] == ["dead"]
     (step,) = found["steps"]
     assert (step["name"], step["attempt"], step["result"]) == ("charge", 1, {"receipt": 7})
     for_people = home.ok("deliveries", "show", id)
     assert r"\x1b[31mno [bold]luck" in for_people
+    assert "\nattempt 1\nTraceback (most recent call last):\n" in for_people
     assert '{"receipt":7}' in for_people
     assert "\x1b" not in for_people
     assert home.json("deliveries", "retry", id)["state"] == "pending"

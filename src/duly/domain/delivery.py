@@ -139,6 +139,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     error: str | None = None
     answer: Any = None
+    traceback: str | None = None
+    """Where in the user's code it failed."""
 
     @property
     def is_crash(self) -> bool:

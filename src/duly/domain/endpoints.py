@@ -16,6 +16,7 @@ from duly.domain.gates import Circuit, Gate, Limits
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.webhooks import (
     DEFAULT_TIMEOUT,
+    MOST_HEADERS,
     Webhook,
     checked_headers,
     checked_method,
@@ -148,12 +149,17 @@ def details(given: Mapping[str, Any], before: Details | None = None) -> Details:
 
 
 def changed_headers(before: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Headers with some added or changed, or with None left out, whatever their case."""
+    """Headers with some added or changed, or with None left out, whatever their case.
+
+    The new ones are checked; the others may be sealed, and stay as they are.
+    """
     known, less = {each.lower() for each in before}, {each.lower() for each in changes}
     for name, value in changes.items():
         if value is None and name.lower() not in known:
             raise InvalidInput("header_changes", f"it has no header {name!r}")
-    more = {name: value for name, value in changes.items() if value is not None}
+    more = checked_headers({name: each for name, each in changes.items() if each is not None})
+    if len(known - less) + len(more) > MOST_HEADERS:
+        raise InvalidInput("headers", f"an endpoint has at most {MOST_HEADERS} of them")
     return {name: value for name, value in before.items() if name.lower() not in less} | more
 
 

@@ -103,6 +103,7 @@ class AttemptFailed(Event, frozen=True):
     again_in: float | None
     schedule: str | None = None
     stream: str | None = None
+    traceback: str | None = None
 
 
 class DeliveryCompleted(Event, frozen=True):
@@ -180,6 +181,7 @@ class StoreCameBack(Event, frozen=True):
 class LoopFailed(Event, frozen=True):
     loop: str
     problem: str
+    traceback: str | None = None
 
 
 class SweptUp(Event, frozen=True):

@@ -26,7 +26,7 @@ from duly.domain.schedule import (
 )
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
-from duly.domain.webhooks import CREDENTIAL, DEFAULT_TIMEOUT, Webhook, decode_webhook
+from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, decode_webhook, is_hidden
 
 VERSION = 1
 SECRET = "secret"
@@ -140,6 +140,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
     error: str | None = None
     answer: msgspec.Raw = ABSENT
+    traceback: str | None = None
 
 
 class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
@@ -310,4 +311,4 @@ def without_secrets(entry: EndpointEntry, signs: bool) -> EndpointEntry:
 
 def hidden_headers(headers: dict[str, str]) -> list[str]:
     """The names of headers that nobody should read."""
-    return [name for name in headers if CREDENTIAL.search(name)]
+    return [name for name, value in headers.items() if is_hidden(name, value)]

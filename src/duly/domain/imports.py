@@ -16,13 +16,12 @@ from duly.domain.errors import InvalidInput, quoted
 from duly.domain.exports import (
     DeliveryEntry,
     EndpointEntry,
-    Past,
     ScheduleEntry,
     StreamEntry,
     Thing,
     content,
 )
-from duly.domain.outcomes import LONGEST_ERROR
+from duly.domain.outcomes import LONGEST_ERROR, LONGEST_TRACEBACK
 from duly.domain.planning import Plan
 from duly.domain.retry import encode_checked
 from duly.domain.revisions import Revision
@@ -35,7 +34,7 @@ from duly.domain.webhooks import Webhook, encode_webhook, is_webhook, webhook
 ID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 LONGEST_REASON = 1000
 LONGEST_TEXT = 4 * LONGEST_ERROR
-"""Bytes; an error is cut by its characters."""
+"""Bytes; errors and tracebacks are cut by their characters."""
 
 
 def check(thing: Thing, payload_limit: int) -> None:
@@ -125,9 +124,10 @@ def _check_delivery(entry: DeliveryEntry, payload_limit: int) -> None:
         checked_step(step.name)
     for past in entry.history:
         _check_texts(past, PAST, LONGEST_TEXT)
+        _check_texts(past, ("traceback",), 4 * LONGEST_TRACEBACK)
 
 
-PAST = tuple(name for name in Past.__struct_fields__ if name in ("outcome", "reason", "error"))
+PAST = ("outcome", "reason", "error")
 CHECKED: Mapping[str, Callable[[Any], object]] = {
     "key": lambda value: payloads.checked_text("key", value),
     "priority": payloads.checked_priority,

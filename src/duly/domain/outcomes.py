@@ -18,6 +18,7 @@ from duly.domain.retry import RetryPlan, attempts_allowed, next_delay
 from duly.domain.steps import Step
 
 LONGEST_ERROR = 4000
+LONGEST_TRACEBACK = 8192
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -40,6 +41,8 @@ class Failed(msgspec.Struct, frozen=True):
     answer: str | None = None
     gone: bool = False
     """The target says that it wants nothing any more."""
+    traceback: str | None = None
+    """Where in the user's code it failed."""
 
 
 class Released(msgspec.Struct, frozen=True):
@@ -116,6 +119,7 @@ class Settlement(msgspec.Struct):
     """What the delivery knows of its schedule, as it is stored."""
     steps: tuple[Step, ...] = ()
     """What the attempt did in part and is not on the books yet; written whatever the verdict."""
+    traceback: str | None = None
 
 
 def complete(
@@ -207,7 +211,9 @@ def _fail(
     settlement.reason = failed.reason
     settlement.answer = failed.answer
     settlement.gone = failed.gone
-    settlement.error = _storable(failed.error)
+    settlement.error = _storable(failed.error, LONGEST_ERROR)
+    if failed.traceback is not None:
+        settlement.traceback = _storable(failed.traceback, LONGEST_TRACEBACK)
     wait = _wait(failed, plan, settlement.attempt, chance)
     if wait is None:
         settlement.verdict = Verdict.DEAD
@@ -217,9 +223,9 @@ def _fail(
         settlement.wait = wait
 
 
-def _storable(error: str) -> str:
+def _storable(told: str, most: int) -> str:
     # A NUL or a lone surrogate in one error would make the store refuse the whole batch, for ever.
-    text = error[:LONGEST_ERROR].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    text = told[:most].replace("\0", "\N{REPLACEMENT CHARACTER}")
     return text.encode(errors="replace").decode()
 
 

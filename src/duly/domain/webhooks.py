@@ -30,6 +30,8 @@ RESERVED = frozenset(
 CREDENTIAL = re.compile("auth|cookie|token|secret|key|pass|credential|signature", re.IGNORECASE)
 """What the name of a header that nobody should read looks like."""
 HIDDEN = "***"
+SEALED_MARK = "\x01"
+"""How the value of a header begins that is stored sealed; no header that is sent has it."""
 AGAIN = frozenset({408, 425, 429})
 GONE = 410
 
@@ -143,8 +145,13 @@ def _value(name: str, value: object) -> str:
 
 
 def shown_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers as people may see them: what looks like a credential is hidden."""
-    return {name: HIDDEN if CREDENTIAL.search(name) else value for name, value in headers.items()}
+    """Headers as people may see them: what looks like a credential, or is sealed, is hidden."""
+    return {name: HIDDEN if is_hidden(name, value) else value for name, value in headers.items()}
+
+
+def is_hidden(name: str, value: str) -> bool:
+    """Whether nobody should read this header, or nobody can."""
+    return bool(CREDENTIAL.search(name)) or value.startswith(SEALED_MARK)
 
 
 def checked_timeout(timeout: object) -> float:

@@ -22,6 +22,7 @@ from duly.engine.known import Known
 from duly.engine.lease import Lease
 from duly.engine.loops import Breath, Emit
 from duly.engine.settler import Settler
+from duly.tracebacks import traceback_text
 
 CANCEL_SECONDS = (3.0, 1.0, 1.0)
 """How long what runs gets to end after it was cancelled, the first time and again."""
@@ -125,7 +126,8 @@ class DeliveryRunner:
             self._settle_for(claimed, Released())
         else:
             problem = f"{type(error).__name__}: {error}"
-            self._settle_for(claimed, Failed(Reason.UNKNOWN, problem))
+            failed = Failed(Reason.UNKNOWN, problem, traceback=traceback_text(error, own=True))
+            self._settle_for(claimed, failed)
 
     def _over(self, claimed: Claimed) -> None:
         self.running.discard((claimed.lane, claimed.token))
@@ -227,6 +229,7 @@ class DeliveryRunner:
                     again_in=settlement.wait,
                     schedule=execution.schedule,
                     stream=execution.claimed.stream,
+                    traceback=settlement.traceback,
                     namespace=execution.foreign,
                 )
             )
@@ -250,11 +253,15 @@ class DeliveryRunner:
 
     async def _end(self, tasks: set[asyncio.Task[None]]) -> int:
         """Cancel, again and again; returns how many go on nevertheless."""
-        for seconds in CANCEL_SECONDS:
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                _, tasks = await asyncio.wait(tasks, timeout=seconds)
+        self._by.is_stopping = True
+        try:
+            for seconds in CANCEL_SECONDS:
+                for task in tasks:
+                    task.cancel()
+                if tasks:
+                    _, tasks = await asyncio.wait(tasks, timeout=seconds)
+        finally:
+            self._by.is_stopping = False
         return len(tasks)
 
 

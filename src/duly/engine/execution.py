@@ -46,6 +46,7 @@ from duly.ports import (
     Transaction,
     Transport,
 )
+from duly.tracebacks import traceback_text
 
 SLACK = timedelta(milliseconds=100)
 TURN_SECONDS = 0.25
@@ -74,6 +75,8 @@ class Executor:
         self.now: Callable[[], datetime] = clock.now if clock.virtual else self._now
         """The present by the store's clock, as far as it is known: it decides what is due."""
         self.written: Callable[[Lane, int], Awaitable[None]] = _at_once
+        self.is_stopping = False
+        """Whether the worker ends what it runs."""
         self._emit = emit
 
     def _now(self) -> datetime:
@@ -247,6 +250,11 @@ class Execution:
         return self._transaction is not None
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether the worker ends what it runs."""
+        return self._by.is_stopping
+
+    @property
     def steps(self) -> Notebook:
         """The delivery's steps."""
         self._steps = self._steps or Notebook(self._by.store.steps, self)
@@ -314,7 +322,8 @@ class Execution:
             return STORE_AWAY
         except Exception as error:
             # A transport that raises is broken; the delivery must not suffer for it silently.
-            return Failed(Reason.UNKNOWN, f"{type(error).__name__}: {error}")
+            problem = f"{type(error).__name__}: {error}"
+            return Failed(Reason.UNKNOWN, problem, traceback=traceback_text(error, own=True))
 
     async def _overlaps(self) -> bool:
         """Whether an earlier occurrence of its schedule was unfinished when it began."""

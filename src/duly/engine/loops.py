@@ -10,6 +10,7 @@ import msgspec
 
 from duly.domain.errors import StoreUnavailable
 from duly.domain.events import Event, LoopFailed, StoreCameBack, StoreWentAway
+from duly.tracebacks import traceback_text
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.05, 5.0
 Emit = Callable[[Event], None]
@@ -64,7 +65,7 @@ class Runner:
                 pause = self._back_off(failures)
             except Exception as error:
                 failures += 1
-                self._emit(LoopFailed(loop=loop.name, problem=f"{type(error).__name__}: {error}"))
+                self._emit(_failure(loop.name, error, None))
                 pause = self._back_off(failures)
             else:
                 if failures:
@@ -90,9 +91,17 @@ async def apart(
     except StoreUnavailable:
         raise
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        emit(LoopFailed(loop=loop, problem=problem, namespace=namespace))
+        emit(_failure(loop, error, namespace))
         return REST
+
+
+def _failure(loop: str, error: Exception, namespace: str | None) -> LoopFailed:
+    return LoopFailed(
+        loop=loop,
+        problem=f"{type(error).__name__}: {error}",
+        traceback=traceback_text(error, own=True),
+        namespace=namespace,
+    )
 
 
 async def wait(wake: asyncio.Event, seconds: float, *, obey_wake: bool = True) -> None:

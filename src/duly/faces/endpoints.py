@@ -9,10 +9,16 @@ from typing import Any, Protocol
 import msgspec
 
 from duly.domain import endpoints, gates, payloads, retry
-from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Endpoint, EndpointState, Sealed
+from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Details, Endpoint, EndpointState, Sealed
 from duly.domain.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.domain.outcomes import Outcome
 from duly.domain.retry import RetryPlan
+from duly.domain.sealed_headers import (
+    key_ids,
+    opened_headers,
+    readable_headers,
+    sealed_headers,
+)
 from duly.domain.signatures import new_secret, secret_key
 from duly.domain.webhooks import Webhook
 from duly.ports import Chance, Clock, DeadFilter, Progress, Store, Waiting
@@ -103,7 +109,7 @@ class Endpoints:
             return Endpoint(
                 name=name,
                 target=0,
-                details=checked,
+                details=self._sealed(checked, name),
                 state_at=now,
                 created_at=now,
                 version=1,
@@ -111,7 +117,17 @@ class Endpoints:
             )
 
         endpoint = await self._store.endpoints.revise(name, decide, self.actor, "added")
-        return Added(endpoint, secret)
+        return Added(self._readable(endpoint), secret)
+
+    def _sealed(self, given: Details, name: str) -> Details:
+        headers = sealed_headers(given.headers, name, self._vault.seal)
+        return msgspec.structs.replace(given, headers=headers)
+
+    def _readable(self, found: Endpoint) -> Endpoint:
+        """As people see it: with its headers opened, as far as the keys are here."""
+        headers = readable_headers(found.details.headers, found.name, self._vault.open)
+        details = msgspec.structs.replace(found.details, headers=headers)
+        return msgspec.structs.replace(found, details=details)
 
     def _checked_secret(self, secret: str | None) -> str:
         if secret is None:
@@ -120,12 +136,16 @@ class Endpoints:
 
     async def get(self, name: str) -> Endpoint:
         """One endpoint, or NotFound."""
+        return self._readable(await self._stored(name))
+
+    async def _stored(self, name: str) -> Endpoint:
         return await self._store.endpoints.get(payloads.checked_text("name", name))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
         """Endpoints by name; `after` is the last name of the page before."""
         start = payloads.checked_start("after", after)
-        return await self._store.endpoints.page(start, payloads.checked_limit(limit))
+        found = await self._store.endpoints.page(start, payloads.checked_limit(limit))
+        return [self._readable(each) for each in found]
 
     async def waiting(self, name: str) -> Waiting:
         """What is on the books for it."""
@@ -156,12 +176,13 @@ class Endpoints:
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
             _check_version(before, version)
-            headers = endpoints.changed_headers(before.details.headers, header_changes or {})
-            given = details | ({"headers": headers} if header_changes else {})
-            changed = endpoints.details(given, before.details)
+            changed = endpoints.details(details, before.details)
+            if header_changes:
+                headers = endpoints.changed_headers(before.details.headers, header_changes)
+                changed = msgspec.structs.replace(changed, headers=headers)
             if "url" in details:
                 self._check(changed.webhook)
-            return msgspec.structs.replace(before, details=changed)
+            return msgspec.structs.replace(before, details=self._sealed(changed, name))
 
         names = sorted({*details, *(["headers"] if header_changes else [])})
         return await self._revised(name, decide, "edited", changed=names)
@@ -215,8 +236,8 @@ class Endpoints:
         return Added(await self._revised(name, decide, "rotated"), secret)
 
     async def reseal(self, name: str) -> bool:
-        """Seal its secrets with the first key of DULY_SECRET_KEY; whether that was needed."""
-        if all(each.key == self._vault.seals for each in (await self.get(name)).secrets):
+        """Seal its secrets and headers with the first key of DULY_SECRET_KEY; whether it had to."""
+        if key_ids(await self._stored(name)) <= {self._vault.seals}:
             return False
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:
@@ -224,14 +245,18 @@ class Endpoints:
             used = endpoints.still_used(before.secrets, now)
             opened = [(self._vault.open(each, name), each.until) for each in used]
             sealed = tuple(self._vault.seal(secret, name, until) for secret, until in opened)
-            return msgspec.structs.replace(before, secrets=sealed)
+            headers = opened_headers(before.details.headers, name, self._vault.open)
+            plain = msgspec.structs.replace(before.details, headers=headers)
+            details = self._sealed(plain, name)
+            return msgspec.structs.replace(before, secrets=sealed, details=details)
 
         await self._revised(name, decide, "resealed")
         return True
 
     def problem(self, endpoint: Endpoint) -> str | None:
-        """Why its secrets cannot be read with the keys that are configured here, if so."""
+        """Why its secrets or headers cannot be read with the keys configured here, if so."""
         try:
+            opened_headers(endpoint.details.headers, endpoint.name, self._vault.open)
             for each in endpoints.still_used(endpoint.secrets, self._clock.now()):
                 self._vault.open(each, endpoint.name)
         except DulyError as error:
@@ -240,7 +265,7 @@ class Endpoints:
 
     async def test(self, name: str, payload: Any = None) -> Outcome:
         """Send something there at once, whatever its state; it leaves no trace on the books."""
-        endpoint = await self.get(name)
+        endpoint = await self._stored(name)
         given = {"type": "duly.test", "endpoint": name} if payload is None else payload
         body = payloads.payload_bytes(given, LONGEST_TEST)
         return await self._try_out(endpoint, self._chance.delivery_id(), body)
@@ -261,9 +286,10 @@ class Endpoints:
             version = None if version is None else paused.version
             while await self._store.endpoints.cancel_waiting(endpoint.target, BATCH):
                 pass
-        return await self._store.endpoints.remove(
+        removed = await self._store.endpoints.remove(
             name, self.actor, lambda found: _check_version(found, version)
         )
+        return self._readable(removed)
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """How many deliveries `recover` would try again."""
@@ -297,7 +323,8 @@ class Endpoints:
             return decide(before, now)
 
         await self.get(name)
-        return await self._store.endpoints.revise(name, known, self.actor, action, detail or None)
+        store = self._store.endpoints
+        return self._readable(await store.revise(name, known, self.actor, action, detail or None))
 
 
 def _check_version(endpoint: Endpoint, version: int | None) -> None:

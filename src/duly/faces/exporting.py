@@ -21,6 +21,7 @@ from duly.domain.exports import (
     StreamEntry,
     Thing,
 )
+from duly.domain.sealed_headers import opened_headers, readable_headers
 from duly.ports import Clock, Shelves, Store
 from duly.version import __version__
 
@@ -98,6 +99,7 @@ class Exporting:
 
     def _endpoint(self, endpoint: Endpoint, with_secrets: bool) -> EndpointEntry:
         details: dict[str, Any] = msgspec.structs.asdict(endpoint.details)
+        details["headers"] = self._headers(endpoint, with_secrets)
         if details["retry"] is not None:
             details["retry"] = retry.decode(details["retry"])
         entry = EndpointEntry(
@@ -112,6 +114,15 @@ class Exporting:
             return exports.without_secrets(entry, bool(used))
         opened = tuple(Secret(self._opened(endpoint, each), each.until) for each in used)
         return msgspec.structs.replace(entry, secrets=opened)
+
+    def _headers(self, endpoint: Endpoint, with_secrets: bool) -> dict[str, str]:
+        headers = endpoint.details.headers
+        if not with_secrets:
+            return readable_headers(headers, endpoint.name, self._vault.open)
+        try:
+            return opened_headers(headers, endpoint.name, self._vault.open)
+        except DulyError as error:
+            raise Conflict(f"a header of endpoint {endpoint.name!r}: {error}") from error
 
     def _opened(self, endpoint: Endpoint, sealed: Sealed) -> str:
         try:

@@ -28,6 +28,7 @@ from duly.domain.interventions import Intervention
 from duly.domain.lines import Line
 from duly.domain.readings import Batch, Reading, Survey, Tell
 from duly.domain.revisions import Revision
+from duly.domain.sealed_headers import sealed_headers
 from duly.faces.interruption import ended
 from duly.ports import Arrival, Store
 
@@ -186,6 +187,8 @@ class Importing:
 
     async def _add(self, entry: EndpointEntry) -> None:
         details = imports.details_of(entry)
+        headers = sealed_headers(details.headers, entry.name, self._vault.seal)
+        details = msgspec.structs.replace(details, headers=headers)
         secrets = [self._vault.seal(each.secret, entry.name, each.until) for each in entry.secrets]
         state, reason = entry.state, entry.state_reason
         if entry.missing and state is EndpointState.ACTIVE:

@@ -68,6 +68,10 @@ class Execution(Protocol):
     def is_in_transaction(self) -> bool:
         """Whether its transaction is open."""
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the worker ends what it runs."""
+
     def is_store_away(self, error: BaseException) -> bool:
         """Whether the error says that this very store is away, and nothing else."""
 

@@ -183,6 +183,7 @@ async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[La
             "reason": [each.reason for each in settlements],
             "error": [each.error for each in settlements],
             "answer": [each.answer for each in settlements],
+            "traceback": [each.traceback for each in settlements],
             "fingerprint": [each.fingerprint for each in settlements],
         },
     )

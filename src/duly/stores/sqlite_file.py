@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from weakref import WeakSet
@@ -32,6 +32,8 @@ from duly.stores.sqlite_guard import (
     remember_open,
 )
 
+OWNER_ONLY = 0o600
+"""Payloads, secrets and keys are in the file."""
 _changing = threading.Lock()
 """Held while a file of this process is opened or closed: two at once would take each other for
 strangers."""
@@ -78,6 +80,7 @@ class SqliteFile:
         with _changing:
             self.place = os.path.abspath(self.path)
             self._admit()
+            self._create_private()
             yield self._opened
 
     def _admit(self) -> None:
@@ -89,6 +92,13 @@ class SqliteFile:
         is_open_elsewhere = not known and descriptors_of(file)
         if is_open_elsewhere or len(descriptors_of(index)) > bool(known):
             raise StoreUnavailable(self._shared)
+
+    def _create_private(self) -> None:
+        # SQLite makes files that everybody may read. The -wal and -shm files get this one's rights.
+        # Only a new file: to close a descriptor of one that is open would drop its locks.
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+            os.close(os.open(os.path.realpath(self.place), flags, OWNER_ONLY))
 
     def _opened(self, connection: apsw.Connection) -> None:
         real = connection.filename
@@ -172,7 +182,7 @@ class SqliteFile:
 
     def _locked(self) -> tuple[int, Identity | None]:
         while True:
-            lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, 0o644)
+            lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, OWNER_ONLY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -136,13 +136,17 @@ class Telemetry:
         level, words = WORDING[type(event)]
         if logger.isEnabledFor(level):
             facts = {"worker": self._worker, **msgspec.structs.asdict(event)}
+            traceback = facts.pop("traceback", None)
             if facts["namespace"] is None:
                 del facts["namespace"]
             if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
                 facts["trace"] = trace
-            logger.log(
-                level, words.format(**facts), extra={"event": type(event).__name__, "facts": facts}
-            )
+            extra = {"event": type(event).__name__, "facts": facts}
+            place = (logger.name, level, __file__, 0, words.format(**facts), (), None)
+            record = logger.makeRecord(*place, extra=extra)
+            # Where any formatter looks for the text of a traceback.
+            record.exc_text = traceback
+            logger.handle(record)
 
     def _count_batch(self, batch: events.BatchSettled) -> None:
         counts = self.counts

@@ -13,6 +13,7 @@ from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
 from duly.domain.errors import DulyError
 from duly.domain.events import Event, SecretUnreadable
 from duly.domain.retry import RetryPlan
+from duly.domain.sealed_headers import opened_headers
 from duly.domain.signatures import secret_key
 from duly.domain.webhooks import Webhook
 from duly.ports import Clock
@@ -63,7 +64,7 @@ class Book:
         self.default = default
         """The plan where an endpoint has none, and of plain URLs."""
         self._known: dict[Place, Endpoint] = {}
-        self._keys: dict[Place, list[bytes]] = {}
+        self._reaches: dict[Place, Reach] = {}
         self._complained: set[Place] = set()
         self._wanted: dict[Place, float] = {}
         self._read_at = float("-inf")
@@ -84,10 +85,10 @@ class Book:
             async with self._reading:
                 if not self._is_fresh(place):
                     await self._read()
-        endpoint, keys = self._known.get(place), self._keys.get(place)
-        if endpoint is None or keys is None or endpoint.state is not EndpointState.ACTIVE:
+        endpoint = self._known.get(place)
+        if endpoint is None or endpoint.state is not EndpointState.ACTIVE:
             return None
-        return Reach(endpoint.details.webhook, keys)
+        return self._reaches.get(place)
 
     def _is_fresh(self, place: Place) -> bool:
         age = self._clock.monotonic() - self._read_at
@@ -103,16 +104,18 @@ class Book:
         for namespace, names in wanted.items():
             for each in await self._source(namespace).some(names):
                 known[namespace, each.name] = each
-                if (keys := self.keys(each, namespace)) is not None:
-                    usable[namespace, each.name] = keys
-        self._known, self._keys = known, usable
+                if (found := self.reach_of(each, namespace)) is not None:
+                    usable[namespace, each.name] = found
+        self._known, self._reaches = known, usable
         self._read_at = self._clock.monotonic()
 
-    def keys(self, endpoint: Endpoint, namespace: str) -> list[bytes] | None:
-        """What it signs with now; None, and a word to the operator, if that cannot be read."""
+    def reach_of(self, endpoint: Endpoint, namespace: str) -> Reach | None:
+        """How it is reached; None, and a word to the operator, if it cannot be read."""
         secrets, place = still_used(endpoint.secrets, self._clock.now()), (namespace, endpoint.name)
         try:
-            return [secret_key(self._open(each, endpoint.name)) for each in secrets]
+            headers = opened_headers(endpoint.details.headers, endpoint.name, self._open)
+            webhook = msgspec.structs.replace(endpoint.details.webhook, headers=headers)
+            return Reach(webhook, [secret_key(self._open(each, endpoint.name)) for each in secrets])
         except DulyError as error:
             if place not in self._complained:
                 self._complained.add(place)

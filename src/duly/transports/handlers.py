@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import traceback
 import typing
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
@@ -18,7 +17,7 @@ import msgspec
 import duly.failpoints as failpoints
 from duly.domain import retry
 from duly.domain.delivery import late_by
-from duly.domain.errors import Contended, InvalidInput, StoreUnavailable
+from duly.domain.errors import InvalidInput
 from duly.domain.events import Event, HandlerOverran
 from duly.domain.failures import Fail, Reason, Retry
 from duly.domain.outcomes import (
@@ -33,15 +32,15 @@ from duly.domain.payloads import checked_name
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
 from duly.ports import Execution
+from duly.tracebacks import traceback_text
 from duly.transports.deadlines import Deadlines
+from duly.transports.failures import failed, failure_of, has_waited_in_vain
 from duly.transports.steps import HandlerStep, do
 from duly.transports.transactions import HandlerTransaction, for_handler
 
 Payload = TypeVar("Payload")
 DEFAULT_TIMEOUT = 300.0
 COMPLETED, RELEASED = Completed(), Released()
-LOCK_NOT_AVAILABLE = "55P03"
-"""PostgreSQL's code for a lock that was waited for in vain."""
 CONTENDED = Deferred(1.0)
 
 
@@ -239,7 +238,7 @@ class Handlers:
         try:
             payload = handler.decode(execution.claimed.payload)
         except Exception as error:
-            return Failed(Reason.SERIALIZATION_ERROR, f"{type(error).__name__}: {error}")
+            return failed(Reason.SERIALIZATION_ERROR, f"{type(error).__name__}: {error}", error)
         delivery: HandledDelivery[Any] = HandledDelivery(execution, payload)
         if failpoints.armed or not handler.is_async:
             call = self._call(handler, delivery, execution)
@@ -251,6 +250,7 @@ class Handlers:
         self, handler: Handler, call: Awaitable[Any], execution: Execution
     ) -> Outcome:
         handler.deadlines.add(execution)
+        place: str | None = None
         try:
             await call
         except asyncio.CancelledError as error:
@@ -259,20 +259,23 @@ class Handlers:
                     raise
                 # Nobody cancelled this attempt: the handler awaited something that was cancelled.
                 return failure_of(error)
+            place = traceback_text(error)
         except NeverBegan:
             return RELEASED
         except (Exception, SystemExit) as error:
             return self._failure(handler, execution, error)
         finally:
             is_late = handler.deadlines.remove(execution)
-        return _timed_out(handler) if is_late else COMPLETED
+        return _timed_out(handler, place) if is_late else COMPLETED
 
     def _failure(self, handler: Handler, execution: Execution, error: BaseException) -> Outcome:
         if execution.is_store_away(error):
             return STORE_AWAY
         if has_waited_in_vain(error, execution):
             return CONTENDED
-        is_stopped = execution.task.cancelling() and not handler.deadlines.passed(execution)
+        # A failing TaskGroup leaves its task counted as cancelled (Python before 3.13).
+        is_stopped = execution.is_stopping and execution.task.cancelling()
+        is_stopped = is_stopped and not handler.deadlines.passed(execution)
         if is_stopped and handler.is_async and not isinstance(error, Fail | Retry):
             # It was told to stop, and something broke on its way out: no fault of the delivery.
             return RELEASED
@@ -314,42 +317,13 @@ class Handlers:
                     handler.deadlines.overran(execution)
 
 
-def _timed_out(handler: Handler) -> Failed:
-    return Failed(Reason.TIMEOUT_EXCEEDED, f"it took longer than {handler.timeout:g} seconds")
+def _timed_out(handler: Handler, place: str | None) -> Failed:
+    problem = f"it took longer than {handler.timeout:g} seconds"
+    return Failed(Reason.TIMEOUT_EXCEEDED, problem, traceback=place)
 
 
 class NeverBegan(Exception):
     """A call was given up before a thread began it."""
-
-
-def has_waited_in_vain(error: BaseException, execution: Execution) -> bool:
-    """Whether others held what the attempt needed: no fault of its own, so it is put off."""
-    if isinstance(error, Contended):
-        return True
-    return execution.is_in_transaction and getattr(error, "sqlstate", None) == LOCK_NOT_AVAILABLE
-
-
-def failure_of(error: BaseException) -> Failed:
-    """The outcome that an exception of a handler stands for."""
-    if isinstance(error, Fail):
-        return Failed(error.reason, str(error), again=error.retry)
-    if isinstance(error, Retry):
-        return Failed(error.reason, str(error), after=error.after)
-    if isinstance(error, StoreUnavailable):
-        return Failed(Reason.DEPENDENCY_FAILURE, str(error))
-    if isinstance(error, ConnectionError):
-        return Failed(Reason.TRANSPORT_UNAVAILABLE, _described(error))
-    if isinstance(error, TimeoutError):
-        return Failed(Reason.TIMEOUT_EXCEEDED, _described(error))
-    if isinstance(error, msgspec.ValidationError):
-        return Failed(Reason.VALIDATION_FAILURE, _described(error))
-    return Failed(Reason.HANDLER_EXCEPTION, _described(error))
-
-
-def _described(error: BaseException) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = "".join(f" (at {frame.filename}:{frame.lineno})" for frame in last)
-    return f"{type(error).__name__}: {error}{place}"
 
 
 def payload_decoder(function: Function) -> Callable[[bytes], Any]:

@@ -100,10 +100,9 @@ class Webhooks:
 
     async def try_out(self, endpoint: Endpoint, id: str, body: bytes) -> Outcome:
         """Send something to an endpoint as it stands, past its state and its gate."""
-        keys = self._book.keys(endpoint, "")
-        if keys is None:
+        reach, now = self._book.reach_of(endpoint, ""), self._clock.now
+        if reach is None:
             raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
-        now, reach = self._clock.now, Reach(endpoint.details.webhook, keys)
         trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now(), now(), None, None, None)
         return await self._exchanges().make(trial, reach, now)
 

@@ -115,6 +115,18 @@ def _good(is_good: bool) -> Verdict:
     return Verdict.OK if is_good else Verdict.FAILED
 
 
+def rights_check(modes: Mapping[str, int]) -> Check:
+    """Whether only their owner may read the files that hold secrets, given what each allows."""
+    open_to_others = [path for path, mode in modes.items() if mode & 0o077]
+    return check(
+        "file rights",
+        Verdict.WARNING if open_to_others else Verdict.OK,
+        f"{len(open_to_others)} files others can read{_some(open_to_others)}",
+        f"they hold payloads and secrets; run `chmod 600 {' '.join(open_to_others)}`, unless "
+        "others are meant to read them",
+    )
+
+
 def schema_check(schema: Status) -> Check:
     """Whether the store has every step of the schema."""
     found = f"{schema.applied[-1]}" if schema.applied else "none"

@@ -16,7 +16,7 @@ from duly.domain.steps import Step
 from duly.surfaces.cli.ids import Id, whole_id
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.plans import plan_in_words
-from duly.surfaces.cli.render import answer, answer_page, cell, facts, fields, table
+from duly.surfaces.cli.render import answer, answer_page, cell, facts, fields, lines, table
 from duly.surfaces.cli.times import moment_or_ago
 
 MOST = 1000
@@ -141,7 +141,7 @@ def _shown(document: dict[str, Any]) -> str:
     if steps:
         parts.append(_steps(steps))
     if attempts:
-        parts.append(_history(attempts))
+        parts += [_history(attempts), *_tracebacks(attempts)]
     return "\n\n".join(parts)
 
 
@@ -170,6 +170,17 @@ def _history(attempts: Sequence[Attempt]) -> str:
         ),
         folds=("error",),
     )
+
+
+def _tracebacks(attempts: Sequence[Attempt]) -> list[str]:
+    """Each traceback once, with the attempts that it belongs to."""
+    found: dict[str, list[str]] = {}
+    for each in attempts:
+        if each.traceback is not None:
+            found.setdefault(each.traceback, []).append(str(each.attempt))
+    return [
+        f"attempt {', '.join(numbers)}\n{lines(traceback)}" for traceback, numbers in found.items()
+    ]
 
 
 def _trouble(attempt: Attempt) -> str | None:

@@ -6,17 +6,21 @@ import platform
 from collections.abc import Sequence
 from datetime import timedelta
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from duly.app import App
 from duly.domain.errors import SchemaMismatch, StoreUnavailable
+from duly.domain.sealed_headers import key_ids
 from duly.domain.zones import zone_data_version
+from duly.settings import ADDRESSES, SECRETS
 from duly.stores.sqlite import Sqlite
 from duly.surfaces.cli.checks import (
     Check,
     Verdict,
     check,
     postgres_checks,
+    rights_check,
     schema_check,
     secret_checks,
     sqlite_checks,
@@ -64,16 +68,27 @@ async def _store_checks(app: App) -> list[Check]:
         return [check("schema", Verdict.FAILED, "made by a newer duly", str(error))]
     checks = sqlite_checks(facts) if app.store.single_owner else postgres_checks(facts, skew)
     checks.append(schema_check(facts["schema"]))
+    checks.append(rights_check(_modes(app)))
     if facts["schema"].current:
         checks += worker_checks(await app.store.workers.roster())
         checks += await _secret_checks(app)
     return checks
 
 
+def _modes(app: App) -> dict[str, int]:
+    """What the files with secrets in them allow to whom."""
+    database, paths = database_of(app), []
+    if isinstance(database, Sqlite):
+        paths = [Path(f"{database.path}{end}") for end in ("", "-wal", "-shm")]
+    if any(app.settings.origins[name] == "duly.toml" for name in SECRETS | ADDRESSES):
+        paths.append(Path("duly.toml"))
+    return {str(path): path.stat().st_mode for path in paths if path.exists()}
+
+
 async def _secret_checks(app: App) -> list[Check]:
     """How the secrets of endpoints are kept, as the settings of this process see it."""
-    found = [each async for each in every_endpoint(app)]
-    plain = [each.name for each in found if any(one.key is None for one in each.secrets)]
+    found = [each async for each in every_endpoint(app.store.endpoints.page)]
+    plain = [each.name for each in found if None in key_ids(each)]
     problems = {each.name: app.endpoints.problem(each) for each in found}
     unreadable = {name: problem for name, problem in problems.items() if problem is not None}
     return secret_checks(plain, unreadable, has_key=bool(app.settings.secret_key))

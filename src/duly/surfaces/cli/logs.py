@@ -45,9 +45,13 @@ class Shaped(logging.Formatter):
             "event": getattr(record, "event", None),
             "message": record.getMessage(),
             **getattr(record, "facts", {}),
-            "exception": self.formatException(record.exc_info) if record.exc_info else None,
+            "exception": _trace(self, record),
         }
         return self._render({name: each for name, each in shaped.items() if each is not None})
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:
+    return formatter.formatException(record.exc_info) if record.exc_info else record.exc_text
 
 
 def _json(found: dict[str, Any]) -> str:

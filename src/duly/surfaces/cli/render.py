@@ -100,6 +100,11 @@ def cell(value: object) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
+def lines(text: str) -> str:
+    """Text of several lines as people read it; only its line breaks are left as they are."""
+    return "\n".join(map(cell, text.split("\n")))
+
+
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """A bar on stderr when somebody watches; call it with how much was done."""

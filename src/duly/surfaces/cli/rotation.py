@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -74,7 +74,7 @@ async def reseal(
     all: Annotated[bool, Parameter(negative=(), help="Those of every endpoint.")] = False,
     common: Common = COMMON,
 ) -> int:
-    """Seal secrets with the first key of DULY_SECRET_KEY; those that are already stay."""
+    """Seal secrets and headers with the first key of DULY_SECRET_KEY; what is sealed so stays."""
     if (name is None) is not all:
         raise InvalidInput("name", "give an endpoint's name, or --all")
     async with client(common) as app:
@@ -82,7 +82,8 @@ async def reseal(
             raise BadSetting(
                 "secret_key", "there is none to seal with; `openssl rand -base64 32` makes one"
             )
-        names = [each.name async for each in every_endpoint(app)] if name is None else [name]
+        pages = app.endpoints.list
+        names = [each.name async for each in every_endpoint(pages)] if name is None else [name]
         resealed, failed = await _resealed(app, names)
     document = {"endpoints": len(names), "resealed": resealed, "failed": failed}
     answer(common.json, document, lambda: f"{len(resealed)} of {len(names)} resealed")
@@ -91,10 +92,12 @@ async def reseal(
     return FAILED if failed else 0
 
 
-async def every_endpoint(app: App) -> AsyncIterator[Endpoint]:
-    """All endpoints by name."""
+async def every_endpoint(
+    pages: Callable[..., Awaitable[Sequence[Endpoint]]],
+) -> AsyncIterator[Endpoint]:
+    """All endpoints by name, page after page."""
     after = ""
-    while page := await app.endpoints.list(after=after, limit=PAGE):
+    while page := await pages(after=after, limit=PAGE):
         for each in page:
             yield each
         after = page[-1].name

@@ -55,10 +55,10 @@ select * from duly.booked where id = :id::uuid and namespace = :namespace;
 
 -- name: attempts
 select delivery::text as delivery, attempt, outcome, token, started_at, finished_at, next_at,
-       reason, error, answer
+       reason, error, answer, traceback
 from duly.attempts where delivery = :id::uuid
 union all
-select id::text, attempt, state, token, started_at, finished_at, null, reason, error, null
+select id::text, attempt, state, token, started_at, finished_at, null, reason, error, null, null
 from duly.deliveries where id = :id::uuid and state = 'completed'
   and not exists (select from duly.attempts where delivery = :id::uuid and outcome = 'completed')
 order by finished_at;

@@ -62,7 +62,7 @@ where delivery = any(:ids::uuid[]) order by delivery, done_at, name;
 
 -- name: history
 select delivery::text as delivery, attempt, outcome, started_at, finished_at, next_at, reason,
-       error, answer
+       error, answer, traceback
 from duly.attempts where delivery = any(:ids::uuid[])
 order by delivery, finished_at, attempt, outcome;
 
@@ -164,11 +164,11 @@ where excluded.halted = 'blocked' and a.halted is distinct from 'blocked' and a.
 
 -- name: remember
 insert into duly.attempts
-    (delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer)
+    (delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer, traceback)
 select * from unnest(
     :delivery::uuid[], :attempt::smallint[], :outcome::text[], :started_at::timestamptz[],
     :finished_at::timestamptz[], :next_at::timestamptz[], :reason::text[], :error::text[],
-    :answer::text[]);
+    :answer::text[], :traceback::text[]);
 
 -- name: record
 insert into duly.steps (delivery, name, attempt, done_at, result)

@@ -32,10 +32,11 @@ where id = :id or (namespace = :namespace and key = :key);
 select * from duly.booked where id = :id and namespace = :namespace;
 
 -- name: attempts
-select delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error, answer
+select delivery, attempt, outcome, token, started_at, finished_at, next_at, reason, error, answer,
+       traceback
 from duly.attempts where delivery = :id
 union all
-select id, attempt, state, token, started_at, finished_at, null, reason, error, null
+select id, attempt, state, token, started_at, finished_at, null, reason, error, null, null
 from duly.deliveries where id = :id and state = 'completed'
   and not exists (select 1 from duly.attempts where delivery = :id and outcome = 'completed')
 order by finished_at;

@@ -55,7 +55,8 @@ select delivery, name, attempt, done_at, result from duly.steps
 where delivery in (select value from json_each(:ids)) order by delivery, done_at, name;
 
 -- name: history
-select delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer
+select delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer,
+       traceback
 from duly.attempts where delivery in (select value from json_each(:ids))
 order by delivery, finished_at, attempt, outcome;
 
@@ -128,9 +129,9 @@ where excluded.halted = 'blocked' and a.halted is not 'blocked' and a.token is n
 
 -- name: remember
 insert into duly.attempts
-    (delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer)
+    (delivery, attempt, outcome, started_at, finished_at, next_at, reason, error, answer, traceback)
 values (:delivery, :attempt, :outcome, :started_at, :finished_at, :next_at, :reason, :error,
-        :answer);
+        :answer, :traceback);
 
 -- name: record
 insert into duly.steps (delivery, name, attempt, done_at, result)

@@ -211,6 +211,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     next_at: datetime | None
     reason: str | None
     error: str | None
+    traceback: Annotated[str | None, Meta(description="where in a handler's code it failed")]
     answer: Any
 
 

@@ -1,0 +1,58 @@
+"""How the exceptions of handlers are read."""
+
+from __future__ import annotations
+
+import traceback
+
+import msgspec
+
+from duly.domain.errors import Contended, StoreUnavailable
+from duly.domain.failures import Fail, Reason, Retry
+from duly.domain.outcomes import Failed
+from duly.ports import Execution
+from duly.tracebacks import traceback_text
+
+LOCK_NOT_AVAILABLE = "55P03"
+"""PostgreSQL's code for a lock that was waited for in vain."""
+
+
+def has_waited_in_vain(error: BaseException, execution: Execution) -> bool:
+    """Whether others held what the attempt needed: no fault of its own, so it is put off."""
+    if isinstance(error, Contended):
+        return True
+    return execution.is_in_transaction and getattr(error, "sqlstate", None) == LOCK_NOT_AVAILABLE
+
+
+def failure_of(error: BaseException) -> Failed:
+    """The outcome that an exception of a handler stands for."""
+    if isinstance(error, Fail):
+        return failed(error.reason, str(error), error, again=error.retry)
+    if isinstance(error, Retry):
+        return failed(error.reason, str(error), error, after=error.after)
+    if isinstance(error, StoreUnavailable):
+        return failed(Reason.DEPENDENCY_FAILURE, str(error), error)
+    if isinstance(error, ConnectionError):
+        return failed(Reason.TRANSPORT_UNAVAILABLE, _described(error), error)
+    if isinstance(error, TimeoutError):
+        return failed(Reason.TIMEOUT_EXCEEDED, _described(error), error)
+    if isinstance(error, msgspec.ValidationError):
+        return failed(Reason.VALIDATION_FAILURE, _described(error), error)
+    return failed(Reason.HANDLER_EXCEPTION, _described(error), error)
+
+
+def failed(
+    reason: Reason,
+    problem: str,
+    error: BaseException,
+    *,
+    after: float | None = None,
+    again: bool | None = None,
+) -> Failed:
+    """A failed attempt, with where the error was raised."""
+    return Failed(reason, problem, after=after, again=again, traceback=traceback_text(error))
+
+
+def _described(error: BaseException) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" (at {frame.filename}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {error}{place}"

@@ -1,0 +1,160 @@
+"""A failed attempt keeps where in the user's code it failed, and nothing of its variables."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App, Delivery
+from duly.domain.delivery import Attempt
+from duly.testing import run_until_idle
+from duly.tracebacks import INNER_FRAMES, LONGEST_HEAD, LONGEST_TAIL, OUTER_FRAMES, traceback_text
+
+pytestmark = pytest.mark.requirement("P3")
+
+PASSWORD = "hunter" + "2"
+
+
+def price(order: Any) -> float:
+    password = PASSWORD
+    return len(password) / order["pieces"]  # the user's own line
+
+
+async def asynchronous(delivery: Delivery[Any]) -> None:
+    price(delivery.payload)
+
+
+def plain(delivery: Delivery[Any]) -> None:
+    price(delivery.payload)
+
+
+async def in_transaction(delivery: Delivery[Any]) -> None:
+    async with delivery.transaction as transaction:
+        await transaction.fetch("select 1")
+        price(delivery.payload)
+
+
+async def in_a_step(delivery: Delivery[Any]) -> None:
+    await delivery.do("price", price, delivery.payload)
+
+
+def in_a_plain_step(delivery: Delivery[Any]) -> None:
+    with delivery.step("price") as step:
+        if not step.done:
+            price(delivery.payload)
+
+
+async def chained(delivery: Delivery[Any]) -> None:
+    try:
+        price(delivery.payload)
+    except ZeroDivisionError as error:
+        raise duly.Fail("no price") from error
+
+
+async def grouped(delivery: Delivery[Any]) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(asyncio.to_thread(price, delivery.payload))
+
+
+FAILING: tuple[Callable[[Any], Any], ...] = (
+    asynchronous,
+    plain,
+    in_transaction,
+    in_a_step,
+    in_a_plain_step,
+    chained,
+    grouped,
+)
+
+
+async def failed(app: App, handler: Callable[[Any], Any], **options: Any) -> Attempt:
+    app.handler(handler.__name__, retry=duly.no_retry, **options)(handler)
+    accepted = await app.deliver(handler.__name__, {"pieces": 0})
+    await run_until_idle(app)
+    (attempt,) = await app.attempts(accepted.id)
+    return attempt
+
+
+async def test_every_kind_of_handler_shows_the_line_that_failed(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    for handler in FAILING:
+        caplog.clear()
+        attempt = await failed(app, handler)
+        text = attempt.traceback or ""
+        assert f"in {handler.__name__}\n" in text, handler
+        assert 'return len(password) / order["pieces"]  # the user' in text
+        assert "ZeroDivisionError: division by zero" in text
+        assert PASSWORD not in text
+        # Nothing stands above the user's function.
+        first = next(line for line in text.splitlines() if "File " in line)
+        assert __file__ in first
+        (record,) = (each for each in caplog.records if each.exc_text is not None)
+        assert record.exc_text == text
+        assert "traceback" not in record.facts  # type: ignore[attr-defined]
+        assert text in logging.Formatter().format(record)
+
+
+async def test_a_timeout_shows_where_it_waited(small_app: App) -> None:
+    async def waits(delivery: Delivery[Any]) -> None:
+        await asyncio.Event().wait()  # for ever
+
+    attempt = await failed(small_app, waits, timeout=0.02)
+    assert attempt.reason == "timeout_exceeded"
+    assert "await asyncio.Event().wait()  # for ever" in (attempt.traceback or "")
+
+
+async def test_what_failed_before_the_users_code_has_no_traceback(small_app: App) -> None:
+    async def typed(delivery: Delivery[int]) -> None:
+        raise AssertionError
+
+    attempt = await failed(small_app, typed)
+    assert (attempt.reason, attempt.traceback) == ("serialization_error", None)
+
+
+def test_a_deep_stack_keeps_its_outermost_and_innermost_frames() -> None:
+    text = traceback_text(raised(lambda: dive(100))) or ""
+    assert text.count("  File ") <= OUTER_FRAMES + INNER_FRAMES
+    assert "frames left out" in text
+    assert "dive(100)" in text
+    assert 'raise ValueError("the bottom")' in text
+
+
+def test_a_long_message_hides_no_frame_and_long_chains_are_cut() -> None:
+    def shout() -> None:
+        raise ValueError("x" * 100_000)
+
+    assert "in shout" in (traceback_text(raised(shout)) or "")
+
+    def chain() -> None:
+        error: Exception = ValueError("first")
+        for number in range(200):
+            try:
+                raise KeyError(number) from error
+            except KeyError as other:
+                error = other
+        raise error
+
+    text = traceback_text(raised(chain)) or ""
+    assert LONGEST_HEAD + LONGEST_TAIL <= len(text) <= 8192
+    assert text.startswith("ValueError: first")
+    assert text.endswith("KeyError: 199")
+
+
+def dive(left: int) -> None:
+    if left:
+        dive(left - 1)
+    raise ValueError("the bottom")
+
+
+def raised(fail: Callable[[], None]) -> Exception:
+    try:
+        fail()
+    except Exception as error:
+        return error
+    raise AssertionError
