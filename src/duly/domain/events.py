@@ -173,6 +173,11 @@ class LoopFailed(Event, frozen=True):
     problem: str
 
 
+class LoopEnded(Event, frozen=True):
+    loop: str
+    problem: str
+
+
 class SweptUp(Event, frozen=True):
     without_lane: int
     held_by_nobody: int
