@@ -31,6 +31,8 @@ class Working(Faces):
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect to the store and bring its schema up to date."""
+        # First of all: a failed opening closes the store, which may be another event loop's.
+        self.store.enter()
         if not self._open:
             try:
                 await self.store.open(migrate=migrate)
@@ -43,11 +45,15 @@ class Working(Faces):
 
     async def close(self) -> None:
         """Let go of the store."""
+        self.store.check_loop()
         self.telemetry.summarize()
         if self._open:
             with suppress(StoreUnavailable):
                 await self.watch.bookkeeper.tick()
         self._open = False
+        for each in (self.watch.bookkeeper, *self.watch.bookkeeper.others):
+            each.begin_anew()
+        self.handlers.begin_anew()
         await self.watch.live.stop()
         await self.webhooks.close()
         await self.store.close()

@@ -192,16 +192,21 @@ async def test_an_engine_that_ended_by_itself_is_noticed(
 
     async with asyncio.timeout(SECONDS):
         with pytest.raises(RuntimeError, match=r"loop 'recovery' ended by itself"):
-            if way == "run":
-                await asyncio.gather(app.run(), _after_start(app, break_it))
-            else:
-                async with app.worker():
-                    break_it()
-                    await noticed.wait()
+            await (_running(app, break_it) if way == "run" else _beside(app, break_it, noticed))
     assert app.telemetry.counts["LoopEnded"] == 1
 
 
-async def _after_start(app: App, then: Any) -> None:
-    while not any(each.get_name() == "recovery" for each in asyncio.all_tasks()):
-        await asyncio.sleep(0)
-    then()
+async def _running(app: App, break_it: Any) -> None:
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None:
+        break_it()
+
+    async with app:
+        await app.deliver("work")
+        await app.run()
+
+
+async def _beside(app: App, break_it: Any, noticed: asyncio.Event) -> None:
+    async with app.worker():
+        break_it()
+        await noticed.wait()

@@ -212,6 +212,11 @@ class Handlers:
             )
         )
 
+    def begin_anew(self) -> None:
+        """Forget the event loop in which they were called before."""
+        for handler in self._handlers.values():
+            handler.deadlines.begin_anew()
+
     def name_of(self, function: Function) -> str:
         """The name under which a function is registered; it gets its own if it has none yet."""
         for handler in self._handlers.values():
