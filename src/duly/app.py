@@ -39,6 +39,7 @@ from duly.system import (
 from duly.telemetry import Telemetry
 from duly.transports.egress import Guard
 from duly.transports.endpoints import Book
+from duly.transports.functions import own_name
 from duly.transports.handlers import Handlers
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
@@ -118,23 +119,37 @@ class App(Working):
         self.watch.bookkeeper.others.add(view.watch.bookkeeper)
         return view
 
+    @overload
+    def handler(self, function: Function, /) -> Function: ...
+
+    @overload
     def handler(
         self,
-        name: str,
+        name: str | None = None,
         *,
         retry: RetryPlan | None = None,
         timeout: float | None = None,
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[Function], Function]: ...
+
+    def handler(
+        self, name: Any = None, *, retry: RetryPlan | None = None, timeout: float | None = None
+    ) -> Any:
         """Register a function as the target `name`; it is called with the delivery.
 
         `retry` is the plan for failed attempts, `timeout` the seconds an attempt may take
-        (300 by default). Plain functions run in threads.
+        (300 by default). Plain functions run in threads. Without a name, as with `@app.handler`
+        alone, the target is the function's module and name: `shop.weekly`.
         """
 
         def register(function: Function) -> Function:
-            self.handlers.add(name, function, retry, timeout)
+            self.handlers.add(name or own_name(function), function, retry, timeout)
             return function
 
+        if callable(name):
+            function, name = name, None
+            return register(function)
+        if name is not None:
+            payloads.checked_name("handler", name)
         return register
 
     def expect(self, *names: str) -> None:

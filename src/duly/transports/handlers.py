@@ -34,6 +34,7 @@ from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
 from duly.ports import Execution
 from duly.transports.deadlines import Deadlines
+from duly.transports.functions import checked_function, first_parameter
 from duly.transports.steps import HandlerStep, do
 from duly.transports.transactions import HandlerTransaction, for_handler
 
@@ -184,6 +185,7 @@ class Handlers:
     ) -> None:
         """Register a function; a name is taken once."""
         checked_name("handler", name)
+        checked_function(function)
         if name in self._handlers:
             raise InvalidInput("handler", f"{name!r} is registered already; take another name")
         if timeout is not None and not 0 < timeout <= 86400:
@@ -373,16 +375,11 @@ def payload_decoder(function: Function) -> Callable[[bytes], Any]:
 
 
 def _payload_type(function: Function) -> Any:
-    parameters = list(inspect.signature(function).parameters.values())
-    if not parameters:
-        raise InvalidInput(
-            "handler", f"{function.__qualname__} takes no argument; it is given the delivery"
-        )
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError):  # a name of type checking only; an object that is called
         return Any
-    hint = hints.get(parameters[0].name, Any)
+    hint = hints.get(first_parameter(function) or "", Any)
     if typing.get_origin(hint) is HandledDelivery:
         return typing.get_args(hint)[0]
     return Any
