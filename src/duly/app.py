@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import (
     Callable,
@@ -17,20 +16,17 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
-from duly.domain.errors import DulyError, StoreUnavailable
+from duly.domain.errors import DulyError
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import DEFAULT, WEBHOOK, RetryPlan
-from duly.domain.roles import refuse_idle
 from duly.domain.rules import Rule
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
-from duly.engine.stopping import Stop
-from duly.engine.supervisor import Engine
 from duly.faces.intake import Item, Options, Target, pieces
 from duly.faces.listing import Page, Wanted, listed, page
 from duly.faces.schedules import Declared
 from duly.failpoints import arm_from
-from duly.ports import Chance, Clock, Message, Store, Transaction, Transport
+from duly.ports import Chance, Clock, Message, Store, Transaction
 from duly.settings import load
 from duly.stores.connections import Connect
 from duly.system import (
@@ -39,26 +35,24 @@ from duly.system import (
     Threads,
     is_own_address,
     is_resolver_trouble,
-    listen_for_signals,
     open_socket,
-    process_name,
 )
 from duly.telemetry import Telemetry
-from duly.tracing import Traced
 from duly.transports.egress import Guard
 from duly.transports.endpoints import Book
+from duly.transports.functions import own_name
 from duly.transports.handlers import Handlers
 from duly.transports.routes import Routes
 from duly.transports.webhooks import Webhooks
 from duly.vault import Vault, sealing_keys
-from duly.views import Faces
 from duly.watch import Watch
-from duly.wiring import signing_keys, store_of, watched
+from duly.wiring import signing_keys, store_of
+from duly.working import Working
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class App(Faces):
+class App(Working):
     """A store, the handlers of this process, and the engine that brings them together.
 
     `database` is an address; a caller on PostgreSQL may bring its own asyncpg `pool`, or a
@@ -77,6 +71,7 @@ class App(Faces):
         environment: Mapping[str, str] = os.environ,
         **settings: Any,
     ) -> None:
+        super().__init__()
         arm_from(environment)
         self.settings = load({"database": database, **settings}, environment)
         self.clock = clock or SystemClock()
@@ -104,8 +99,6 @@ class App(Faces):
         )
         self.transports = Routes(self.handlers, self.webhooks)
         self.routes: list[Any] = []
-        self._open = False
-        self._stop = Stop()
         self._furnish(self.handlers.serves, self.plan)
         self.webhooks.carried = self.tracing.carried
 
@@ -127,40 +120,42 @@ class App(Faces):
         self.watch.bookkeeper.others.add(view.watch.bookkeeper)
         return view
 
+    @overload
+    def handler(self, function: Function, /) -> Function: ...
+
+    @overload
     def handler(
         self,
-        name: str,
+        name: str | None = None,
         *,
         retry: RetryPlan | None = None,
         timeout: float | None = None,
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[Function], Function]: ...
+
+    def handler(
+        self, name: Any = None, *, retry: RetryPlan | None = None, timeout: float | None = None
+    ) -> Any:
         """Register a function as the target `name`; it is called with the delivery.
 
         `retry` is the plan for failed attempts, `timeout` the seconds an attempt may take
-        (300 by default). Plain functions run in threads.
+        (300 by default). Plain functions run in threads. Without a name, as with `@app.handler`
+        alone, the target is the function's module and name: `shop.weekly`.
         """
 
         def register(function: Function) -> Function:
-            self.handlers.add(name, function, retry, timeout)
+            self.handlers.add(name or own_name(function), function, retry, timeout)
             return function
 
+        if callable(name):
+            function, name = name, None
+            return register(function)
+        if name is not None:
+            payloads.checked_name("handler", name)
         return register
 
     def expect(self, *names: str) -> None:
         """Say that these handlers live in another process, which may not have started yet."""
         self._intake.expect(names)
-
-    async def open(self, *, migrate: bool = True) -> None:
-        """Connect to the store and bring its schema up to date."""
-        if not self._open:
-            try:
-                await self.store.open(migrate=migrate)
-                await self.schedules.declare_all(self.handlers.name_of)
-            except BaseException:
-                # Nobody closes what could not be opened, and a file must not stay open for it.
-                await self.store.close()
-                raise
-            self._open = True
 
     @overload
     def schedule(
@@ -190,24 +185,6 @@ class App(Faces):
         if isinstance(first, str):
             return self.schedules.declare(first, *rest, **options)
         return self.schedules.around(first, *rest, **options)
-
-    async def close(self) -> None:
-        """Let go of the store."""
-        self.telemetry.summarize()
-        if self._open:
-            with contextlib.suppress(StoreUnavailable):
-                await self.watch.bookkeeper.tick()
-        self._open = False
-        await self.watch.live.stop()
-        await self.webhooks.close()
-        await self.store.close()
-
-    async def __aenter__(self) -> Self:
-        await self.open()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
 
     async def deliver(
         self,
@@ -346,52 +323,3 @@ class App(Faces):
     async def stats(self, since: datetime | timedelta | float = DAY) -> Stats:
         """Figures of failure since a moment, or for so long: attempts, reasons, retries, poison."""
         return await self.store.figures.stats(since)
-
-    def engine(self, transport: Transport | None = None) -> Engine:
-        """A worker over this app's store and handlers, or another transport in their place."""
-        transport = transport or self.transports
-        engine = Engine(
-            self.store,
-            Traced(transport, self.tracing) if self.tracing.is_on else transport,
-            self.clock,
-            self.chance,
-            self.telemetry.emit,
-            self.settings,
-            process_name(),
-        )
-        return watched(self.watch.join(engine), self.settings, self.telemetry)
-
-    async def run(self, *, signals: bool = True) -> None:
-        """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return.
-
-        It is the worker and the planner, as far as the roles say so; it opens no HTTP port.
-        """
-        refuse_idle(self.settings.roles)
-        opened_here = not self._open
-        with listen_for_signals(self.stop if signals else None):
-            try:
-                if await self._stop.unless_wished(self._prepare()):
-                    await self._work()
-            finally:
-                self._stop.is_wished = False
-                if opened_here:
-                    await self.close()
-
-    async def _prepare(self) -> None:
-        await self.open()
-        await self.webhooks.prepare()
-
-    async def _work(self) -> None:
-        engine = self.engine()
-        await engine.start()
-        try:
-            await self._stop.wait()
-        finally:
-            await engine.stop()
-            if engine.dispatcher.running:
-                # Whoever took the file over would attempt again what still runs here.
-                self.store.stay_owned()
-
-    def stop(self) -> None:
-        """End `run` gracefully, or the next one at once if none runs; from any thread."""
-        self._stop.wish()

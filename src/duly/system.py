@@ -197,42 +197,6 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-@contextmanager
-def listen_for_signals(stop: Callable[[], None] | None) -> Iterator[None]:
-    """Call `stop` on the first SIGTERM or SIGINT; the second ends the process at once.
-
-    It needs no event loop; where one runs, `stop` is called there. What listened before does so
-    again afterwards.
-    """
-    if stop is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    call, heard = _on_running_loop(stop), False
-
-    def hear(number: int, _frame: object) -> None:
-        nonlocal heard
-        if heard:
-            os._exit(128 + number)
-        heard = True
-        call()
-
-    before = {each: signal.signal(each, hear) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-def _on_running_loop(call: Callable[[], None]) -> Callable[[], object]:
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        return call
-    # A loop that waits is not woken by what happens in a signal's handler.
-    return lambda: loop.call_soon_threadsafe(call)
-
-
 def end_within(seconds: float, code: int) -> None:
     """End the process after so long, whatever still runs in it; for a process of our own.
 

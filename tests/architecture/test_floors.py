@@ -16,9 +16,10 @@ FLOORS = (
     {"duly.ports", "duly.settings", "duly.failpoints", "duly.tracebacks"},
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.faces"),
-        *("duly.telemetry", "duly.tracing", "duly.vault", "duly.system"),
+        *("duly.telemetry", "duly.tracing", "duly.vault", "duly.system", "duly.signals"),
     },
     {"duly.wiring", "duly.views", "duly.watch"},
+    {"duly.working"},
     {"duly.app", "duly.receiving"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},

@@ -62,7 +62,10 @@ def checked_options(given: Mapping[str, Any]) -> Options:
 def timing(rule: Rule, options: Options) -> Timing:
     """When the schedule is due."""
     if not isinstance(rule, Cron | Every | At | Yearly):
-        raise InvalidInput("rule", f"{rule!r} is no rule; make one with duly.cron and its like")
+        raise InvalidInput(
+            "rule",
+            f"{rule!r} is no rule; make one with duly.cron, duly.every, duly.at or duly.yearly",
+        )
     starts_at = _moment("start", options.start)
     ends_at = _moment("end", options.end)
     if starts_at is not None and ends_at is not None and ends_at < starts_at:

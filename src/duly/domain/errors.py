@@ -6,7 +6,8 @@ DulyError
 ├── NotFound            there is no such thing               (HTTP 404, exit 3)
 ├── Conflict            the thing is in another state        (HTTP 409, exit 5)
 │   ├── Outdated        it was changed since it was read     (HTTP 412)
-│   └── StoreIsOwned    another server runs on this file     (exit 1)
+│   ├── StoreIsOwned    another server runs on this file     (exit 1)
+│   └── OtherEventLoop  the App is open in another event loop
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4)
 │   ├── SchemaMismatch  the store was made by another version (exit 1)
 │   └── Contended       others held what it needed for too long
@@ -89,6 +90,20 @@ class Outdated(Conflict):
 
 class StoreIsOwned(Conflict):
     """Another server already runs on this SQLite file."""
+
+
+class OtherEventLoop(Conflict):
+    """An App is used from another event loop than the one it was opened in."""
+
+    def __init__(self, *, has_ended: bool) -> None:
+        super().__init__(
+            "the event loop in which this App was opened has ended before the App was closed; make "
+            "a new App, and use `async with app:` within one asyncio.run(...)"
+            if has_ended
+            else "this App is open in another event loop; make an App for each event loop, or pass "
+            "the call to the App's own loop: "
+            "asyncio.run_coroutine_threadsafe(app.deliver(...), loop).result()"
+        )
 
 
 class StoreUnavailable(DulyError):

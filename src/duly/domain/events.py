@@ -184,6 +184,11 @@ class LoopFailed(Event, frozen=True):
     traceback: str | None = None
 
 
+class LoopEnded(Event, frozen=True):
+    loop: str
+    problem: str
+
+
 class SweptUp(Event, frozen=True):
     without_lane: int
     held_by_nobody: int

@@ -29,7 +29,7 @@ class Bookkeeper:
         clock: Clock,
         counted: Callable[[], Mapping[str, Tally]],
     ) -> None:
-        self.wake = asyncio.Event()
+        self.begin_anew()
         self.worker: Callable[[], int] = lambda: 0
         self.others: WeakSet[Bookkeeper] = WeakSet()
         """Those of views of the same app, which no loop runs."""
@@ -38,6 +38,10 @@ class Bookkeeper:
         self._counted = counted
         self._written: dict[str, Tally] = {}
         self._written_at = float("-inf")
+
+    def begin_anew(self) -> None:
+        """Forget the event loop in which it was used before."""
+        self.wake = asyncio.Event()
         self._turn = asyncio.Lock()
 
     async def tick(self) -> Pause:

@@ -13,6 +13,7 @@ from duly.domain.events import (
     CrashesTakenBack,
     Draining,
     LeaseWasLost,
+    LoopEnded,
     WorkerStarted,
     WorkerStopped,
 )
@@ -67,6 +68,9 @@ class Engine:
         self._runner = Runner(emit, chance.fraction)
         self._executor = Executor(store, transport, clock, chance, CrashRule(), emit)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._failure: RuntimeError | None = None
+        self.on_failed: Callable[[], None] | None = None
+        """Called when a loop ends that was not stopped."""
         self._heart: Heart | None = None
         self._beating = True
         self._buried_alive: set[int] = set()
@@ -184,7 +188,29 @@ class Engine:
             self._run(loop)
 
     def _run(self, loop: Loop) -> None:
-        self._tasks[loop.name] = asyncio.create_task(self._runner.run(loop), name=loop.name)
+        task = asyncio.create_task(self._runner.run(loop), name=loop.name)
+        task.add_done_callback(self._notice_end)
+        self._tasks[loop.name] = task
+
+    def _notice_end(self, task: asyncio.Task[None]) -> None:
+        """Say so when a loop has ended that nobody stopped: what it does is no longer done."""
+        error = None if task.cancelled() else task.exception()
+        # A program that ends cancels all tasks at once, those that stop the engine among them.
+        if not self.is_ready or (error is None and not task.cancelled()):
+            return
+        name = task.get_name()
+        problem = "it was cancelled" if error is None else f"{type(error).__name__}: {error}"
+        self._failure = RuntimeError(f"the engine's loop {name!r} ended by itself: {problem}")
+        self._failure.__cause__ = error
+        self.is_ready = False
+        self._emit(LoopEnded(loop=name, problem=problem))
+        if self.on_failed is not None:
+            self.on_failed()
+
+    def raise_failure(self) -> None:
+        """Raise what ended a loop that nobody stopped, if one did."""
+        if self._failure is not None:
+            raise self._failure
 
     async def prepare(self, *, beating: bool = True) -> None:
         """All of a start but the loops; without a heart, each `step` renews the lease."""

@@ -90,7 +90,7 @@ class Schedules:
         self, rule: Rule, *, name: str | None = None, payload: Any = None, **options: Any
     ) -> Callable[[Function], Function]:
         """Remember a schedule for the function that this decorates, until the app opens."""
-        checked_options(options)
+        declarations.timing(rule, checked_options(options))
 
         def remember(function: Function) -> Function:
             self._decorated.append((function, rule, name, payload, options))

@@ -317,8 +317,17 @@ class Store(Protocol):
         Its agenda, upkeep and workers look at all of them; everything else is its own namespace's.
         """
 
+    def enter(self) -> None:
+        """Belong to the running event loop until it is closed; OtherEventLoop if to another."""
+
+    def check_loop(self) -> None:
+        """OtherEventLoop when the store belongs to another event loop than the running one."""
+
     def check_writable(self) -> None:
-        """Conflict when the caller is in a transaction that its write would wait for."""
+        """Conflict when the caller is in a transaction that its write would wait for.
+
+        OtherEventLoop as `check_loop`.
+        """
 
     async def begin(self, worker: int | None = None) -> OpenTransaction:
         """Open a transaction for a handler of the worker; it ends if the worker is buried."""

@@ -104,7 +104,8 @@ class Dedicated:
             await self._source.drop(connection)
 
     async def close(self) -> None:
-        """Close politely."""
+        """Close politely; the next event loop may use it then."""
+        self._turn = asyncio.Lock()
         connection, self._connection = self._connection, None
         if connection is not None:
             await self._source.close(connection)

@@ -33,6 +33,7 @@ from duly.stores.connections import (
 )
 from duly.stores.database import Channel, NamedRow, Row, Session
 from duly.stores.dedicated import Dedicated
+from duly.stores.home import HomeLoop
 from duly.stores.pool import Level, OnShort, Pool
 from duly.stores.statements import Statement, statements
 
@@ -179,8 +180,9 @@ class Postgres(PostgresSession):
         self.pooler = pooler
         self.one_loop = one_loop
         self.connections = connections
+        self.home = HomeLoop()
         # Behind a pooler, and of a caller's pool, others say how many there are.
-        self.home: asyncio.AbstractEventLoop | None = None
+        self.workers_loop: asyncio.AbstractEventLoop | None = None
         """The loop of a worker's connections."""
         self.connect = self.source = connect
         self.discard = discard
@@ -202,7 +204,7 @@ class Postgres(PostgresSession):
                 f"{self.connections} connections are not enough for a worker, which needs "
                 f"{FEWEST}" + (f": give a pool of {SMALLEST_POOL} or more" * self.one_loop),
             )
-        self.home = asyncio.get_running_loop()
+        self.workers_loop = asyncio.get_running_loop()
         self.listening.has_place = not self.pooler and self.connections >= ENOUGH_TO_LISTEN
         # Those two, and the heart's.
         self._pool.size = self.connections - len(self._own) - 1 - self.listening.has_place
@@ -227,6 +229,7 @@ class Postgres(PostgresSession):
     def _for(
         self, channel: Channel, setup: Setup | None
     ) -> AbstractAsyncContextManager[Connection]:
+        self.home.check()
         own = self._own.get(channel)
         if own is not None:
             return own.use()
@@ -236,10 +239,12 @@ class Postgres(PostgresSession):
 
     def shared(self) -> AbstractAsyncContextManager[Connection]:
         """One of the pool's connections, for a moment."""
+        self.home.check()
         return self._pool.use(Level.STATEMENT)
 
     def lent(self, worker: int | None = None) -> AbstractAsyncContextManager[Connection]:
         """A connection for a handler of the worker, for as long as an attempt takes."""
+        self.home.check()
         if worker is None or self.pooler:
             return self._pool.use(Level.HANDLER, BASE)
         if self._handler[0] != worker:
@@ -248,6 +253,7 @@ class Postgres(PostgresSession):
 
     def kept(self) -> AbstractAsyncContextManager[Connection]:
         """A connection for a caller, for as long as its transaction takes."""
+        self.home.check()
         return self._pool.use(Level.BLOCK, BASE)
 
     @asynccontextmanager
@@ -308,7 +314,7 @@ class Beside(Postgres):
         try:
             return await super()._fetch(channel, statement, bound)
         except NoSlot:
-            home = self._database.home
+            home = self._database.workers_loop
             fetching = self._database._fetch(channel, statement, bound)
             if home is None or home is asyncio.get_running_loop():
                 return await fetching

@@ -19,6 +19,7 @@ from duly.domain.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavaila
 from duly.ports import RUNNING
 from duly.stores.checkpoints import Checkpoints
 from duly.stores.database import Channel, Session
+from duly.stores.home import HomeLoop
 from duly.stores.sqlite_file import SqliteFile, Stranded
 from duly.stores.sqlite_session import SqliteSession
 from duly.stores.writer import Hold, Work, Writer
@@ -46,6 +47,7 @@ class Sqlite(SqliteSession):
     def __init__(self, path: Path, moment: Callable[[], datetime]) -> None:
         super().__init__(moment)
         self.path = self.source = path
+        self.home = HomeLoop()
         self._own = threading.local()
         self._file = SqliteFile(path)
         self.stays_owned = False
@@ -154,6 +156,7 @@ class Sqlite(SqliteSession):
         A block is its task's; a handler's transaction is that of all its tasks, whichever began it.
         """
         self._file.check_process()
+        self.home.check()
         held = _held_here.get()
         is_ours = held is not None and held.holds(self.path)
         if is_ours or (self._lent and _is_open(self._lent.get(RUNNING.get()))):
@@ -173,6 +176,7 @@ class Sqlite(SqliteSession):
     async def read(self, work: Work) -> Any:
         """Run something on a read-only connection."""
         self._file.check_process()
+        self.home.check()
         if self._readers is None:
             raise StoreUnavailable(f"{self.path} is not open")
         loop = asyncio.get_running_loop()
@@ -205,6 +209,7 @@ class Sqlite(SqliteSession):
 
         On a thread of its own: the readers go on, and the log can only be emptied up to here.
         """
+        self.home.check()
         with ThreadPoolExecutor(1, thread_name_prefix="duly-snapshot") as thread:
             snapshot = Snapshot(self._file, self._moment, thread)
             try:

@@ -96,6 +96,7 @@ class SqlStore:
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect, and bring the schema up to date or refuse one that is not."""
+        self.enter()
         if isinstance(self.database, Sqlite):
             await self.database.open()
         look = migrations.migrate if migrate else migrations.require_current
@@ -148,11 +149,25 @@ class SqlStore:
             await other.wakeups.fall_silent()
         await self.wakeups.close()
         await self.database.close()
+        self.database.home.leave()
+
+    def enter(self) -> None:
+        """Belong to the running event loop until it is closed; OtherEventLoop if to another."""
+        self.database.home.enter()
+
+    def check_loop(self) -> None:
+        """OtherEventLoop when the store belongs to another event loop than the running one."""
+        self.database.home.refuse_others()
 
     def check_writable(self) -> None:
-        """Conflict when the caller is in a transaction that its write would wait for."""
+        """Conflict when the caller is in a transaction that its write would wait for.
+
+        OtherEventLoop as `check_loop`.
+        """
         if isinstance(self.database, Sqlite):
             self.database.check_writable()
+        else:
+            self.database.home.check()
 
     async def begin(self, worker: int | None = None) -> OpenTransaction:
         """Open a transaction for a handler of the worker; it ends if the worker is buried."""
@@ -175,7 +190,8 @@ class SqlStore:
         A caller's pool belongs to the caller's loop, so there it is for use on that (`one_loop`).
         """
         if isinstance(self.database, Sqlite):
-            yield self.workers
+            with self.database.home.admitting():
+                yield self.workers
         else:
             own = Beside(self.database)
             try:

@@ -99,10 +99,11 @@ class Notifications:
 
     async def fall_silent(self) -> None:
         """Say what is left to be said."""
-        if self._speaking is not None:
+        speaking, self._speaking = self._speaking, None
+        if speaking is not None:
             # The last hint may be the only one for what was just accepted.
-            await asyncio.wait([self._speaking], timeout=CONNECT_SECONDS)
-            self._speaking.cancel()
+            await asyncio.wait([speaking], timeout=CONNECT_SECONDS)
+            speaking.cancel()
 
     async def close(self) -> None:
         """Stop listening and speaking."""

@@ -126,6 +126,7 @@ async def _serve(app: App, engine: Engine, place: Place, announce: Announce, sto
 
 @asynccontextmanager
 async def _running(engine: Engine, port: Port, stop: Stop, notices: Notices) -> AsyncIterator[None]:
+    engine.on_failed = stop.wish
     await engine.start()
     try:
         await port.start(stop.wish)
@@ -135,6 +136,7 @@ async def _running(engine: Engine, port: Port, stop: Stop, notices: Notices) -> 
         await port.stopping()
         await engine.stop()
         await port.stop()
+    engine.raise_failure()
 
 
 @asynccontextmanager

@@ -69,6 +69,10 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.StoreCameBack: (logging.INFO, "{loop} goes on after {failures} failures"),
     events.LoopFailed: (logging.ERROR, "{loop} failed and will try again: {problem}"),
+    events.LoopEnded: (
+        logging.ERROR,
+        "{loop} has ended and this process no longer does its work; restart it: {problem}",
+    ),
     events.SweptUp: (
         logging.ERROR,
         "swept up {without_lane} deliveries without a lane, {held_by_nobody} lanes held by nobody, "

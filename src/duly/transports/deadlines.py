@@ -26,6 +26,16 @@ class Deadlines:
         """How often each was cancelled here."""
         self._timer: asyncio.TimerHandle | None = None
 
+    def begin_anew(self) -> None:
+        """Forget the attempts that were given up, and the event loop in which they ran.
+
+        Otherwise the next loop would rely on a timer that never rings.
+        """
+        self._ends.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def add(self, execution: Execution) -> None:
         """Start the attempt's time."""
         loop = asyncio.get_running_loop()

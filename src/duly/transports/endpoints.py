@@ -68,6 +68,10 @@ class Book:
         self._complained: set[Place] = set()
         self._wanted: dict[Place, float] = {}
         self._read_at = float("-inf")
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget the event loop in which it was used before."""
         self._reading = asyncio.Lock()
 
     def plan(self, name: str, namespace: str) -> RetryPlan:

@@ -35,6 +35,7 @@ from duly.ports import Execution
 from duly.tracebacks import traceback_text
 from duly.transports.deadlines import Deadlines
 from duly.transports.failures import failed, failure_of, has_waited_in_vain
+from duly.transports.functions import checked_function, first_parameter
 from duly.transports.steps import HandlerStep, do
 from duly.transports.transactions import HandlerTransaction, for_handler
 
@@ -183,6 +184,7 @@ class Handlers:
     ) -> None:
         """Register a function; a name is taken once."""
         checked_name("handler", name)
+        checked_function(function)
         if name in self._handlers:
             raise InvalidInput("handler", f"{name!r} is registered already; take another name")
         if timeout is not None and not 0 < timeout <= 86400:
@@ -210,6 +212,11 @@ class Handlers:
                 namespace=execution.foreign,
             )
         )
+
+    def begin_anew(self) -> None:
+        """Forget the event loop in which they were called before."""
+        for handler in self._handlers.values():
+            handler.deadlines.begin_anew()
 
     def name_of(self, function: Function) -> str:
         """The name under which a function is registered; it gets its own if it has none yet."""
@@ -342,16 +349,11 @@ def payload_decoder(function: Function) -> Callable[[bytes], Any]:
 
 
 def _payload_type(function: Function) -> Any:
-    parameters = list(inspect.signature(function).parameters.values())
-    if not parameters:
-        raise InvalidInput(
-            "handler", f"{function.__qualname__} takes no argument; it is given the delivery"
-        )
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError):  # a name of type checking only; an object that is called
         return Any
-    hint = hints.get(parameters[0].name, Any)
+    hint = hints.get(first_parameter(function) or "", Any)
     if typing.get_origin(hint) is HandledDelivery:
         return typing.get_args(hint)[0]
     return Any

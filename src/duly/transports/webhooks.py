@@ -130,7 +130,8 @@ class Webhooks:
         return self._made
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Let go of the connections, and of the event loop in which they were used."""
+        self._book.begin_anew()
         if self._made is not None:
             await self._made.close()
 

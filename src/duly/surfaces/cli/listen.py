@@ -13,10 +13,10 @@ from cyclopts import Parameter
 
 from duly.domain.errors import InvalidInput
 from duly.settings import Settings, load
+from duly.signals import listen_for_signals
 from duly.surfaces.cli.received import Inbox, Received, shown
 from duly.surfaces.cli.render import answer, talk
 from duly.surfaces.cli.secret import Secret, given_secret
-from duly.system import listen_for_signals
 
 LEAST_STATUS, MOST_STATUS = 200, 599
 MOST_FAILURES = 99

@@ -18,6 +18,7 @@ from duly.app import App
 from duly.domain.roles import Role, refuse_several
 from duly.engine.stopping import Stop
 from duly.settings import load
+from duly.signals import listen_for_signals
 from duly.stores.sqlite import Sqlite
 from duly.surfaces.addresses import bound
 from duly.surfaces.cli.apps import Path, imported_app, logging_app
@@ -30,7 +31,7 @@ from duly.surfaces.notices import for_systemd
 from duly.surfaces.parent import Parent
 from duly.surfaces.serving import PATIENCE_SECONDS, Announce, Place
 from duly.surfaces.serving import serve as serve_at
-from duly.system import SystemClock, end_within, is_first_process, listen_for_signals
+from duly.system import SystemClock, end_within, is_first_process
 from duly.version import __version__
 
 logger = logging.getLogger("duly.serve")

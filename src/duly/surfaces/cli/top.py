@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from duly.faces.status import Top
+from duly.signals import listen_for_signals
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, counted, facts, table
 from duly.surfaces.cli.times import spelled
-from duly.system import listen_for_signals
 
 LOOK_SECONDS = 2.0
 QUIT = set(b"qQ")

@@ -1,0 +1,158 @@
+"""How an App is opened and works: its engine, until it is told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Self
+
+from duly.domain.errors import Conflict, StoreUnavailable
+from duly.domain.roles import refuse_idle
+from duly.engine.stopping import Stop
+from duly.engine.supervisor import Engine
+from duly.ports import Transport
+from duly.signals import listen_for_signals
+from duly.system import process_name
+from duly.tracing import Traced
+from duly.views import Faces
+from duly.watch import Watch
+from duly.wiring import watched
+
+
+class Working(Faces):
+    """The life of an App; whoever inherits provides what it is made of."""
+
+    watch: Watch
+
+    def __init__(self) -> None:
+        self._open = False
+        self._works = False
+        self._stop = Stop()
+
+    async def open(self, *, migrate: bool = True) -> None:
+        """Connect to the store and bring its schema up to date."""
+        # First of all: a failed opening closes the store, which may be another event loop's.
+        self.store.enter()
+        if not self._open:
+            try:
+                await self.store.open(migrate=migrate)
+            except BaseException:
+                # Nobody closes what could not be opened, and a file must not stay open for it.
+                await self.store.close()
+                raise
+            self._open = True
+            try:
+                await self.schedules.declare_all(self.handlers.name_of)
+            except StoreUnavailable:
+                await self.close()
+                raise
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        self.store.check_loop()
+        self.telemetry.summarize()
+        if self._open:
+            with suppress(StoreUnavailable):
+                await self.watch.bookkeeper.tick()
+        self._open = False
+        for each in (self.watch.bookkeeper, *self.watch.bookkeeper.others):
+            each.begin_anew()
+        self.handlers.begin_anew()
+        await self.watch.live.stop()
+        await self.webhooks.close()
+        await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def engine(self, transport: Transport | None = None) -> Engine:
+        """A worker over this app's store and handlers, or another transport in their place."""
+        transport = transport or self.transports
+        engine = Engine(
+            self.store,
+            Traced(transport, self.tracing) if self.tracing.is_on else transport,
+            self.clock,
+            self.chance,
+            self.telemetry.emit,
+            self.settings,
+            process_name(),
+        )
+        return watched(self.watch.join(engine), self.settings, self.telemetry)
+
+    async def run(self, *, signals: bool = True) -> None:
+        """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return.
+
+        It is the worker and the planner, as far as the roles say so; it opens no HTTP port. The
+        signals are left alone if the program handles one of them itself, as web servers do.
+        """
+        refuse_idle(self.settings.roles)
+        with listen_for_signals(self.stop if signals else None, as_guest=True):
+            try:
+                async with self._closing():
+                    if await self._stop.unless_wished(self._prepare()):
+                        async with self._working(on_failed=self.stop):
+                            await self._stop.wait()
+            finally:
+                self._stop.is_wished = False
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[Self]:
+        """Work beside the rest of a program, for as long as the block runs.
+
+        `async with app.worker():` goes on when this process takes part in the work, and raises what
+        kept it from starting. Leaving it stops gracefully, as `run` does: what runs may end within
+        `drain`. It never touches signals; the block's end is the one way to stop it.
+        """
+        refuse_idle(self.settings.roles)
+        async with self._closing():
+            await self._prepare()
+            async with self._working(on_failed=_do_nothing):
+                yield self
+
+    def stop(self) -> None:
+        """End `run` gracefully, or the next one at once if none runs; from any thread."""
+        self._stop.wish()
+
+    async def _prepare(self) -> None:
+        await self.open()
+        await self.webhooks.prepare()
+
+    @asynccontextmanager
+    async def _closing(self) -> AsyncIterator[None]:
+        """Close the app at the end, unless it was open before."""
+        was_open = self._open
+        try:
+            yield
+        finally:
+            if not was_open:
+                await self.close()
+
+    @asynccontextmanager
+    async def _working(self, on_failed: Callable[[], None]) -> AsyncIterator[None]:
+        if self._works:
+            raise Conflict(
+                "this App works already; run one app.run() or app.worker() of it at a time"
+            )
+        engine = self.engine()
+        engine.on_failed = on_failed
+        self._works = True
+        try:
+            await engine.start()
+            try:
+                yield
+            finally:
+                await engine.stop()
+                if engine.dispatcher.running:
+                    # Whoever took the file over would attempt again what still runs here.
+                    self.store.stay_owned()
+            engine.raise_failure()
+        finally:
+            self._works = False
+
+
+def _do_nothing() -> None:
+    """The failure is logged at once, and raised where the block ends."""

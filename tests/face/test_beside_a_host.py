@@ -1,0 +1,212 @@
+"""An App in a process that is not its own: it leaves signals to the host, and can be its guest."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from duly import App, Conflict, Delivery, StoreUnavailable
+from duly.domain.errors import BadSetting
+from duly.domain.events import LoopEnded
+
+SECONDS = 30
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def kept() -> Iterator[None]:
+    """Whatever a test does to them, the next one finds the signals as they were."""
+    before = {each: signal.getsignal(each) for each in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def hosts_own(_number: int, _frame: object) -> None:
+    """What the host does about signals."""
+
+
+def handlers() -> list[Any]:
+    return [signal.getsignal(each) for each in SIGNALS]
+
+
+def by_asyncio(number: int) -> None:
+    asyncio.get_running_loop().add_signal_handler(number, lambda: None)
+
+
+def by_python(number: int) -> None:
+    signal.signal(number, hosts_own)
+
+
+@pytest.mark.requirement("D13")
+@pytest.mark.parametrize("install", [by_python, by_asyncio])
+@pytest.mark.parametrize("handled", [(signal.SIGTERM,), (signal.SIGINT,), SIGNALS])
+async def test_a_host_that_handles_one_signal_keeps_both(
+    sqlite_url: str, install: Any, handled: tuple[int, ...]
+) -> None:
+    app, seen = App(sqlite_url, environment={}), []
+    for number in handled:
+        install(number)
+    before = handlers()
+
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None:
+        seen.append(handlers())
+        app.stop()
+
+    async with app:
+        await app.deliver("work")
+        await asyncio.wait_for(app.run(), SECONDS)
+    assert seen == [before]
+    assert handlers() == before
+    for number in handled:
+        asyncio.get_running_loop().remove_signal_handler(number)
+
+
+@pytest.mark.requirement("D13")
+async def test_a_signal_stops_every_app_of_a_program_and_an_ignored_one_stays_ignored(
+    sqlite_url: str, postgres_url: str
+) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    apps = [App(url, environment={}) for url in (sqlite_url, postgres_url)]
+    at_work = asyncio.Barrier(3)
+    for app in apps:
+
+        @app.handler("work")
+        async def work(delivery: Delivery[Any]) -> None:
+            await at_work.wait()
+
+    async with asyncio.timeout(SECONDS):
+        running = [asyncio.create_task(app.run()) for app in apps]
+        for app in apps:
+            async with App(app.settings.database, environment={}) as producer:
+                producer.expect("work")
+                await producer.deliver("work")
+        await at_work.wait()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.gather(*running)
+    assert handlers() == [signal.SIG_DFL, signal.SIG_IGN]
+
+
+@pytest.mark.requirement("D13")
+async def test_a_host_that_takes_the_signals_later_keeps_them(sqlite_url: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    app = App(sqlite_url, environment={})
+
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None:
+        assert signal.signal(signal.SIGTERM, hosts_own) is not signal.SIG_DFL
+        app.stop()
+
+    async with app:
+        await app.deliver("work")
+        await asyncio.wait_for(app.run(), SECONDS)
+        assert [each.state for each in await app.list()] == ["completed"]
+    assert signal.getsignal(signal.SIGTERM) is hosts_own
+
+
+@pytest.mark.requirement("D13")
+async def test_a_worker_beside_a_host_works_until_its_block_ends(database_url: str) -> None:
+    app, entered, before = App(database_url, environment={}), asyncio.Event(), handlers()
+    left: list[str] = []
+
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None:
+        entered.set()
+        await asyncio.sleep(0)
+        left.append(delivery.id)
+
+    async with asyncio.timeout(SECONDS):
+        async with app.worker() as working:
+            assert working is app
+            (worker,) = await app.workers.list()
+            assert worker.alive
+            assert handlers() == before
+            with pytest.raises(Conflict, match="works already"):
+                async with app.worker():
+                    pass
+            with pytest.raises(Conflict, match="works already"):
+                await app.run()
+            accepted = await app.deliver("work")
+            await entered.wait()
+    assert left == [accepted.id]
+    async with app:
+        assert (await app.get(accepted.id)).state == "completed"
+        assert [each.ended_how for each in await app.workers.list()] == ["stopped"]
+        # An app that was open stays open.
+        async with app.worker():
+            pass
+        assert (await app.get(accepted.id)).state == "completed"
+
+
+@pytest.mark.requirement("D14")
+async def test_a_worker_that_cannot_start_says_so_at_once(sqlite_url: str, tmp_path: Any) -> None:
+    with pytest.raises(BadSetting, match="role: api alone"):
+        async with App(sqlite_url, role="api", environment={}).worker():
+            pytest.fail("there is nothing to do")
+    (tmp_path / "duly.db").write_bytes(b"this is no database at all" * 100)
+    with pytest.raises(StoreUnavailable, match="not a database"):
+        async with App(sqlite_url, environment={}).worker():
+            pytest.fail("there is no store")
+    away = App("postgresql://127.0.0.1:9/none", environment={})
+    with pytest.raises(StoreUnavailable):
+        async with away.worker():
+            pytest.fail("there is no server")
+
+
+@pytest.mark.requirement("D14")
+@pytest.mark.parametrize("way", ["run", "worker"])
+@pytest.mark.parametrize("end", ["cancelled", "raised"])
+async def test_an_engine_that_ended_by_itself_is_noticed(
+    sqlite_url: str, way: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, noticed = App(sqlite_url, environment={}), asyncio.Event()
+    emit = app.telemetry.emit
+
+    def told(event: Any) -> None:
+        emit(event)
+        if isinstance(event, LoopEnded):
+            noticed.set()
+        elif end == "raised" and type(event).__name__ == "LoopFailed":
+            raise ValueError("a log that cannot be written")
+
+    app.telemetry.emit = told  # type: ignore[method-assign]
+
+    def break_it() -> None:
+        (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "recovery")
+        if end == "cancelled":
+            task.cancel()
+        else:
+            coroutine = task.get_coro()
+            loop = coroutine.cr_frame.f_locals["loop"]  # type: ignore[union-attr]
+            monkeypatch.setattr(loop, "tick", broken)
+            loop.wake.set()
+
+    async def broken() -> None:
+        raise KeyError("a fault of ours")
+
+    async with asyncio.timeout(SECONDS):
+        with pytest.raises(RuntimeError, match=r"loop 'recovery' ended by itself"):
+            await (_running(app, break_it) if way == "run" else _beside(app, break_it, noticed))
+    assert app.telemetry.counts["LoopEnded"] == 1
+
+
+async def _running(app: App, break_it: Any) -> None:
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None:
+        break_it()
+
+    async with app:
+        await app.deliver("work")
+        await app.run()
+
+
+async def _beside(app: App, break_it: Any, noticed: asyncio.Event) -> None:
+    async with app.worker():
+        break_it()
+        await noticed.wait()
