@@ -18,7 +18,7 @@ from duly.surfaces.http.served import Served
 AGAIN_MILLISECONDS = 2000
 
 
-@get("/events", media_type="text/event-stream")
+@get("/events", media_type="text/event-stream", operation_id="watch_events")
 async def events(
     request: Request[Any, Any, Any],
     duly_app: Served,
