@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Response, Router, delete, get, post, put
 from litestar.exceptions import PermissionDeniedException
-from litestar.params import FromPath, JSONBody
+from litestar.params import JSONBody, PathParameter
+from msgspec import Meta
 
 from duly import App
 from duly.domain.identity import sibling
@@ -14,14 +15,16 @@ from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery, Wanted
 from duly.surfaces.http.idempotency import Idempotency
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
-from duly.surfaces.http.versions import IF_MATCH, Version, etag
+from duly.surfaces.http.versions import ETAG, IF_MATCH, Version, etag
 from duly_birthday.faults import HANDLERS
 from duly_birthday.greetings.greetings import Manner
 from duly_birthday.shapes import (
     Edited,
     Imported,
+    NewUser,
     Registered,
     Shown,
+    UserChange,
     UserShape,
     event_shape,
     imported_shape,
@@ -32,6 +35,22 @@ from duly_birthday.wire import Birthdays
 
 LARGEST_BODY = 65_536
 MOST_AT_ONCE = 1000
+UserId = Annotated[str, PathParameter(description="the id of a user")]
+NEVER = {"never": (422,)}
+"""What cannot be taken is answered with 400 here."""
+
+
+def _new_user() -> Any:
+    # As functions, since options are copied.
+    return NewUser
+
+
+def _change() -> Any:
+    return UserChange
+
+
+def _new_users() -> Any:
+    return Annotated[list[NewUser], Meta(min_length=1, max_length=MOST_AT_ONCE)]
 
 
 def user_routes(home: str, manner: Manner) -> list[Router]:
@@ -42,44 +61,66 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
             raise PermissionDeniedException(f"the users are in namespace {home!r}; use a key of it")
         return Birthdays(app, manner)
 
-    @post("/", opt={"repeatable": True})
+    @post(
+        "/",
+        opt={"repeatable": True, "body": _new_user},
+        operation_id="register_user",
+        response_headers=ETAG,
+    )
     async def register(
         duly_app: Served, request: AnyRequest, data: JSONBody[dict[str, Any]]
     ) -> Response[Registered]:
+        """Register a user, who is greeted from the next birthday on."""
         user, greeting = await of(duly_app).register(data, seed_of(request))
         shape = Registered(user_shape(user), event_shape(greeting, user))
         headers = etag(user.version) | {"location": f"/user/{user.id}"}
         return Response(shape, status_code=201, headers=headers)
 
-    @get("/", dependencies={"wanted": asked(PageQuery)})
+    @get("/", dependencies={"wanted": asked(PageQuery)}, operation_id="list_users")
     async def page(duly_app: Served, wanted: Wanted) -> Page[UserShape]:
+        """List users by id."""
         found = await of(duly_app).page(wanted.cursor, wanted.limit)
         following = found[-1].id if len(found) == wanted.limit else None
         return Page([user_shape(each) for each in found], following)
 
-    @get("/{user_id:str}")
-    async def show(duly_app: Served, user_id: FromPath[str]) -> Response[Shown]:
+    @get("/{user_id:str}", operation_id="get_user", response_headers=ETAG)
+    async def show(duly_app: Served, user_id: UserId) -> Response[Shown]:
+        """Show a user, the next greeting, and the last one that ended."""
         user, upcoming, last = await of(duly_app).show(user_id)
         shape = Shown(user_shape(user), event_shape(upcoming, user), event_shape(last, user))
         return Response(shape, headers=etag(user.version))
 
-    @put("/{user_id:str}", dependencies=IF_MATCH)
+    @put(
+        "/{user_id:str}",
+        dependencies=IF_MATCH,
+        opt={"body": _change},
+        operation_id="update_user",
+        response_headers=ETAG,
+    )
     async def edit(
-        duly_app: Served, user_id: FromPath[str], data: JSONBody[dict[str, Any]], version: Version
+        duly_app: Served, user_id: UserId, data: JSONBody[dict[str, Any]], version: Version
     ) -> Response[Edited]:
+        """Change some of the fields of a user; greetings that are not under way follow."""
         user, report = await of(duly_app).edit(user_id, data, version)
         skipped = report.skipped
         shape = Edited(user_shape(user), report.moved, len(skipped), skipped)
         return Response(shape, headers=etag(user.version))
 
-    @delete("/{user_id:str}")
-    async def remove(duly_app: Served, user_id: FromPath[str]) -> None:
+    @delete("/{user_id:str}", operation_id="remove_user")
+    async def remove(duly_app: Served, user_id: UserId) -> None:
+        """Remove a user; what is pending is cancelled, what is being sent ends."""
         await of(duly_app).remove(user_id)
 
-    @post("/bulk", status_code=200, opt={"repeatable": True})
+    @post(
+        "/bulk",
+        status_code=200,
+        opt={"repeatable": True, "body": _new_users},
+        operation_id="register_users",
+    )
     async def register_many(
         duly_app: Served, request: AnyRequest, data: JSONBody[list[dict[str, Any]]]
     ) -> Imported:
+        """Register up to 1,000 users in one transaction; those with a problem are left out."""
         if not 1 <= len(data) <= MOST_AT_ONCE:
             reason = f"give from 1 to {MOST_AT_ONCE} users"
             raise InvalidUser([Problem("body", reason)])
@@ -100,5 +141,6 @@ def _router(handlers: list[Any], **options: Any) -> Router:
         route_handlers=handlers,
         exception_handlers=HANDLERS,
         middleware=[Idempotency()],
+        opt=NEVER,
         **options,
     )

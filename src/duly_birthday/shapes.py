@@ -1,21 +1,59 @@
-"""What `/user` answers."""
+"""What `/user` takes and answers."""
 
 from __future__ import annotations
 
 from datetime import date, datetime
+from typing import Annotated, ClassVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from duly.domain.zones import zone
 from duly_birthday.greetings.greetings import Greeting
-from duly_birthday.users.checks import Problem
+from duly_birthday.users.checks import LONGEST_NAME, Problem
+from duly_birthday.users.events import Feb29
 from duly_birthday.users.user import User
 from duly_birthday.wire import Taken
 
 
 class Shape(msgspec.Struct, frozen=True, rename="camel"):
     """Answers are in camel case."""
+
+
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Born = Annotated[date, Meta(description="the date of birth, from 1900-01-01 on")]
+Zone = Annotated[str, Meta(description="an IANA time zone", examples=["Europe/Oslo"])]
+InOtherYears = Annotated[
+    Feb29 | None,
+    Meta(description="when somebody born on 29 February is greeted in other years"),
+]
+
+
+class NewUser(Shape, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A user to be registered; `users/checks.py` checks it, and tells all that is wrong at once."""
+
+    EXAMPLE: ClassVar = {
+        "firstName": "Ann",
+        "lastName": "Lee",
+        "dateOfBirth": "1990-11-15",
+        "timezone": "America/New_York",
+    }
+    first_name: Annotated[Name, Meta(description="the first name")]
+    last_name: Annotated[Name, Meta(description="the last name")]
+    date_of_birth: Born
+    timezone: Zone
+    feb29: InOtherYears = None
+
+
+class UserChange(Shape, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is to change of a user; what is left out stays as it is."""
+
+    EXAMPLE: ClassVar = {"timezone": "Europe/Oslo"}
+    first_name: Annotated[Name, Meta(description="the first name")] | UnsetType = UNSET
+    last_name: Annotated[Name, Meta(description="the last name")] | UnsetType = UNSET
+    date_of_birth: Born | UnsetType = UNSET
+    timezone: Zone | UnsetType = UNSET
+    feb29: InOtherYears | UnsetType = UNSET
 
 
 class UserShape(Shape, frozen=True):
@@ -36,7 +74,9 @@ class EventShape(Shape, frozen=True):
 
     id: str
     due_at: datetime
-    local_time: datetime
+    local_time: Annotated[
+        datetime, Meta(tz=False, description="when that is on the user's clock; without an offset")
+    ]
     timezone: str
     state: str
 

@@ -35,7 +35,7 @@ async def public(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
 
 
 async def test_on_loopback_nobody_needs_a_key_whether_there_are_any_or_not(here: Port) -> None:
-    assert await here.status("/docs", peer="127.0.0.1") == 200
+    assert await here.status("/v1/workers", peer="127.0.0.1") == 200
     await here.token("read")
     for peer in ("127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"):
         assert await here.status("/v1/deliveries", "POST", peer=peer, **NEW) == 201
@@ -43,9 +43,9 @@ async def test_on_loopback_nobody_needs_a_key_whether_there_are_any_or_not(here:
 
 async def test_who_gives_a_key_on_loopback_is_taken_by_it(here: Port) -> None:
     read = await here.token("read")
-    assert await here.status("/docs", peer="127.0.0.1", key=read) == 200
+    assert await here.status("/v1/workers", peer="127.0.0.1", key=read) == 200
     assert await here.status("/v1/deliveries", "POST", peer="127.0.0.1", key=read, **NEW) == 403
-    assert await here.status("/docs", peer="127.0.0.1", key="duly_wrong") == 401
+    assert await here.status("/v1/workers", peer="127.0.0.1", key="duly_wrong") == 401
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ async def test_who_gives_a_key_on_loopback_is_taken_by_it(here: Port) -> None:
 )
 async def test_what_a_proxy_hands_on_is_not_from_this_machine(here: Port, header: str) -> None:
     passed_on = {header: "203.0.113.9"}
-    assert await here.status("/docs", peer="127.0.0.1", headers=passed_on) == 401
+    assert await here.status("/v1/workers", peer="127.0.0.1", headers=passed_on) == 401
     read = await here.token("read")
-    assert await here.status("/docs", peer="127.0.0.1", headers=passed_on, key=read) == 200
+    assert await here.status("/v1/workers", peer="127.0.0.1", headers=passed_on, key=read) == 200
 
 
 async def test_loopback_can_be_closed_too(sqlite_url: str, clock: VirtualClock) -> None:
     async with port(sqlite_url, clock, loopback_open=False) as closed:
-        assert await closed.status("/docs", peer="127.0.0.1") == 401
+        assert await closed.status("/v1/workers", peer="127.0.0.1") == 401
         with pytest.raises(BadSetting) as refused:
             await refuse_without_keys(closed.app)
     assert refused.value.field == "loopback_open"
@@ -69,11 +69,11 @@ async def test_loopback_can_be_closed_too(sqlite_url: str, clock: VirtualClock) 
 async def test_a_port_that_others_can_reach_needs_a_key_even_from_here(public: Port) -> None:
     read = await public.token("read")
     for peer in ("127.0.0.1", "203.0.113.7"):
-        answer = await public.ask("/docs", peer=peer)
+        answer = await public.ask("/v1/workers", peer=peer)
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"] == 'Bearer realm="duly"'
         assert answer.headers["content-type"] == "application/problem+json"
-        assert await public.status("/docs", peer=peer, key=read) == 200
+        assert await public.status("/v1/workers", peer=peer, key=read) == 200
 
 
 async def test_a_port_that_others_can_reach_is_not_opened_before_a_key_is_made(
@@ -92,22 +92,22 @@ async def test_a_port_that_others_can_reach_is_not_opened_before_a_key_is_made(
 async def test_only_a_bearer_key_that_is_ours_opens(public: Port) -> None:
     read = await public.token("read")
     for given in (read, f"Basic {read}", "Bearer", "Bearer ", f"Bearer {read}x", "Bearer duly_x"):
-        answer = await public.ask("/docs", headers={"authorization": given})
+        answer = await public.ask("/v1/workers", headers={"authorization": given})
         assert answer.status_code == 401, given
         assert 'error="invalid_token"' in answer.headers["www-authenticate"]
         assert read not in answer.text
-    assert await public.status("/docs", headers={"authorization": f"bearer  {read}"}) == 200
+    assert await public.status("/v1/workers", headers={"authorization": f"bearer  {read}"}) == 200
 
 
 async def test_a_revoked_key_opens_nothing_after_a_second(
     public: Port, clock: VirtualClock
 ) -> None:
     read = await public.token("read")
-    assert await public.status("/docs", key=read) == 200
+    assert await public.status("/v1/workers", key=read) == 200
     (key,) = await public.app.keys.list()
     await public.app.keys.revoke(key.id)
     clock.advance(1)
-    assert await public.status("/docs", key=read) == 401
+    assert await public.status("/v1/workers", key=read) == 401
 
 
 async def test_who_stays_long_is_asked_again(public: Port, clock: VirtualClock) -> None:
@@ -129,9 +129,9 @@ async def test_an_expired_key_opens_nothing_though_it_was_just_shown(
 ) -> None:
     ends_at = clock.now() + timedelta(milliseconds=500)
     made = await public.app.keys.create("short", expires_at=ends_at)
-    assert await public.status("/docs", key=made.token) == 200
+    assert await public.status("/v1/workers", key=made.token) == 200
     clock.advance(0.5)
-    assert await public.status("/docs", key=made.token) == 401
+    assert await public.status("/v1/workers", key=made.token) == 401
 
 
 async def test_a_new_key_opens_though_its_token_was_tried_before_it_was_one(
@@ -232,7 +232,7 @@ async def test_only_names_of_this_server_are_answered_to(
     sqlite_url: str, clock: VirtualClock, host: str, allowed: bool
 ) -> None:
     async with port(sqlite_url, clock, allowed_hosts="duly.example, other.example") as here:
-        answer = await here.ask("/docs", peer="127.0.0.1", headers={"host": host})
+        answer = await here.ask("/v1/workers", peer="127.0.0.1", headers={"host": host})
     assert answer.status_code == (200 if allowed else 421)
     if not allowed:
         assert "allowed_hosts" in answer.json()["detail"]
@@ -242,7 +242,7 @@ async def test_any_name_will_do_where_the_setting_says_so(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     async with port(sqlite_url, clock, allowed_hosts="*") as here:
-        asked = here.ask("/docs", peer="127.0.0.1", headers={"host": "whatever.example"})
+        asked = here.ask("/v1/workers", peer="127.0.0.1", headers={"host": "whatever.example"})
         assert (await asked).status_code == 200
 
 
@@ -271,7 +271,7 @@ async def test_pages_of_other_sites_change_nothing(
         status = await here.status("/v1/deliveries", "POST", **from_page, **NEW)
         assert status == (201 if allowed else 403)
         # What it reads, the browser keeps from the page.
-        assert await here.status("/docs", **from_page) == 200
+        assert await here.status("/v1/workers", **from_page) == 200
         assert len(await here.app.list()) == int(allowed)
 
 
@@ -280,18 +280,18 @@ async def test_a_key_may_ask_so_often_and_slows_no_other(
 ) -> None:
     async with port(sqlite_url, clock, key_rate=2.0, **EVERYWHERE) as public:
         greedy, steady = await public.token("read"), await public.token("read")
-        assert [await public.status("/docs", key=greedy) for _ in range(3)] == [200, 200, 429]
-        answer = await public.ask("/docs", key=greedy)
+        assert [await public.status("/v1/workers", key=greedy) for _ in range(3)] == [200, 200, 429]
+        answer = await public.ask("/v1/workers", key=greedy)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert "2 times a second" in answer.json()["detail"]
         once = {"key": await public.token("operate"), "headers": {"idempotency-key": "x"}}
         assert await public.status("/v1/deliveries", "POST", **once, **NEW) == 201
-        assert await public.status("/docs", **once) == 200
+        assert await public.status("/v1/workers", **once) == 200
         for _ in range(6):
-            assert await public.status("/docs", key=steady) == 200
-            await public.status("/docs", key=greedy)
+            assert await public.status("/v1/workers", key=steady) == 200
+            await public.status("/v1/workers", key=greedy)
             clock.advance(0.5)
-        assert await public.status("/docs", key=greedy) == 200
+        assert await public.status("/v1/workers", key=greedy) == 200
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/health?verbose=true"])

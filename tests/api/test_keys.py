@@ -24,7 +24,7 @@ async def test_an_admin_makes_keys_and_revokes_them(public: Port, clock: Virtual
     key = made.json()
     assert wanted.items() <= key.items()
     assert (key["namespace"], key["state"]) == ("billing", "active")
-    assert await public.status("/docs", key=key["token"]) == 200
+    assert await public.status("/v1/workers", key=key["token"]) == 200
 
     shown = await public.ask(f"/v1/keys/{key['id']}", key=admin)
     assert "token" not in shown.json()
@@ -32,7 +32,7 @@ async def test_an_admin_makes_keys_and_revokes_them(public: Port, clock: Virtual
     revoked = await public.ask(f"/v1/keys/{key['id']}/revoke", "POST", key=admin)
     assert (revoked.status_code, revoked.json()["state"]) == (200, "revoked")
     clock.advance(1)
-    assert await public.status("/docs", key=key["token"]) == 401
+    assert await public.status("/v1/workers", key=key["token"]) == 401
 
 
 async def test_who_did_it_is_in_the_audit_trail(public: Port) -> None:

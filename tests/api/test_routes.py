@@ -12,7 +12,7 @@ from duly.testing import VirtualClock
 from tests.api.doors import Port, port
 
 pytestmark = pytest.mark.requirement("S2")
-OPEN = {"/health", "/ready"}
+OPEN = {"/", "/docs", "/docs/openapi.json", "/health", "/openapi.json", "/ready"}
 """What everybody may ask."""
 READ_BY_POST = {"/v1/schedules/explain"}
 """What is asked with a body and changes nothing."""

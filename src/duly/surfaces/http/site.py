@@ -85,9 +85,9 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
     state = {"queue": queue, "door": door, "straight": straight, "cors": Cors.of(app.settings)}
     return Site(
         route_handlers=[
-            *health_routes(pulse),
-            metrics_route(app, pulse.engine, siblings),
-            *docs.ROUTES,
+            _beside(
+                [*health_routes(pulse), metrics_route(app, pulse.engine, siblings)], app.routes
+            ),
             _api(pulse),
             *app.routes,
         ],
@@ -100,6 +100,22 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
         openapi_config=None,
         logging_config=None,
     )
+
+
+def _beside(handlers: list[Any], own: Sequence[Any]) -> Router:
+    """What is no part of the API; an app that answers `/` itself keeps it."""
+    pages = docs.ROUTES if _answer_root(own) else [docs.welcome, *docs.ROUTES]
+    return Router("/", route_handlers=[*handlers, *pages], include_in_schema=False)
+
+
+def _answer_root(routes: Sequence[Any]) -> bool:
+    return "/" in {
+        path
+        for each in routes
+        for path in (
+            [route.path for route in each.routes] if isinstance(each, Router) else each.paths
+        )
+    }
 
 
 def _strays(routes: Sequence[Any]) -> dict[Any, Any]:

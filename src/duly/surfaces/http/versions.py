@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from litestar.connection import ASGIConnection
+from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
 
@@ -30,6 +31,8 @@ def if_match(request: ASGIConnection[Any, Any, Any, Any]) -> int | None:
 
 
 IF_MATCH = {"version": Provide(if_match, sync_to_thread=False)}
+ETAG = [ResponseHeader("ETag", documentation_only=True, description="the version, for `If-Match`")]
+"""`response_headers=ETAG` in a route that answers with `etag(version)`."""
 
 
 def etag(version: int) -> dict[str, str]:

@@ -13,7 +13,12 @@ from duly.surfaces.http.cursors import Page, PageQuery, Wanted
 from duly.surfaces.http.served import Served
 
 
-@get("/audit", dependencies={"wanted": asked(PageQuery)}, opt={"scope": Scope.ADMIN})
+@get(
+    "/audit",
+    dependencies={"wanted": asked(PageQuery)},
+    opt={"scope": Scope.ADMIN},
+    operation_id="list_audit_entries",
+)
 async def listed(duly_app: Served, wanted: Wanted) -> Page[AuditEntry]:
     """Who changed what in the caller's namespace, the latest first."""
     found = await duly_app.audit.list(before=_before(wanted.cursor), limit=wanted.limit + 1)

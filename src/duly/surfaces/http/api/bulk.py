@@ -27,7 +27,11 @@ def _body() -> Any:
     return Items
 
 
-OPT = {"repeatable": True, "body": _body, "media": ("application/json", *NDJSON)} | BULK
+LINES = {
+    "schema": {"type": "string", "description": "a delivery as JSON on each line"},
+    "example": '{"target": "report", "payload": 1}\n{"target": "report", "payload": 2}\n',
+}
+OPT = {"repeatable": True, "body": _body, "content": {NDJSON[0]: LINES}} | BULK
 
 
 @post(
@@ -36,6 +40,7 @@ OPT = {"repeatable": True, "body": _body, "media": ("application/json", *NDJSON)
     dependencies={"wanted": asked_query(BulkQuery)},
     request_max_body_size=BODY_LIMIT,
     opt=OPT,
+    operation_id="deliver_many",
 )
 async def accept_bulk(
     duly_app: Served,

@@ -31,7 +31,7 @@ Wanted = NamedDependency[SkipValidation[DeadQuery]]
 QUERY = {"wanted": asked(DeadQuery)}
 
 
-@get("/dead-letters", dependencies=QUERY)
+@get("/dead-letters", dependencies=QUERY, operation_id="list_dead_letters")
 async def list_(duly_app: Served, wanted: Wanted) -> Page[DeliveryRecord]:
     """List dead letters, the latest first."""
     found = await duly_app.dead_letters.page(
@@ -40,7 +40,11 @@ async def list_(duly_app: Served, wanted: Wanted) -> Page[DeliveryRecord]:
     return Page(records(found.items, payloads=wanted.payloads), found.next)
 
 
-@get("/dead-letters/groups", dependencies={"wanted": asked(GroupQuery)})
+@get(
+    "/dead-letters/groups",
+    dependencies={"wanted": asked(GroupQuery)},
+    operation_id="list_dead_letter_groups",
+)
 async def groups(
     duly_app: Served, wanted: NamedDependency[SkipValidation[GroupQuery]]
 ) -> Page[DeadGroup]:
@@ -52,7 +56,12 @@ async def groups(
     return Page(list(found), None)
 
 
-@post("/dead-letters/retry", status_code=200, opt={"repeatable": True})
+@post(
+    "/dead-letters/retry",
+    status_code=200,
+    opt={"repeatable": True},
+    operation_id="retry_dead_letters",
+)
 async def retry(duly_app: Served, request: AnyRequest, data: JSONBody[Retry]) -> Moved:
     """Try those that match again; of each stream the earliest goes first."""
     wanted = data.filter()
@@ -66,7 +75,12 @@ async def retry(duly_app: Served, request: AnyRequest, data: JSONBody[Retry]) ->
     return await while_heard(request, work)
 
 
-@post("/dead-letters/discard", status_code=200, opt={"repeatable": True})
+@post(
+    "/dead-letters/discard",
+    status_code=200,
+    opt={"repeatable": True},
+    operation_id="discard_dead_letters",
+)
 async def discard(duly_app: Served, request: AnyRequest, data: JSONBody[Discard]) -> Moved:
     """Give those that match up for good, with a note why; a stream that one blocked goes on."""
     wanted = data.filter()
@@ -78,7 +92,11 @@ async def discard(duly_app: Served, request: AnyRequest, data: JSONBody[Discard]
     return await while_heard(request, work)
 
 
-@get("/dead-letters/poison", dependencies={"wanted": asked(PoisonQuery)})
+@get(
+    "/dead-letters/poison",
+    dependencies={"wanted": asked(PoisonQuery)},
+    operation_id="list_poison_candidates",
+)
 async def poison(
     duly_app: Served, wanted: NamedDependency[SkipValidation[PoisonQuery]]
 ) -> Page[SuspectRecord]:
@@ -93,7 +111,7 @@ async def poison(
     )
 
 
-@post("/dead-letters/{id:str}/retry", status_code=200)
+@post("/dead-letters/{id:str}/retry", status_code=200, operation_id="retry_dead_letter")
 async def retry_one(
     duly_app: Served, id: FromPath[str], data: JSONBody[RetryOne | None] = None
 ) -> DeliveryRecord:
@@ -102,13 +120,13 @@ async def retry_one(
     return record(await duly_app.dead_letters.retry(id, reset_attempts=reset), DeliveryRecord)
 
 
-@post("/dead-letters/{id:str}/edit", status_code=200)
+@post("/dead-letters/{id:str}/edit", status_code=200, operation_id="edit_dead_letter")
 async def edit_one(duly_app: Served, id: FromPath[str], data: JSONBody[Edit]) -> DeliveryRecord:
     """Give one another payload and try it again, with all its attempts; 409 if it is not dead."""
     return record(await duly_app.dead_letters.edit(id, data.payload), DeliveryRecord)
 
 
-@post("/dead-letters/{id:str}/discard", status_code=200)
+@post("/dead-letters/{id:str}/discard", status_code=200, operation_id="discard_dead_letter")
 async def discard_one(
     duly_app: Served, id: FromPath[str], data: JSONBody[DiscardOne]
 ) -> DeliveryRecord:

@@ -35,7 +35,9 @@ from duly.surfaces.http.shapes.deliveries import (
 KNOWN = ResponseSpec(AcceptedDelivery, description="Its key is known: this is that delivery.")
 
 
-@post("/deliveries", responses={200: KNOWN}, opt={"repeatable": True} | SINGLE)
+@post(
+    "/deliveries", responses={200: KNOWN}, opt={"repeatable": True} | SINGLE, operation_id="deliver"
+)
 async def accept(
     duly_app: Served, request: AnyRequest, data: JSONBody[NewDelivery]
 ) -> Response[AcceptedDelivery]:
@@ -74,7 +76,7 @@ def location_of(accepted: Accepted) -> str:
     return f"/v1/deliveries/{accepted.id}"
 
 
-@get("/deliveries", dependencies={"wanted": asked(DeliveryQuery)})
+@get("/deliveries", dependencies={"wanted": asked(DeliveryQuery)}, operation_id="list_deliveries")
 async def list_(
     duly_app: Served, wanted: NamedDependency[SkipValidation[DeliveryQuery]]
 ) -> Page[DeliveryRecord]:
@@ -86,7 +88,11 @@ async def list_(
     return Page(records(found.items, payloads=wanted.payloads), found.next)
 
 
-@get("/deliveries/late", dependencies={"wanted": asked(LateQuery)})
+@get(
+    "/deliveries/late",
+    dependencies={"wanted": asked(LateQuery)},
+    operation_id="list_late_deliveries",
+)
 async def late(
     duly_app: Served, wanted: NamedDependency[SkipValidation[LateQuery]]
 ) -> Page[DeliveryRecord]:
@@ -96,7 +102,11 @@ async def late(
     return Page(records(found, payloads=wanted.payloads), None)
 
 
-@get("/deliveries/stuck", dependencies={"wanted": asked(StuckQuery)})
+@get(
+    "/deliveries/stuck",
+    dependencies={"wanted": asked(StuckQuery)},
+    operation_id="list_stuck_deliveries",
+)
 async def stuck(
     duly_app: Served, wanted: NamedDependency[SkipValidation[StuckQuery]]
 ) -> Page[StuckRecord]:
@@ -107,33 +117,33 @@ async def stuck(
     return Page([record(each, StuckRecord, payload=payload, why=why) for each, why in found], None)
 
 
-@get("/deliveries/{id:str}")
+@get("/deliveries/{id:str}", operation_id="get_delivery")
 async def show(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
     """One delivery with its payload, attempts, steps, transitions, and what it waits for."""
     return await _detail(duly_app, id)
 
 
-@get("/deliveries/{id:str}/moves")
+@get("/deliveries/{id:str}/moves", operation_id="list_delivery_moves")
 async def moves(duly_app: Served, id: FromPath[str]) -> list[Attempt]:
     """Everything that moved it, attempts and others, with all that is known of each."""
     return list(await duly_app.attempts(id))
 
 
-@post("/deliveries/{id:str}/retry", status_code=200)
+@post("/deliveries/{id:str}/retry", status_code=200, operation_id="retry_delivery")
 async def retry(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
     """Try a dead letter again, with all its attempts, or a waiting delivery now."""
     await duly_app.retry(id)
     return await _detail(duly_app, id)
 
 
-@post("/deliveries/{id:str}/cancel", status_code=200)
+@post("/deliveries/{id:str}/cancel", status_code=200, operation_id="cancel_delivery")
 async def cancel(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
     """Cancel a delivery that is pending."""
     await duly_app.cancel(id)
     return await _detail(duly_app, id)
 
 
-@post("/deliveries/{id:str}/release", status_code=200)
+@post("/deliveries/{id:str}/release", status_code=200, operation_id="release_delivery")
 async def release(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
     """Let those behind a failed head of a stream go on."""
     await duly_app.streams.release_delivery(id)

@@ -31,14 +31,14 @@ from duly.surfaces.http.shapes.endpoints import (
     Trial,
     Tried,
 )
-from duly.surfaces.http.versions import IF_MATCH, Version, etag
+from duly.surfaces.http.versions import ETAG, IF_MATCH, Version, etag
 from duly.surfaces.standing import record, tried
 
 NAME = "/endpoints/{name:str}"
 Kind = TypeVar("Kind", bound=EndpointRecord)
 
 
-@get("/endpoints", dependencies={"wanted": asked(PageQuery)})
+@get("/endpoints", dependencies={"wanted": asked(PageQuery)}, operation_id="list_endpoints")
 async def list_(
     duly_app: Served, wanted: NamedDependency[SkipValidation[PageQuery]]
 ) -> Page[EndpointRecord]:
@@ -48,7 +48,7 @@ async def list_(
     return Page(items, items[-1].name if len(found) > wanted.limit else None)
 
 
-@post("/endpoints", opt={"secret": True})
+@post("/endpoints", opt={"secret": True}, operation_id="add_endpoint", response_headers=ETAG)
 async def add(duly_app: Served, data: JSONBody[NewEndpoint]) -> Response[EndpointWithSecret]:
     """Add an endpoint; its secret is in the answer, and never again."""
     added = await duly_app.endpoints.add(data.name, **data.details())
@@ -57,13 +57,13 @@ async def add(duly_app: Served, data: JSONBody[NewEndpoint]) -> Response[Endpoin
     return answer
 
 
-@get(NAME)
+@get(NAME, operation_id="get_endpoint", response_headers=ETAG)
 async def show(duly_app: Served, name: FromPath[str]) -> Response[EndpointRecord]:
     """One endpoint: its state, circuit, limits and plan, and which keys seal its secrets."""
     return await _shown(duly_app, await duly_app.endpoints.get(name))
 
 
-@patch(NAME, dependencies=IF_MATCH)
+@patch(NAME, dependencies=IF_MATCH, operation_id="update_endpoint", response_headers=ETAG)
 async def change(
     duly_app: Served, name: FromPath[str], version: Version, data: JSONBody[EndpointChange]
 ) -> Response[EndpointRecord]:
@@ -72,7 +72,9 @@ async def change(
     return await _shown(duly_app, edited)
 
 
-@delete(NAME, dependencies={"wanted": asked(RemoveQuery), **IF_MATCH})
+@delete(
+    NAME, dependencies={"wanted": asked(RemoveQuery), **IF_MATCH}, operation_id="remove_endpoint"
+)
 async def remove(
     duly_app: Served,
     name: FromPath[str],
@@ -83,7 +85,7 @@ async def remove(
     await duly_app.endpoints.remove(name, cancel_waiting=wanted.cancel_waiting, version=version)
 
 
-@post(f"{NAME}/pause", status_code=200)
+@post(f"{NAME}/pause", status_code=200, operation_id="pause_endpoint", response_headers=ETAG)
 async def pause(
     duly_app: Served, name: FromPath[str], data: JSONBody[Why | None] = None
 ) -> Response[EndpointRecord]:
@@ -92,13 +94,19 @@ async def pause(
     return await _shown(duly_app, await duly_app.endpoints.pause(name, reason))
 
 
-@post(f"{NAME}/resume", status_code=200)
+@post(f"{NAME}/resume", status_code=200, operation_id="resume_endpoint", response_headers=ETAG)
 async def resume(duly_app: Served, name: FromPath[str]) -> Response[EndpointRecord]:
     """Let its deliveries go, whether it was paused, disabled or its circuit was open."""
     return await _shown(duly_app, await duly_app.endpoints.resume(name))
 
 
-@post(f"{NAME}/rotate", status_code=200, opt={"secret": True})
+@post(
+    f"{NAME}/rotate",
+    status_code=200,
+    opt={"secret": True},
+    operation_id="rotate_endpoint_secret",
+    response_headers=ETAG,
+)
 async def rotate(
     duly_app: Served, name: FromPath[str], data: JSONBody[Rotate | None] = None
 ) -> Response[EndpointWithSecret]:
@@ -109,7 +117,7 @@ async def rotate(
     return await _told_once(duly_app, rotated)
 
 
-@post(f"{NAME}/test", status_code=200)
+@post(f"{NAME}/test", status_code=200, operation_id="test_endpoint")
 async def try_out(
     duly_app: Served, name: FromPath[str], data: JSONBody[Trial | None] = None
 ) -> Tried:
@@ -120,7 +128,7 @@ async def try_out(
     return msgspec.convert(tried(endpoint, outcome), Tried)
 
 
-@post(f"{NAME}/recover", status_code=200, opt={"repeatable": True})
+@post(f"{NAME}/recover", status_code=200, opt={"repeatable": True}, operation_id="recover_endpoint")
 async def recover(
     duly_app: Served, request: AnyRequest, name: FromPath[str], data: JSONBody[Recover]
 ) -> Moved:

@@ -32,7 +32,12 @@ def leaving(app: ASGIApp) -> ASGIApp:
     return called
 
 
-@get("/events", media_type="text/event-stream", middleware=[leaving])
+@get(
+    "/events",
+    media_type="text/event-stream",
+    operation_id="watch_events",
+    middleware=[leaving],
+)
 async def events(
     request: Request[Any, Any, Any],
     duly_app: Served,

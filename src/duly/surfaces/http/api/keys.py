@@ -19,7 +19,7 @@ from duly.surfaces.http.shapes.keys import (
 )
 
 
-@get("/", dependencies={"wanted": asked(PageQuery)})
+@get("/", dependencies={"wanted": asked(PageQuery)}, operation_id="list_keys")
 async def listed(duly_app: Served, wanted: Wanted) -> Page[KeyRecord]:
     """Keys by id, those that open nothing any more too."""
     after = "" if wanted.cursor is None else checked_text("cursor", wanted.cursor)
@@ -29,20 +29,20 @@ async def listed(duly_app: Served, wanted: Wanted) -> Page[KeyRecord]:
     return Page([key_record(each, now) for each in page], page[-1].id if more else None)
 
 
-@post("/", opt={"secret": True})
+@post("/", opt={"secret": True}, operation_id="create_key")
 async def make(duly_app: Served, data: JSONBody[NewKey]) -> MadeKey:
     """Make a key of the caller's namespace; its token is told here and never again."""
     made = await duly_app.keys.create(data.name, scope=data.scope, expires_at=data.expires_at)
     return made_key(made, duly_app.clock.now())
 
 
-@get("/{id:str}")
+@get("/{id:str}", operation_id="get_key")
 async def show(duly_app: Served, id: FromPath[str]) -> KeyRecord:
     """One key."""
     return key_record(await duly_app.keys.get(id), duly_app.clock.now())
 
 
-@post("/{id:str}/revoke", status_code=200)
+@post("/{id:str}/revoke", status_code=200, operation_id="revoke_key")
 async def revoke(duly_app: Served, id: FromPath[str]) -> KeyRecord:
     """Let a key open nothing any more, within a second; again it changes nothing."""
     return key_record(await duly_app.keys.revoke(id), duly_app.clock.now())

@@ -38,7 +38,7 @@ from duly.surfaces.http.shapes.schedules import (
     filled,
     schedule_record,
 )
-from duly.surfaces.http.versions import IF_MATCH, Version, etag
+from duly.surfaces.http.versions import ETAG, IF_MATCH, Version, etag
 from duly.surfaces.moments import Moment, moments
 from duly.surfaces.rule_words import explained
 from duly.surfaces.schedule_lines import line
@@ -47,7 +47,7 @@ CREATED = ResponseSpec(Upserted, description="It is new.")
 NAME = "/schedules/{name:str}"
 
 
-@get("/schedules", dependencies={"wanted": asked(PageQuery)})
+@get("/schedules", dependencies={"wanted": asked(PageQuery)}, operation_id="list_schedules")
 async def list_(
     duly_app: Served, wanted: NamedDependency[SkipValidation[PageQuery]]
 ) -> Page[ScheduleLine]:
@@ -57,7 +57,14 @@ async def list_(
     return Page(items, items[-1].name if len(found) > wanted.limit else None)
 
 
-@put(NAME, dependencies=IF_MATCH, responses={201: CREATED})
+@put(
+    NAME,
+    dependencies=IF_MATCH,
+    responses={201: CREATED},
+    operation_id="put_schedule",
+    response_headers=ETAG,
+    opt={"creates": True},
+)
 async def upsert(
     duly_app: Served, name: FromPath[str], version: Version, data: JSONBody[ScheduleSpec]
 ) -> Response[Upserted]:
@@ -70,13 +77,13 @@ async def upsert(
     return _answered(declared)
 
 
-@get(NAME)
+@get(NAME, operation_id="get_schedule", response_headers=ETAG)
 async def show(duly_app: Served, name: FromPath[str]) -> Response[ScheduleRecord]:
     """One schedule with all its options, and how far it has come."""
     return _shown(await duly_app.schedules.get(name))
 
 
-@patch(NAME, dependencies=IF_MATCH)
+@patch(NAME, dependencies=IF_MATCH, operation_id="update_schedule", response_headers=ETAG)
 async def change(
     duly_app: Served, name: FromPath[str], version: Version, data: JSONBody[ScheduleChange]
 ) -> Response[Upserted]:
@@ -95,13 +102,13 @@ async def change(
     return _answered(declared)
 
 
-@delete(NAME, dependencies=IF_MATCH)
+@delete(NAME, dependencies=IF_MATCH, operation_id="remove_schedule")
 async def remove(duly_app: Served, name: FromPath[str], version: Version) -> None:
     """End a schedule; what is pending is cancelled, what is under way goes on."""
     await duly_app.schedules.remove(name, version=version)
 
 
-@post(f"{NAME}/pause", status_code=200)
+@post(f"{NAME}/pause", status_code=200, operation_id="pause_schedule", response_headers=ETAG)
 async def pause(
     duly_app: Served, name: FromPath[str], data: JSONBody[Why | None] = None
 ) -> Response[ScheduleRecord]:
@@ -109,7 +116,7 @@ async def pause(
     return _shown(await duly_app.schedules.pause(name, None if data is None else data.reason))
 
 
-@post(f"{NAME}/resume", status_code=200)
+@post(f"{NAME}/resume", status_code=200, operation_id="resume_schedule", response_headers=ETAG)
 async def resume(
     duly_app: Served, name: FromPath[str], data: JSONBody[Resume | None] = None
 ) -> Response[ScheduleRecord]:
@@ -118,7 +125,7 @@ async def resume(
     return _shown(await duly_app.schedules.resume(name, from_pause=from_pause))
 
 
-@post(f"{NAME}/trigger", opt={"repeatable": True})
+@post(f"{NAME}/trigger", opt={"repeatable": True}, operation_id="trigger_schedule")
 async def trigger(
     duly_app: Served, request: AnyRequest, name: FromPath[str]
 ) -> Response[Triggered]:
@@ -127,7 +134,9 @@ async def trigger(
     return Response(Triggered(id), headers={"location": f"/v1/deliveries/{id}"})
 
 
-@post(f"{NAME}/backfill", status_code=200, opt={"repeatable": True})
+@post(
+    f"{NAME}/backfill", status_code=200, opt={"repeatable": True}, operation_id="backfill_schedule"
+)
 async def backfill(
     duly_app: Served, request: AnyRequest, name: FromPath[str], data: JSONBody[Backfill]
 ) -> Backfilled:
@@ -139,7 +148,9 @@ async def backfill(
     return await while_heard(request, filled(looked_at, slices))
 
 
-@get(f"{NAME}/preview", dependencies={"wanted": asked(PreviewQuery)})
+@get(
+    f"{NAME}/preview", dependencies={"wanted": asked(PreviewQuery)}, operation_id="preview_schedule"
+)
 async def preview(
     duly_app: Served,
     name: FromPath[str],
@@ -150,7 +161,7 @@ async def preview(
     return moments(schedule.timing.rule, await duly_app.schedules.preview(name, wanted.n))
 
 
-@post("/schedules/explain", status_code=200, opt={"scope": Scope.READ})
+@post("/schedules/explain", status_code=200, opt={"scope": Scope.READ}, operation_id="explain_rule")
 async def explain(duly_app: Served, data: JSONBody[Explain]) -> Explained:
     """Say what a rule means, and when it is next; nothing is stored."""
     rule = data.rule.rule()

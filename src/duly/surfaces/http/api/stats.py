@@ -22,7 +22,7 @@ from duly.surfaces.http.shapes.stats import (
 )
 
 
-@get("/stats")
+@get("/stats", operation_id="get_stats")
 async def now(duly_app: Served) -> Overview:
     """How it stands now, and what happened within an hour.
 
@@ -37,7 +37,7 @@ async def now(duly_app: Served) -> Overview:
     )
 
 
-@get("/status")
+@get("/status", operation_id="get_status")
 async def status(duly_app: Served) -> Status:
     """Who works, what is late and how fast that goes down, what is planned next.
 
@@ -46,20 +46,20 @@ async def status(duly_app: Served) -> Status:
     return await duly_app.watch.status()
 
 
-@get("/stats/top")
+@get("/stats/top", operation_id="get_top")
 async def top(duly_app: Served) -> Top:
     """How it goes right now: the last minute by the second, what is due, and who works."""
     return await duly_app.watch.top()
 
 
-@get("/stats/failures", dependencies={"wanted": asked(FailuresQuery)})
+@get("/stats/failures", dependencies={"wanted": asked(FailuresQuery)}, operation_id="get_failures")
 async def failures(duly_app: Served, wanted: NamedDependency[FailuresQuery]) -> Stats:
     """How deliveries fared since a moment: attempts, reasons, retries to come, poison."""
     found: Stats = await duly_app.stats(begin(wanted.since, wanted.span) or DAY)
     return found
 
 
-@get("/stats/series", dependencies={"wanted": asked(SeriesQuery)})
+@get("/stats/series", dependencies={"wanted": asked(SeriesQuery)}, operation_id="get_series")
 async def series(duly_app: Served, wanted: NamedDependency[SeriesQuery]) -> Series:
     """What happened, step by step; minutes are kept for 35 days."""
     found: Series = await duly_app.series(
@@ -68,7 +68,7 @@ async def series(duly_app: Served, wanted: NamedDependency[SeriesQuery]) -> Seri
     return found
 
 
-@get("/alerts", dependencies={"wanted": asked(AlertsQuery)})
+@get("/alerts", dependencies={"wanted": asked(AlertsQuery)}, operation_id="list_alerts")
 async def alerts(duly_app: Served, wanted: NamedDependency[AlertsQuery]) -> AlertPage:
     """Alerts, newest first, those that are over too."""
     if wanted.raised:

@@ -20,7 +20,7 @@ class WorkerQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Most = 100
 
 
-@get("/workers", dependencies={"wanted": asked(WorkerQuery)})
+@get("/workers", dependencies={"wanted": asked(WorkerQuery)}, operation_id="list_workers")
 async def list_(
     duly_app: Served, wanted: NamedDependency[SkipValidation[WorkerQuery]]
 ) -> Page[WorkerRow]:
@@ -28,13 +28,13 @@ async def list_(
     return Page(list(await duly_app.workers.list(limit=wanted.limit)), None)
 
 
-@post("/workers/{id:str}/drain", status_code=204)
+@post("/workers/{id:str}/drain", status_code=204, operation_id="drain_worker")
 async def drain(duly_app: Served, id: FromPath[str]) -> None:
     """Let a worker start nothing more; what runs there ends, and it stays."""
     await duly_app.workers.drain(_number(id))
 
 
-@post("/workers/{id:str}/resume", status_code=204)
+@post("/workers/{id:str}/resume", status_code=204, operation_id="resume_worker")
 async def resume(duly_app: Served, id: FromPath[str]) -> None:
     """Let a drained worker start work again."""
     await duly_app.workers.resume(_number(id))

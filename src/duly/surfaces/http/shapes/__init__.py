@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -17,12 +17,14 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why it is done, for whoever wonders."""
 
+    EXAMPLE: ClassVar = {"reason": "maintenance"}
     reason: str | None = None
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A note for whoever wonders."""
 
+    EXAMPLE: ClassVar = {"note": "the customer has left"}
     note: str | None = None
 
 

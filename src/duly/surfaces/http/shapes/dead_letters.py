@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -109,6 +109,7 @@ NAMES = tuple(name for name in DeadFilter.__struct_fields__ if name != "ids")
 class Retry(Which, frozen=True, kw_only=True):
     """Which to try again, and how fast."""
 
+    EXAMPLE: ClassVar = {"reason": "timeout_exceeded", "rate": 50, "dry_run": True}
     rate: Annotated[float, Meta(gt=0, description="at most so many a second")] | None = None
     reset_attempts: Annotated[bool, Meta(description="they get all their attempts again")] = True
 
@@ -116,24 +117,28 @@ class Retry(Which, frozen=True, kw_only=True):
 class Discard(Which, frozen=True, kw_only=True):
     """Which to give up, and why."""
 
+    EXAMPLE: ClassVar = {"tag": "old", "note": "the customer has left"}
     note: str
 
 
 class RetryOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to try one again."""
 
+    EXAMPLE: ClassVar = {"reset_attempts": True}
     reset_attempts: Annotated[bool, Meta(description="it gets all its attempts again")] = True
 
 
 class DiscardOne(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why it is given up."""
 
+    EXAMPLE: ClassVar = {"note": "the customer has left"}
     note: str
 
 
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What it is to deliver instead."""
 
+    EXAMPLE: ClassVar = {"payload": {"hello": "world"}}
     payload: Annotated[msgspec.Raw, Meta(description="any JSON; it is kept and sent as it is")]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -64,6 +64,11 @@ def target_of(given: str | Destination) -> str | Webhook | EndpointTarget:
 class NewDelivery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A delivery to be accepted."""
 
+    EXAMPLE: ClassVar = {
+        "target": {"url": "https://example.org/hook"},
+        "payload": {"hello": "world"},
+        "key": "order-17",
+    }
     target: Target
     payload: Annotated[msgspec.Raw, Meta(description="any JSON; it is kept and sent as it is")] = (
         msgspec.field(default_factory=null)

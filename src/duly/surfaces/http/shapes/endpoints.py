@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -21,6 +21,11 @@ Secret = Annotated[str, Meta(description="whsec_ and base64; without it one is m
 class NewEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An endpoint to be added."""
 
+    EXAMPLE: ClassVar = {
+        "name": "billing",
+        "url": "https://example.org/in",
+        "rate": 50,
+    }
     name: str
     url: str
     secret: Secret | None = None
@@ -41,6 +46,7 @@ class NewEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 class EndpointChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is to change of an endpoint; what is left out stays as it is."""
 
+    EXAMPLE: ClassVar = {"rate": 100, "header_changes": {"x-team": "blue"}}
     url: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
     method: str | UnsetType = UNSET
@@ -113,6 +119,7 @@ class EndpointWithSecret(EndpointRecord, frozen=True, kw_only=True):
 class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A new secret, and for how long the old one signs beside it."""
 
+    EXAMPLE: ClassVar = {"overlap_seconds": 3600}
     secret: Secret | None = None
     overlap_seconds: Annotated[float, Meta(ge=0, le=30 * 86400)] = 86400.0
 
@@ -120,6 +127,7 @@ class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to send; without a payload, a test message."""
 
+    EXAMPLE: ClassVar = {"payload": {"hello": "world"}}
     payload: msgspec.Raw = msgspec.field(default_factory=null)
 
 
@@ -149,6 +157,7 @@ class RemoveQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Recover(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which dead letters of the endpoint to try again."""
 
+    EXAMPLE: ClassVar = {"since": "2026-11-15T09:00:00Z", "rate": 50, "dry_run": True}
     since: Moment
     until: Moment | None = None
     rate: Annotated[float, Meta(gt=0, description="at most so many a second")] | None = None

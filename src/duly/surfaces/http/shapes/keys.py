@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,7 @@ from duly.surfaces.http.shapes import Moment
 class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A key to be made."""
 
+    EXAMPLE: ClassVar = {"name": "ops", "scope": "operate", "expires_at": "2027-11-15T09:00:00Z"}
     name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="whose it is")]
     scope: Scope = Scope.READ
     expires_at: Moment | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -24,7 +24,7 @@ from duly.surfaces.moments import Moment as WallMoment
 from duly.surfaces.rule_words import rule_of, spelled
 from duly.surfaces.schedule_lines import Line, last_fired_at, runs_so_far
 
-Seconds = Annotated[float, Meta(ge=0, description="in seconds")]
+Seconds = Annotated[float, Meta(ge=0)]
 Preview = Annotated[int, Meta(ge=1, le=1000, description="how many moments")]
 
 
@@ -54,6 +54,11 @@ def no_payload() -> msgspec.Raw:
 class ScheduleSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a schedule is to be; what is left out has its default."""
 
+    EXAMPLE: ClassVar = {
+        "rule": {"cron": "0 9 * * MON", "tz": "Europe/Oslo"},
+        "target": {"url": "https://example.org/hook"},
+        "payload": {"team": 7},
+    }
     rule: RuleWords
     target: Target
     payload: Annotated[
@@ -82,6 +87,7 @@ class ScheduleSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class ScheduleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is to change of a schedule; what is left out stays as it is."""
 
+    EXAMPLE: ClassVar = {"rule": {"every": "15m"}, "priority": 9}
     rule: RuleWords | UnsetType = UNSET
     target: Target | UnsetType = UNSET
     payload: msgspec.Raw = msgspec.field(default_factory=no_payload)
@@ -115,6 +121,7 @@ class PreviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to go on."""
 
+    EXAMPLE: ClassVar = {"from_pause": True}
     from_pause: Annotated[bool, Meta(description="with what was missed, by its catch-up rule")] = (
         False
     )
@@ -123,6 +130,11 @@ class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Backfill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which occurrences of the past to make, unless they were made."""
 
+    EXAMPLE: ClassVar = {
+        "start": "2026-11-01T00:00:00Z",
+        "end": "2026-11-08T00:00:00Z",
+        "dry_run": True,
+    }
     start: Moment
     end: Moment
     dry_run: Annotated[bool, Meta(description="only count the moments")] = False
@@ -156,6 +168,7 @@ class Triggered(msgspec.Struct, frozen=True):
 class Explain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rule to explain."""
 
+    EXAMPLE: ClassVar = {"rule": {"cron": "30 2 * * MON-FRI", "tz": "Europe/Oslo"}, "n": 3}
     rule: RuleWords
     n: Preview = 5
 

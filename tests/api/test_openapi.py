@@ -1,0 +1,268 @@
+"""The description, walked: what generators of clients and their users need, in every operation."""
+
+import json
+import keyword
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+from litestar import Litestar, get
+from litestar.params import FromPath, FromQuery
+from litestar.routes import HTTPRoute
+from openapi_spec_validator import validate
+
+from duly import App
+from duly.surfaces.http import shapes
+from duly.surfaces.http.api import streams
+from duly.surfaces.http.bodies import decoded
+from duly.surfaces.http.glossary import GLOSSARY, TAGS
+from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.openapi import describe
+from duly.surfaces.http.shapes import dead_letters, deliveries, endpoints, keys, schedules
+from duly.surfaces.http.site import site
+from duly_birthday import shapes as birthday_shapes
+from duly_birthday.service import BirthdayApp
+from duly_birthday.users.checks import NAMES, REQUIRED
+
+pytestmark = pytest.mark.requirement("S2")
+SENT = (shapes, deliveries, schedules, endpoints, keys, dead_letters, streams, birthday_shapes)
+"""The modules with what callers send."""
+MOMENTS = {"since", "until", "start", "end", "at", "after_at", "scheduled_for", "oldest"}
+
+
+class Odd:
+    """No value of JSON."""
+
+
+@get("/own/{place:str}")
+async def own(place: FromPath[str], wanted: FromQuery[int] = 3) -> dict[str, Annotated[Odd, "odd"]]:
+    """Something else."""
+    raise NotImplementedError
+
+
+def sited(app: App) -> Litestar:
+    """The site of an app that is never opened: it is described, not asked."""
+    return site(app, Pulse(app, app.engine()))
+
+
+def app_of(kind: type[App], **settings: Any) -> App:
+    return kind("sqlite:///never-opened.db", environment={}, **settings)
+
+
+@cache
+def described() -> dict[str, Any]:
+    """The document of the birthday service, which has all of /v1 and routes of its own."""
+    document = describe(sited(app_of(BirthdayApp)))
+    return dict(json.loads(msgspec.json.encode(document)))
+
+
+class Operation(NamedTuple):
+    """One of them."""
+
+    path: str
+    method: str
+    told: dict[str, Any]
+
+
+def operations() -> list[Operation]:
+    found = [
+        Operation(path, method, told)
+        for path, methods in described()["paths"].items()
+        for method, told in methods.items()
+    ]
+    assert len(found) > 65
+    return found
+
+
+def schema_named(reference: str) -> dict[str, Any]:
+    found: Any = described()
+    for part in reference.removeprefix("#/").split("/"):
+        found = found[part]
+    return dict(found)
+
+
+def bodies() -> Iterator[tuple[Operation, dict[str, Any]]]:
+    for each in operations():
+        if "requestBody" in each.told:
+            yield each, each.told["requestBody"]
+
+
+def sent_structs() -> dict[str, type[msgspec.Struct]]:
+    """By name, the structs that callers send, wherever they are in a body."""
+    text, names = json.dumps([body for _, body in bodies()]), set[str]()
+    while fresh := set(re.findall(r'schemas/(\w+)"', text)) - names:
+        names |= fresh
+        text = json.dumps([described()["components"]["schemas"][name] for name in fresh])
+    places = {name: kind for module in SENT for name, kind in vars(module).items()}
+    places |= {each.__name__: each for each in deliveries.RetryPlan.__args__}  # type: ignore[attr-defined]
+    enums = {"OnFailure", "CatchUp", "Overlap", "Scope"}
+    assert enums <= names
+    return {name: places[name] for name in names - enums}
+
+
+def test_it_is_valid_whatever_routes_an_app_brings() -> None:
+    app = app_of(BirthdayApp)
+    app.routes.append(own)
+    document = json.loads(msgspec.json.encode(describe(sited(app))))
+    validate(document)
+    told = document["paths"]["/own/{place}"]["get"]
+    places = [(each["name"], each["in"]) for each in told["parameters"]]
+    assert places == [("place", "path"), ("wanted", "query")]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    references = re.findall(r'"\$ref": "(#/[^"]+)"', json.dumps(described()))
+    assert len(references) > 100
+    for each in set(references):
+        assert schema_named(each)
+
+
+def test_every_operation_can_be_called_by_its_id() -> None:
+    ids = [each.told["operationId"] for each in operations()]
+    assert len(ids) == len(set(ids))
+    for each in ids:
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", each), each
+        assert not keyword.iskeyword(each)
+        # Nothing that says only how it is asked.
+        assert not re.match(r"(get|post|put|patch|delete)_v1?_", each), each
+    assert {"deliver", "list_deliveries", "pause_schedule", "retry_dead_letter"} <= set(ids)
+    assert "register_user" in ids
+
+
+def test_every_operation_says_what_it_does_and_where_it_belongs() -> None:
+    tags = {each["name"]: each["description"] for each in described()["tags"]}
+    assert tags == TAGS
+    for each in operations():
+        assert each.told["summary"].endswith("."), each
+        assert re.search(r"scope `(read|operate|admin)`", each.told["description"]), each
+        assert len(each.told["tags"]) == 1
+        assert each.told["tags"][0] in tags
+
+
+def test_every_parameter_is_described_and_no_query_may_be_null() -> None:
+    for each in operations():
+        for parameter in each.told["parameters"]:
+            assert parameter["description"], (each.path, parameter)
+            assert {"type": "null"} not in parameter["schema"].get("anyOf", ()), parameter
+
+
+def test_every_field_that_is_sent_is_described() -> None:
+    for name in sent_structs():
+        for field, schema in described()["components"]["schemas"][name]["properties"].items():
+            words = schema.get("description", "")
+            assert words.removeprefix("default"), f"{name}.{field}"
+            assert not words.startswith("default "), f"{name}.{field}"
+
+
+def test_no_field_with_a_default_is_required_nor_would_a_generator_think_so() -> None:
+    kinds = sent_structs()
+    assert len(kinds) > 25
+    for name, kind in kinds.items():
+        schema = described()["components"]["schemas"][name]
+        needed = {each.encode_name for each in msgspec.structs.fields(kind) if each.required}
+        tag = kind.__struct_config__.tag_field
+        assert set(schema.get("required", ())) - {tag} == needed, name
+    for name, schema in described()["components"]["schemas"].items():
+        for field, each in schema.get("properties", {}).items():
+            assert "default" not in each, f"{name}.{field}"
+    assert set(schema_named("#/components/schemas/NewUser")["required"]) == set(REQUIRED)
+    for name in ("NewUser", "UserChange"):
+        assert set(schema_named(f"#/components/schemas/{name}")["properties"]) == set(NAMES)
+
+
+def test_what_is_answered_is_there_unless_it_is_left_out() -> None:
+    assert "shifted" in schema_named("#/components/schemas/Moment")["required"]
+    assert "id" not in schema_named("#/components/schemas/BulkItem").get("required", ())
+    assert "payload" not in schema_named("#/components/schemas/DeliveryRecord")["required"]
+
+
+def test_every_body_has_an_example_that_is_taken() -> None:
+    kinds = sent_structs()
+    for operation, body in bodies():
+        for media, content in body["content"].items():
+            example = content["example"]
+            whole = content["schema"] | {"components": described()["components"]}
+            Draft202012Validator(whole, format_checker=FormatChecker()).validate(example)
+            if media == "application/json" and operation.path.startswith("/v1"):
+                (name,) = re.findall(r'schemas/(\w+)"', json.dumps(content["schema"]))
+                for one in example if isinstance(example, list) else [example]:
+                    decoded(msgspec.json.encode(one), kinds[name])
+
+
+def test_a_body_that_may_be_left_out_is_a_plain_reference() -> None:
+    optional = {op.told["operationId"] for op, body in bodies() if not body["required"]}
+    assert {"pause_schedule", "resume_schedule", "retry_dead_letter"} <= optional
+    for _, body in bodies():
+        schema = body["content"]["application/json"]["schema"]
+        assert schema.keys() == {"$ref"} or schema["items"].keys() == {"$ref"}, schema
+
+
+def test_moments_are_date_times_unless_they_have_no_offset() -> None:
+    for name, schema in described()["components"]["schemas"].items():
+        for field, each in schema.get("properties", {}).items():
+            if re.search(r"(_at|At)$", field) or (field in MOMENTS and name != "RuleWords"):
+                text = json.dumps(each)
+                assert "date-time" in text or "Line" in name, f"{name}.{field}: {text}"
+    for each in operations():
+        for parameter in each.told["parameters"]:
+            if parameter["name"] in MOMENTS:
+                assert parameter["schema"]["format"] == "date-time", each
+    assert "format" not in schema_named("#/components/schemas/EventShape/properties/localTime")
+
+
+def test_whoever_changes_a_thing_may_name_its_version() -> None:
+    versioned = {
+        (op.told["operationId"], parameter["name"])
+        for op in operations()
+        for parameter in op.told["parameters"]
+        if parameter["name"].startswith("If-")
+    }
+    changes = ("put_schedule", "update_schedule", "remove_schedule", "update_endpoint")
+    assert versioned == {
+        ("put_schedule", "If-None-Match"),
+        *((each, "If-Match") for each in (*changes, "remove_endpoint", "update_user")),
+    }
+    for each in operations():
+        if each.told["operationId"] in ("get_schedule", "get_endpoint", "get_user", *changes[:2]):
+            assert "ETag" in each.told["responses"]["200"]["headers"], each
+
+
+def test_every_operation_says_how_it_refuses() -> None:
+    for each in operations():
+        own = each.path.startswith("/user")
+        needed = {"400", "401", "403", "404", "429", "500", "503"}
+        needed |= set() if each.method == "get" else {"409", "412", "413", "415"}
+        assert needed <= each.told["responses"].keys(), each
+        for status, answer in each.told["responses"].items():
+            if int(status) >= 400:
+                found = schema_named(answer["$ref"])
+                media = "application/json" if own else "application/problem+json"
+                kind = "Answer" if own else "Problem"
+                assert found["content"][media]["schema"]["$ref"].endswith(f"/{kind}")
+                assert ("headers" in found) == (status in ("429", "503"))
+
+
+def test_every_route_is_in_it_but_the_pages_and_probes() -> None:
+    paths = {
+        re.sub(r"\{(\w+):\w+\}", r"{\1}", each.path_format)
+        for each in sited(app_of(BirthdayApp)).routes
+        if isinstance(each, HTTPRoute)
+    }
+    beside = {"/", "/docs", "/docs/openapi.json", "/openapi.json", "/health", "/ready", "/metrics"}
+    assert paths - beside == described()["paths"].keys()
+
+
+def test_where_keys_are_needed_it_says_so_and_where_not_too() -> None:
+    assert described()["security"] == [{"key": []}, {}]
+    assert describe(sited(app_of(App, host="0.0.0.0")))["security"] == [{"key": []}]
+    assert described()["servers"][0]["url"] == "/"
+
+
+def test_nothing_is_said_in_the_glossary_that_nobody_reads() -> None:
+    text = json.dumps(described(), ensure_ascii=False)
+    for name, words in GLOSSARY.items():
+        assert json.dumps(words.description)[1:-1] in text, name
