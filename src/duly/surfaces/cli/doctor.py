@@ -11,10 +11,12 @@ from typing import Any
 from duly.app import App
 from duly.domain.errors import SchemaMismatch, StoreUnavailable
 from duly.domain.zones import zone_data_version
+from duly.stores.postgres_address import ignored_parameters
 from duly.stores.sqlite import Sqlite
 from duly.surfaces.cli.checks import (
     Check,
     Verdict,
+    address_checks,
     check,
     postgres_checks,
     schema_check,
@@ -63,6 +65,7 @@ async def _store_checks(app: App) -> list[Check]:
     except SchemaMismatch as error:
         return [check("schema", Verdict.FAILED, "made by a newer duly", str(error))]
     checks = sqlite_checks(facts) if app.store.single_owner else postgres_checks(facts, skew)
+    checks += address_checks(ignored_parameters(app.settings.database))
     checks.append(schema_check(facts["schema"]))
     if facts["schema"].current:
         checks += worker_checks(await app.store.workers.roster())
