@@ -74,7 +74,7 @@ ONLY_AFTER_A_FAULT = {
 }
 """Awaits that clean up; the trials with faults go through them."""
 SOMETIMES = {
-    "stores.postgres:from_url.connect": "opens a connection if all others are in use just then",
+    "stores.postgres:from_place.connect": "opens a connection if all others are in use just then",
 }
 """Functions that an attempt goes through or not, as its timing will have it."""
 TRIAL_SECONDS = 10

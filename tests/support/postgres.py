@@ -40,6 +40,7 @@ QUICK = {
     "autovacuum": "off",
     "jit": "off",
 }
+READY = ("ready", "standby")
 DEADLINE_SECONDS = 60.0
 ROOM = 2 << 30
 """More than several servers with their databases ever take."""
@@ -209,7 +210,7 @@ class Server(Databases):
             lines = (self.data_directory / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
-        return len(lines) >= 8 and lines[0] == str(postmaster.pid) and lines[7].strip() == "ready"
+        return len(lines) >= 8 and lines[0] == str(postmaster.pid) and lines[7].strip() in READY
 
     def _log_tail(self) -> str:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-20:])

@@ -26,6 +26,7 @@ POSTGRES = {
     "fsync": "on",
     "full_page_writes": "on",
     "synchronous_commit": "on",
+    "read_only": None,
 }
 SQLITE = {
     "version": "3.51.3",

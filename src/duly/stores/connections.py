@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from duly.domain.errors import StoreUnavailable
+from duly.domain.errors import BadSetting, StoreUnavailable
 
 Connection = Any  # asyncpg's connection, or a pool's stand-in for one
 Connect = Callable[[], Awaitable[Connection]]
@@ -47,6 +48,19 @@ AWAY = (
     TimeoutError,
     asyncio.IncompleteReadError,
 )
+REMEDIES: tuple[tuple[type[Exception], str], ...] = (
+    (
+        asyncpg.ReadOnlySQLTransactionError,
+        "this server is a replica or read-only: name the primary, or several hosts with "
+        "target_session_attrs=read-write in the address",
+    ),
+    (
+        asyncpg.InsufficientPrivilegeError,
+        "the role may use only what it owns or was granted: let it own the schema, with "
+        "`create schema duly authorization ROLE`, or grant it create on the database",
+    ),
+)
+UNSUPPORTED = "unsupported startup parameter"
 
 
 class NoSlot(StoreUnavailable):
@@ -68,7 +82,50 @@ def clear_errors(source: object = None) -> Iterator[None]:
 def away(error: BaseException, source: object) -> StoreUnavailable:
     """What a driver's error means when it says that the database cannot be used."""
     reason = str(error) or type(error).__name__
-    return StoreUnavailable(f"PostgreSQL cannot be reached or refused: {reason}", source=source)
+    remedy = next((f"; {text}" for kind, text in REMEDIES if isinstance(error, kind)), "")
+    return StoreUnavailable(
+        f"PostgreSQL cannot be reached or refused: {reason}{remedy}", source=source
+    )
+
+
+@contextmanager
+def startup_errors(*, pooler: bool, verifies: bool) -> Iterator[None]:
+    """Name the setting, or the part of the address, for which no connection can be had."""
+    try:
+        yield
+    except (ValueError, asyncpg.ClientConfigurationError) as error:
+        if isinstance(error, ssl.SSLCertVerificationError):  # a ValueError as well
+            raise _unverified(error, verifies) from error
+        raise BadSetting(
+            "database", f"the address cannot be used: {error}; see postgresql://user@host/name"
+        ) from error
+    except asyncpg.PostgresError as error:
+        if UNSUPPORTED in str(error):
+            raise BadSetting("pooler", _refusal(str(error), pooler)) from error
+        if isinstance(error, AWAY):
+            raise
+        raise BadSetting(
+            "database", f"PostgreSQL refuses what the address asks for, as in options: {error}"
+        ) from error
+
+
+def _unverified(error: ssl.SSLCertVerificationError, verifies: bool) -> StoreUnavailable:
+    name = "channel_binding=require and sslrootcert=system" if verifies else "sslmode=verify-full"
+    return StoreUnavailable(
+        f"the certificate of PostgreSQL cannot be verified: {error.verify_message or error}; name "
+        f"the file of its authority with sslrootcert, and the host as the certificate does. {name} "
+        "in the address asks for this"
+    )
+
+
+def _refusal(problem: str, pooler: bool) -> str:
+    """A pooler's refusal of a startup parameter, and what to do about it."""
+    name = problem.rpartition(":")[2].strip() or "one"
+    remedy = f"let it pass in pgbouncer.ini: ignore_startup_parameters = {name}"
+    first = "say that a pooler is there: DULY_POOLER=true, or pgbouncer=true in the address"
+    if pooler:
+        first = "take it out of the address"
+    return f"a pooler refuses the startup parameter {name}; {first}; or {remedy}"
 
 
 class CallersError(Exception):

@@ -21,8 +21,10 @@ async def postgres_facts(database: Postgres) -> dict[str, Any]:
             " current_setting('synchronous_commit') as synchronous_commit,"
             " clock_timestamp() as clock"
         )
+        writable = await connection.fetchrow(migrations.WRITABLE)
     found = await migrations.status(database)
-    return {"kind": "postgresql", **dict(row), "schema": found}
+    problem = migrations.read_only_problem(**writable)
+    return {"kind": "postgresql", **dict(row), "read_only": problem, "schema": found}
 
 
 async def sqlite_facts(database: Sqlite) -> dict[str, Any]:

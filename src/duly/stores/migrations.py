@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from duly.domain.errors import SchemaMismatch
+from duly.domain.errors import SchemaMismatch, StoreUnavailable
 from duly.failpoints import hit, hit_in_thread
 from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite
@@ -16,13 +16,19 @@ from duly.stores.statements import Dialect, Migration, migrations
 LOCK = 7_305_809_164_120_291
 """The advisory lock under which PostgreSQL's schema is changed; any number would do."""
 BOOKS: dict[Dialect, str] = {
-    "postgres": "create schema if not exists duly;"
+    # `create schema if not exists` needs the right to create schemas even when there is one.
+    "postgres": "do $$ begin if to_regnamespace('duly') is null then create schema duly; end if;"
+    " end $$;"
     "create table if not exists duly.migrations (number integer primary key,"
     " name text not null, applied_at timestamptz not null default now());",
     "sqlite": "create table if not exists duly_migrations (number integer primary key,"
     " name text not null, applied_at text not null default current_timestamp);",
 }
 """Where it is written down which steps a store has."""
+WRITABLE = (
+    "select pg_is_in_recovery() as in_recovery,"
+    " current_setting('default_transaction_read_only') as read_only"
+)
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -46,7 +52,12 @@ async def status(database: Postgres | Sqlite) -> Status:
 
 
 async def migrate(database: Postgres | Sqlite) -> list[str]:
-    """Apply what is missing, under a lock; returns what was applied."""
+    """Apply what is missing, under a lock; returns what was applied.
+
+    StoreUnavailable if the server takes no changes, also when nothing is missing.
+    """
+    if isinstance(database, Postgres):
+        await _refuse_read_only(database)
     if (await status(database)).current:
         return []
     if isinstance(database, Postgres):
@@ -68,6 +79,28 @@ def script(dialect: Dialect, step: Migration) -> str:
     books = "duly.migrations" if dialect == "postgres" else "duly_migrations"
     entry = f"insert into {books} (number, name) values ({step.number}, '{step.name}');"
     return f"begin;\n{BOOKS[dialect]}\n{step.text}\n{entry}\ncommit;\n"
+
+
+async def _refuse_read_only(database: Postgres) -> None:
+    async with database.shared() as connection:
+        found = await connection.fetchrow(WRITABLE)
+    if problem := read_only_problem(**found):
+        raise StoreUnavailable(f"PostgreSQL takes no changes: {problem}", source=database.source)
+
+
+def read_only_problem(in_recovery: bool, read_only: str) -> str | None:
+    """Why a server takes no changes, and what to do; None if it does."""
+    if in_recovery:
+        return (
+            "this server is a replica; name the primary, or all hosts and "
+            "target_session_attrs=read-write in the address"
+        )
+    if read_only == "on":
+        return (
+            "default_transaction_read_only is on; turn it off for the server, the database or the "
+            "role, as with `alter role ROLE set default_transaction_read_only = off`"
+        )
+    return None
 
 
 def _refuse_newer(applied: Sequence[int], steps: Sequence[Migration]) -> None:

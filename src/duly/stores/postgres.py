@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import asyncpg
@@ -30,11 +31,13 @@ from duly.stores.connections import (
     Source,
     apart,
     clear_errors,
+    startup_errors,
 )
 from duly.stores.database import Channel, NamedRow, Row, Session
 from duly.stores.dedicated import Dedicated
 from duly.stores.home import HomeLoop
 from duly.stores.pool import Level, OnShort, Pool
+from duly.stores.postgres_address import Place
 from duly.stores.statements import Statement, statements
 
 PLANNER_SETTINGS = (
@@ -321,22 +324,20 @@ class Beside(Postgres):
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(fetching, home))
 
 
-def from_url(url: str, *, pooler: bool) -> tuple[Connect, Discard]:
-    """Connections to the database that the address names."""
+def from_place(place: Place, *, pooler: bool) -> tuple[Connect, Discard]:
+    """Connections to the database at an address."""
+    context = cache(place.context)  # reading the authorities takes longer than connecting
 
     async def connect() -> Connection:
-        try:
+        with startup_errors(pooler=pooler, verifies=place.verified is not None):
             return await asyncpg.connect(
-                url,
-                timeout=CONNECT_SECONDS,
+                place.dsn,
+                timeout=place.connect_seconds or CONNECT_SECONDS,
                 command_timeout=COMMAND_SECONDS,
                 statement_cache_size=0 if pooler else 200,
-                server_settings={} if pooler else SETTINGS,
+                server_settings=({} if pooler else SETTINGS) | place.settings,
+                ssl=context(),
             )
-        except (ValueError, asyncpg.ClientConfigurationError) as error:
-            raise BadSetting(
-                "database", f"the address cannot be read: {error}; see postgresql://user@host/name"
-            ) from error
 
     return connect, _close
 

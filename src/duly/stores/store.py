@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from duly.domain.addresses import address
 from duly.domain.errors import BadSetting
 from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations, postgres, transactions
@@ -30,6 +31,8 @@ from duly.stores.outbox import Outbox
 from duly.stores.plans import Plans
 from duly.stores.pool import OnShort
 from duly.stores.postgres import Beside, Postgres
+from duly.stores.postgres_address import SCHEME
+from duly.stores.postgres_address import place as place_of
 from duly.stores.requests import Requests
 from duly.stores.rollups import Rollups
 from duly.stores.schedules import Schedules
@@ -214,23 +217,27 @@ def store_at(
     on_short: OnShort = _untold,
 ) -> SqlStore:
     """The store at an address."""
-    scheme = urlsplit(url).scheme
-    if scheme == "sqlite":
+    if url.startswith("sqlite:"):
         moment = clock.now if clock.virtual else Steady(clock).now
         database = Sqlite(_path(url), moment)
         return SqlStore(database, namespace, DataVersion(database), clock)
-    if scheme in ("postgresql", "postgres"):
+    scheme = address(url).scheme
+    if SCHEME.match(scheme):
+        place = place_of(url)
+        pooler = pooler or place.pooler
         return store_on(
-            *postgres.from_url(url, pooler=pooler),
+            *postgres.from_place(place, pooler=pooler),
             namespace=namespace,
             clock=clock,
             pooler=pooler,
             connections=connections,
             on_short=on_short,
         )
+    # Without a scheme it may be anything, a text with a password in it too.
+    named = f"{scheme} is" if re.fullmatch(r"[a-z0-9.+-]+", scheme) else "this is"
     raise BadSetting(
         "database",
-        f"{scheme or url!r} is not a database duly knows; "
+        f"{named} not a database duly knows; "
         "give sqlite:///path/to/file.db or postgresql://user@host/name",
     )
 

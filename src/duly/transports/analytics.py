@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from duly.domain.addresses import address
 from duly.domain.analytics import Count, key_of
 from duly.domain.errors import BadSetting
 from duly.ports import Trouble
@@ -66,7 +67,7 @@ def _client(url: str) -> Any:
         ) from error
     try:
         return Redis.from_url(
-            url,
+            address(url).encoded,
             socket_timeout=PATIENCE_SECONDS,
             socket_connect_timeout=PATIENCE_SECONDS,
             # The next second is soon enough.

@@ -11,10 +11,10 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
+from duly.domain.addresses import shown
 from duly.faces.interruption import Abandoned
 from duly.ports import Progress
 from duly.surfaces.cli.asking import Yes, agreed
-from duly.surfaces.cli.config import without_secrets
 from duly.surfaces.cli.options import Common
 from duly.surfaces.cli.render import progress, talk
 
@@ -58,7 +58,7 @@ def flag(name: str, value: str) -> list[str]:
 
 def whereabouts(common: Common) -> list[str]:
     """The flags that name the same books again, as far as they were given."""
-    database = None if common.database is None else without_secrets(common.database)
+    database = None if common.database is None else shown(common.database)
     given = {"database": database, "namespace": common.namespace, "server": common.server}
     return [part for name, each in given.items() if each is not None for part in flag(name, each)]
 

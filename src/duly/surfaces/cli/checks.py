@@ -45,6 +45,12 @@ def postgres_checks(facts: Mapping[str, Any], skew: timedelta) -> list[Check]:
     """What a PostgreSQL server must be like."""
     return [
         check("postgresql", Verdict.OK, facts["version"]),
+        check(
+            "writable",
+            _good(not facts["read_only"]),
+            "no" if facts["read_only"] else "yes",
+            facts["read_only"] or "",
+        ),
         _switch(facts, "fsync", Verdict.FAILED, "a crash loses or corrupts what was promised"),
         _switch(
             facts, "full_page_writes", Verdict.WARNING, "a power cut can tear pages on most disks"
@@ -53,6 +59,14 @@ def postgres_checks(facts: Mapping[str, Any], skew: timedelta) -> list[Check]:
             facts, "synchronous_commit", Verdict.FAILED, "a crash loses what was just accepted"
         ),
         clock_check(skew),
+    ]
+
+
+def address_checks(ignored: Mapping[str, str]) -> list[Check]:
+    """Which parameters of the address change nothing here, each with the reason."""
+    return [
+        check("address", Verdict.WARNING, f"{name} is ignored", f"{reason}; it can be left out")
+        for name, reason in ignored.items()
     ]
 
 

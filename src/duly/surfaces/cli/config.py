@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from typing import Annotated
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from cyclopts import App, Parameter
 
+from duly.domain.addresses import shown
 from duly.domain.errors import InvalidInput
 from duly.domain.webhooks import HIDDEN
 from duly.settings import ADDRESSES, SECRETS, Settings, problems
@@ -43,7 +43,7 @@ def show(
 def _shown(settings: Settings, name: str) -> object:
     value = getattr(settings, name)
     if name in ADDRESSES:
-        return without_secrets(str(value))
+        return shown(str(value))
     return HIDDEN if name in SECRETS and value else value
 
 
@@ -70,16 +70,3 @@ def validate(*, common: Common = COMMON) -> int:
     for each in found:
         talk(f"error: {each}")
     return BAD_USAGE if found else 0
-
-
-def without_secrets(url: str) -> str:
-    """An address that may be shown: its password is left out."""
-    if not url:
-        return url
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    if ":" in user:
-        user = f"{user.partition(':')[0]}:{HIDDEN}"
-    query = [(name, HIDDEN if "pass" in name else value) for name, value in parse_qsl(parts.query)]
-    shown = f"{parts.scheme}://{user}{at}{host}{parts.path}"
-    return f"{shown}?{urlencode(query, safe='*/')}" if query else shown

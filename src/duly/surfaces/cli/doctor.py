@@ -14,10 +14,12 @@ from duly.domain.errors import SchemaMismatch, StoreUnavailable
 from duly.domain.sealed_headers import key_ids
 from duly.domain.zones import zone_data_version
 from duly.settings import ADDRESSES, SECRETS
+from duly.stores.postgres_address import ignored_parameters
 from duly.stores.sqlite import Sqlite
 from duly.surfaces.cli.checks import (
     Check,
     Verdict,
+    address_checks,
     check,
     postgres_checks,
     rights_check,
@@ -67,6 +69,7 @@ async def _store_checks(app: App) -> list[Check]:
     except SchemaMismatch as error:
         return [check("schema", Verdict.FAILED, "made by a newer duly", str(error))]
     checks = sqlite_checks(facts) if app.store.single_owner else postgres_checks(facts, skew)
+    checks += address_checks(ignored_parameters(app.settings.database))
     checks.append(schema_check(facts["schema"]))
     checks.append(rights_check(_modes(app)))
     if facts["schema"].current:

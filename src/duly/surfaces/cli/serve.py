@@ -15,14 +15,15 @@ import uvloop
 from cyclopts import Parameter
 
 from duly.app import App
+from duly.domain.addresses import shown
 from duly.domain.roles import Role, refuse_several
 from duly.engine.stopping import Stop
 from duly.settings import load
 from duly.signals import listen_for_signals
+from duly.stores.postgres_address import ignored_parameters
 from duly.stores.sqlite import Sqlite
 from duly.surfaces.addresses import bound
 from duly.surfaces.cli.apps import Path, imported_app, logging_app
-from duly.surfaces.cli.config import without_secrets
 from duly.surfaces.cli.exits import FAILED, told
 from duly.surfaces.cli.logs import configure
 from duly.surfaces.cli.options import Database, database_of
@@ -156,6 +157,8 @@ def _say_nothing(_url: str | None) -> None:
 
 def _announce(app: App, url: str | None) -> None:
     """Say what runs, where, on what data, and what to try."""
+    for name, reason in ignored_parameters(app.settings.database).items():
+        logger.info("the parameter %s of the address is ignored: %s", name, reason)
     handlers = sorted(app.handlers.serves())
     duly = _command()
     facts: dict[str, Any] = {
@@ -204,5 +207,5 @@ def whereabouts(app: App) -> str:
     if isinstance(database, Sqlite):
         return str(database.path.resolve())
     if app.settings.database.startswith("postgres"):
-        return without_secrets(app.settings.database)
+        return shown(app.settings.database)
     return "PostgreSQL, over connections of the app's own"

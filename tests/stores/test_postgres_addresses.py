@@ -1,0 +1,225 @@
+"""PostgreSQL by the addresses that people have: each parameter has a meaning, a reason or an error.
+
+A tiny server answers the startup as poolers and hosts do, so that none of them is needed here.
+"""
+
+import asyncio
+import ssl
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from duly.domain.addresses import PARAMETERS
+from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.stores.postgres_address import (
+    DRIVERS,
+    IGNORED,
+    OURS,
+    REFUSED,
+    SERVERS,
+    ignored_parameters,
+    place,
+)
+from duly.stores.store import SqlStore, store_at
+from duly.testing import VirtualClock
+
+pytestmark = pytest.mark.requirement("S1")
+CERTIFICATE = Path(__file__).parents[1] / "data" / "self_signed.pem"
+SSL_REQUEST = 80877103
+
+
+def store(url: str) -> SqlStore:
+    return store_at(url, namespace="default", clock=VirtualClock())
+
+
+class Pooler:
+    """Refuses every startup with one parameter that it does not support, over TLS if asked."""
+
+    def __init__(self, refused: str = "jit") -> None:
+        self.refused = refused
+        self.parameters: dict[str, str] = {}
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        async with server:
+            yield f"me@localhost:{server.sockets[0].getsockname()[1]}/name"
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            (size,) = struct.unpack("!i", await reader.readexactly(4))
+            body = await reader.readexactly(size - 4)
+            if struct.unpack("!i", body[:4]) == (SSL_REQUEST,):
+                writer.write(b"S")
+                context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+                context.load_cert_chain(CERTIFICATE)
+                await writer.start_tls(context)
+                (size,) = struct.unpack("!i", await reader.readexactly(4))
+                body = await reader.readexactly(size - 4)
+            words = body[4:].decode().split("\0")
+            self.parameters = dict(zip(words[:-2:2], words[1:-2:2], strict=True))
+            said = f"unsupported startup parameter: {self.refused}".encode()
+            fields = b"SFATAL\0VFATAL\0C08P01\0M" + said + b"\0\0"
+            writer.write(b"E" + struct.pack("!i", len(fields) + 4) + fields)
+            await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # whoever does not like the certificate is gone
+        finally:
+            writer.close()
+
+
+async def refused(url: str) -> Exception:
+    """What opening the store at an address raises."""
+    found = store(url)
+    try:
+        with pytest.raises((BadSetting, StoreUnavailable)) as raised:
+            await found.open()
+    finally:
+        await found.close()
+    return raised.value
+
+
+def test_each_parameter_that_is_known_has_one_meaning() -> None:
+    kinds = (DRIVERS, SERVERS, OURS, frozenset(IGNORED), frozenset(REFUSED))
+    assert sorted(name for kind in kinds for name in kind) == sorted(PARAMETERS)
+
+
+async def test_no_parameter_ends_in_anything_but_a_clear_error() -> None:
+    names = sorted(PARAMETERS | {"frobnicate", "search_path"})
+    await asyncio.gather(*map(_is_clear, names))
+
+
+async def _is_clear(name: str) -> None:
+    """With a value that it may not like; only what the server itself is told reaches it."""
+    pooler = Pooler()
+    async with pooler.listening() as where:
+        url = f"postgresql://{where}?{name}=" + {"connect_timeout": "5"}.get(name, "prefer")
+        try:
+            error = await refused(url)
+        except BadSetting as raised:
+            error = raised
+    assert "jit" in str(error) or name in str(error), (name, error)
+    assert pooler.parameters.keys() <= {
+        *("user", "database", "client_encoding", "application_name", "options"),
+        *("default_transaction_isolation", "jit"),
+    }, name
+
+
+@pytest.mark.parametrize(
+    ("parameter", "named"),
+    [
+        ("frobnicate=1", "frobnicate"),
+        ("search_path=mine", "options"),
+        ("hostaddr=127.0.0.1", "hostaddr"),
+        ("gssencmode=require", "gssencmode"),
+        ("require_auth=scram-sha-256", "require_auth"),
+        ("connect_timeout=soon", "connect_timeout"),
+        ("connect_timeout=601", "600"),
+        ("pgbouncer=maybe", "pgbouncer"),
+        ("channel_binding=require&sslmode=disable", "sslmode=disable"),
+        ("channel_binding=always", "channel_binding"),
+        ("sslmode=verify-full&sslrootcert=/none/such.pem", "/none/such.pem"),
+    ],
+)
+def test_what_cannot_be_had_is_named(parameter: str, named: str) -> None:
+    with pytest.raises(BadSetting, match=named) as raised:
+        store(f"postgresql://me:hush@host/name?{parameter}")
+    assert raised.value.field == "database"
+    assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hush@host:hush/name",
+        "postgresql://me:hush@host:99999/name",
+        "postgresql://me:hush@[::1/name",
+        "postgresql://me:hush@a,,hush/name",
+        "postgresql://hush/a@b",
+        "host=here password=hush",
+        "//me:hush@host/name",
+        "mysql://me:hush@host/name",
+        "psql 'postgresql://me:hush@host/name'",
+    ],
+)
+def test_an_address_that_cannot_be_is_an_error_without_its_secrets(url: str) -> None:
+    with pytest.raises(BadSetting) as raised:
+        store(url)
+    assert raised.value.field == "database"
+    assert "hush" not in str(raised.value)
+
+
+def test_parameters_mean_what_they_say() -> None:
+    found = place(
+        "postgres://me:p/w@host/name?connect_timeout=7&application_name=mine&pgbouncer=true"
+        "&options=-c%20geqo%3Doff&ssl=true&keepalives=1&keepalives_idle=30&schema=public"
+        "&target_session_attrs=read-write&channel_binding=prefer&gssencmode=disable"
+    )
+    assert found.dsn == (
+        "postgresql://me:p%2Fw@host/name?target_session_attrs=read-write&sslmode=require"
+    )
+    assert found.settings == {"application_name": "mine", "options": "-c geqo=off"}
+    assert (found.connect_seconds, found.pooler, found.verified) == (7.0, True, None)
+    assert sorted(found.ignored) == ["keepalives", "keepalives_idle", "schema"]
+    assert "p/w" not in repr(found)
+    assert "p%2Fw" not in repr(found)
+    assert ignored_parameters("sqlite:///a?schema=b") == {}
+    assert place("postgresql://h/n?fallback_application_name=x").settings == {
+        "application_name": "x"
+    }
+    assert place("postgresql://h/n?connect_timeout=0").connect_seconds is None
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres://{}", "postgresql+asyncpg://{}", "postgresql+psycopg://{}", " {full}\n"]
+)
+async def test_the_schemes_that_people_have_are_taken(postgres_url: str, url: str) -> None:
+    rest = postgres_url.partition("://")[2]
+    found = store(url.format(rest, full=postgres_url))
+    try:
+        await found.open()
+    finally:
+        await found.close()
+
+
+async def test_what_the_server_does_not_know_is_an_error_and_no_traceback(
+    postgres_url: str,
+) -> None:
+    mark = "&" if "?" in postgres_url else "?"
+    error = await refused(f"{postgres_url}{mark}options=-c%20frobnicate%3D1")
+    assert isinstance(error, BadSetting)
+    assert "frobnicate" in error.problem
+
+
+async def test_a_refused_startup_parameter_names_the_setting() -> None:
+    pooler = Pooler("default_transaction_isolation")
+    async with pooler.listening() as where:
+        error = await refused(f"postgresql://{where}")
+        assert isinstance(error, BadSetting)
+        assert error.field == "pooler"
+        for word in ("DULY_POOLER=true", "ignore_startup_parameters", pooler.refused):
+            assert word in error.problem
+        assert pooler.refused in pooler.parameters
+        again = await refused(f"postgresql://{where}?pgbouncer=true&options=-cgeqo%3Doff")
+    assert "take it out of the address" in str(again)
+    assert pooler.parameters.keys() == {"user", "database", "client_encoding", "options"}
+
+
+async def test_channel_binding_demands_a_certificate_that_can_be_verified() -> None:
+    """The address of a host that hands out `channel_binding=require` works, and keeps its word."""
+    pooler = Pooler("jit")
+    async with pooler.listening() as where:
+        url = f"postgresql://{where}?sslmode=require"
+        assert "startup parameter jit" in str(await refused(url))
+        bound = await refused(f"{url}&channel_binding=require")
+        assert isinstance(bound, StoreUnavailable)
+        assert "cannot be verified" in str(bound)
+        assert "sslrootcert" in str(bound)
+        assert "cannot be verified" in str(await refused(f"{url}&sslrootcert=system"))
+        missing = await refused(f"{url}&channel_binding=require&sslrootcert={__file__}")
+        assert isinstance(missing, BadSetting)
+        known = f"{url}&channel_binding=require&sslrootcert={CERTIFICATE}"
+        assert "startup parameter jit" in str(await refused(known))
