@@ -26,7 +26,7 @@ from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
 from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
-from duly.faces.intake import Item, Options, Target, pieces
+from duly.faces.intake import Item, Options, Target
 from duly.faces.listing import Page, Wanted, listed, page
 from duly.faces.schedules import Declared
 from duly.failpoints import arm_from
@@ -301,8 +301,8 @@ class App(Faces):
     ) -> Sequence[Accepted | DulyError]:
         """Accept many deliveries, each for itself: what is wrong with one is in its place."""
         answers: list[Accepted | DulyError] = []
-        for piece in pieces(items):
-            answers += await self._acceptor.accept_each(await self._intake.each(piece))
+        async for piece in self._intake.each(items):
+            answers += await self._acceptor.accept_each(piece)
         return answers
 
     async def get(self, id: str) -> Delivery:
