@@ -22,7 +22,7 @@ from duly.domain.retry import DEFAULT, WEBHOOK, RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
-from duly.faces.intake import Item, Options, Target, pieces
+from duly.faces.intake import Item, Options, Target
 from duly.faces.listing import Page, Wanted, listed, page
 from duly.faces.schedules import Declared
 from duly.failpoints import arm_from
@@ -279,8 +279,8 @@ class App(Working):
     ) -> Sequence[Accepted | DulyError]:
         """Accept many deliveries, each for itself: what is wrong with one is in its place."""
         answers: list[Accepted | DulyError] = []
-        for piece in pieces(items):
-            answers += await self._acceptor.accept_each(await self._intake.each(piece))
+        async for piece in self._intake.each(items):
+            answers += await self._acceptor.accept_each(piece)
         return answers
 
     async def get(self, id: str) -> Delivery:

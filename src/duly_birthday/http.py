@@ -11,10 +11,12 @@ from msgspec import Meta
 
 from duly import App
 from duly.domain.identity import sibling
-from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.bodies import JSON, asked, check_media, decoder, refusal
 from duly.surfaces.http.cursors import Page, PageQuery, Wanted
 from duly.surfaces.http.idempotency import Idempotency
+from duly.surfaces.http.items import Item, Items
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
+from duly.surfaces.http.turns import Turns
 from duly.surfaces.http.versions import ETAG, IF_MATCH, Version, etag
 from duly_birthday.faults import HANDLERS
 from duly_birthday.greetings.greetings import Manner
@@ -30,10 +32,11 @@ from duly_birthday.shapes import (
     imported_shape,
     user_shape,
 )
-from duly_birthday.users.checks import InvalidUser, Problem
 from duly_birthday.wire import Birthdays
 
 LARGEST_BODY = 65_536
+LARGEST_USER = 8192
+"""Bytes of one of many users."""
 MOST_AT_ONCE = 1000
 UserId = Annotated[str, PathParameter(description="the id of a user")]
 NEVER = {"never": (422,)}
@@ -117,13 +120,12 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
         opt={"repeatable": True, "body": _new_users},
         operation_id="register_users",
     )
-    async def register_many(
-        duly_app: Served, request: AnyRequest, data: JSONBody[list[dict[str, Any]]]
-    ) -> Imported:
+    async def register_many(duly_app: Served, request: AnyRequest) -> Imported:
         """Register up to 1,000 users in one transaction; those with a problem are left out."""
-        if not 1 <= len(data) <= MOST_AT_ONCE:
-            reason = f"give from 1 to {MOST_AT_ONCE} users"
-            raise InvalidUser([Problem("body", reason)])
+        check_media(request, JSON)
+        turns: Turns = request.app.state.turns
+        items = Items(request.stream(), turns, MOST_AT_ONCE, LARGEST_USER)
+        data = [_user(each) for each in await items.of_array()]
         seed = seed_of(request)
         ids = None if seed is None else [sibling(seed, place) for place in range(len(data))]
         return imported_shape(await of(duly_app).register_many(data, ids))
@@ -133,6 +135,17 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
         _router(one, request_max_body_size=LARGEST_BODY),
         _router([register_many]),
     ]
+
+
+def _user(item: Item) -> dict[str, Any]:
+    kind = dict[str, Any]
+    try:
+        user: dict[str, Any] = decoder(kind).decode(item.data)
+        if item.problem is not None:
+            raise item.problem
+    except Exception as error:
+        raise refusal(error, kind) from None
+    return user
 
 
 def _router(handlers: list[Any], **options: Any) -> Router:

@@ -22,6 +22,7 @@ from duly_birthday.users.user import User
 logger = logging.getLogger("duly_birthday")
 Given = Mapping[str, object]
 REPLANNED_AT_ONCE = 100
+AT_ONCE = 50
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -90,24 +91,31 @@ class Birthdays:
 
         With `ids`, those who have been taken in under theirs are not taken in again.
         """
-        fields, refused = self._sorted(people, ids)
+        fields, refused = await self._sorted(people, ids)
         if not fields:
             return Taken([], [], refused)
+        created: list[User] = []
         async with self._app.transaction() as transaction:
-            created, events = await self._users.register(transaction, fields)
-            await self._greetings.react(transaction, events)
+            # In batches: to plan a thousand birthdays in one go would hold up everybody else.
+            for start in range(0, len(fields), AT_ONCE):
+                batch = fields[start : start + AT_ONCE]
+                new, events = await self._users.register(transaction, batch)
+                await self._greetings.react(transaction, events)
+                created += new
         taken = (
             [each["id"] for each in fields] if ids is not None else [each.id for each in created]
         )
         return Taken(created, taken, refused)
 
-    def _sorted(
+    async def _sorted(
         self, people: Iterable[Given], ids: Iterable[str] | None
     ) -> tuple[list[dict[str, Any]], list[Refused]]:
         named = [] if ids is None else [{"id": each} for each in ids]
         fields: list[dict[str, Any]] = []
         refused: list[Refused] = []
         for index, given in enumerate(people):
+            if not index % AT_ONCE:
+                await self.clock.sleep(0)
             try:
                 kept = checked(given, self._calendar)
                 fields.append(kept | named[index] if named else kept)

@@ -68,4 +68,8 @@ def opened(url: str, clock: VirtualClock, chance: SystemChance) -> App:
 def calling(app: App, pulse: Pulse) -> AsyncClient:
     """A client in the test's own loop, which is the store's too."""
     transport = ASGITransport(site(app, pulse))
-    return AsyncClient(transport=transport, base_url="http://127.0.0.1")
+    return AsyncClient(
+        transport=transport,
+        base_url="http://127.0.0.1",
+        headers={"content-type": "application/json"},
+    )

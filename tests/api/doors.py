@@ -35,7 +35,11 @@ class Port:
         """One request, from another machine unless a `peer` is named."""
         given = {"authorization": f"Bearer {key}"} if key else {}
         transport = ASGITransport(self.site, client=(peer, 4711))
-        async with AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        async with AsyncClient(
+            transport=transport,
+            base_url="http://127.0.0.1",
+            headers={"content-type": "application/json"},
+        ) as client:
             return await client.request(method, path, headers=given | (headers or {}), **options)
 
     async def status(self, *arguments: Any, **options: Any) -> int:

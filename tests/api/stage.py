@@ -32,7 +32,11 @@ class Stage:
         self.site = site(app, Pulse(app, app.engine()))
         self._runner = runner
         transport = ASGITransport(self.site, raise_app_exceptions=False)
-        self._client = AsyncClient(transport=transport, base_url="http://127.0.0.1")
+        self._client = AsyncClient(
+            transport=transport,
+            base_url="http://127.0.0.1",
+            headers={"content-type": "application/json"},
+        )
         self._tables = runner.run(_tables(app))
         self._rows: dict[str, int] | None = None
 

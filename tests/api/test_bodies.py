@@ -53,4 +53,4 @@ async def test_what_is_refused_takes_no_longer_than_what_is_taken(small_client: 
     assert await seconds(small_client, "/v1/deliveries", twice, 422) < 10 * taken
 
     misfits = await seconds(small_client, BULK, b"[%s1]" % (b"1," * 2000), 200)
-    assert await seconds(small_client, BULK, b"[%s1]" % (b"1," * 20_000), 422) < misfits
+    assert await seconds(small_client, BULK, b"[%s1]" % (b"1," * 20_000), 422) < 10 * misfits

@@ -92,7 +92,8 @@ async def test_a_body_without_a_length_is_cut_off_at_the_limit(small_client: Cli
 
 
 async def test_a_form_is_no_json(client: Client) -> None:
-    answer = await client.post("/v1/deliveries", data={"target": "work"})
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    answer = await client.post("/v1/deliveries", data={"target": "work"}, headers=form)
     assert_problem(answer, 415)
 
 

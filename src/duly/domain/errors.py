@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 
 LONGEST_QUOTE = 60
+LONGEST_MISFIT = 300
 
 
 class DulyError(Exception):
@@ -43,7 +44,12 @@ def misfit(error: Exception, root: str = "body") -> InvalidInput:
     told = MISFIT.fullmatch(str(error))
     message, place = (str(error), "") if told is None else told.groups()
     field = f"{root}{place}" if root != "body" else place.lstrip(".") or root
-    return InvalidInput(field, message)
+    return InvalidInput(_short(field), _short(message))
+
+
+def _short(text: str) -> str:
+    # msgspec repeats names that somebody else wrote, however long they are.
+    return text if len(text) <= LONGEST_MISFIT else f"{text[:LONGEST_MISFIT]}…"
 
 
 MISFIT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)

@@ -7,13 +7,11 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
 from datetime import datetime, timedelta
-from itertools import islice
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Request
@@ -25,10 +23,16 @@ from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
 from duly.ports import Chance, Clock, Store
 
 BULK_CHUNK = 2000
+BULK_BYTES = 1_048_576
+"""Bytes of payloads in a piece: it is written for the database in one go."""
+AT_ONCE = 100
+"""Items that are checked before others get their turn."""
 SURE_SECONDS = 1.0
 Target = str | Webhook | EndpointTarget
 Item = tuple[Target, Any] | Mapping[str, Any]
 """What `deliver_many` takes of each delivery."""
+Given = TypeVar("Given")
+Made = TypeVar("Made", bound=Request | DulyError)
 
 
 class Options(TypedDict, total=False):
@@ -122,22 +126,39 @@ class Intake:
         All in one transaction, in which the store makes new targets known: from here nothing else
         could be written meanwhile.
         """
-        chunk: list[Request] = []
-        for item in items:
-            chunk.append(self._item(item))
-            if len(chunk) >= BULK_CHUNK:
-                await self.check({each.target for each in chunk})
-                yield chunk
-                chunk = []
-        if chunk:
+        async for chunk in self._pieces(items, self._item):
             await self.check({each.target for each in chunk})
             yield chunk
 
-    async def each(self, items: Iterable[Item | DulyError]) -> list[Request | DulyError]:
-        """Many deliveries, each checked for itself: what is wrong with one is told in its place."""
-        found = [self._tried(item) for item in items]
+    async def each(
+        self, items: Iterable[Item | DulyError]
+    ) -> AsyncIterator[list[Request | DulyError]]:
+        """Many deliveries in pieces, each checked for itself: an error stays in its place."""
+        async for piece in self._pieces(items, self._tried):
+            yield await self._known(piece)
+
+    async def _pieces(
+        self, items: Iterable[Given], made: Callable[[Given], Made]
+    ) -> AsyncIterator[list[Made]]:
+        """What is made of many, in pieces of a bounded size; others get their turn meanwhile."""
+        piece: list[Made] = []
+        size = 0
+        for item in items:
+            piece.append(new := made(item))
+            size += len(new.payload) if isinstance(new, Request) else 0
+            if len(piece) >= BULK_CHUNK or size >= BULK_BYTES:
+                yield piece
+                piece, size = [], 0
+            elif not len(piece) % AT_ONCE:
+                await self._clock.sleep(0)
+        if piece:
+            yield piece
+
+    async def _known(self, piece: list[Request | DulyError]) -> list[Request | DulyError]:
+        """The same, with an error for each whose target nobody has."""
+        targets = {each.target for each in piece if isinstance(each, Request)}
         wrong: dict[str, DulyError] = {}
-        for target in {each.target for each in found if isinstance(each, Request)}:
+        for target in targets:
             try:
                 await self.know([target])
             except InvalidInput as error:
@@ -145,9 +166,9 @@ class Intake:
             except NotFound as error:
                 wrong[target] = InvalidInput("target", str(error))
         if not wrong:
-            return found
+            return piece
         return [
-            wrong.get(each.target, each) if isinstance(each, Request) else each for each in found
+            wrong.get(each.target, each) if isinstance(each, Request) else each for each in piece
         ]
 
     def _tried(self, item: Item | DulyError) -> Request | DulyError:
@@ -221,13 +242,6 @@ class Intake:
     async def _refuse(self, unknown: str, here: set[str]) -> None:
         known = here.union((await self._store.targets.refresh()).values())
         raise payloads.unknown_handler(unknown, known)
-
-
-def pieces(items: Iterable[Item | DulyError]) -> Iterator[list[Item | DulyError]]:
-    """Many in pieces, between which others get their turn."""
-    rest = iter(items)
-    while piece := list(islice(rest, BULK_CHUNK)):
-        yield piece
 
 
 def _policy(stream: str | None, on_failure: object) -> OnFailure:

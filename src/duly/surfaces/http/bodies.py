@@ -14,10 +14,14 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from litestar.types.empty import Empty
 
+from duly.domain import documents
 from duly.domain.errors import InvalidInput, misfit
-from duly.domain.payloads import check_members
+from duly.domain.payloads import Checked
+from duly.surfaces.http.turns import Turns
 
-JSON_TYPES = ("application/json", "")
+JSON = "application/json"
+DEEPEST = documents.DEPTH_LIMIT + 1
+"""How deep a body may be nested: as a payload, in an object."""
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -31,26 +35,71 @@ class StrictRequest(Request[Any, Any, Any]):
     async def json(self) -> Any:
         """The body as the route's struct; payloads within stay the bytes that they are."""
         if self._json is Empty:
-            if self.content_type[0] not in JSON_TYPES:
-                raise HTTPException("give the body as application/json", status_code=415)
+            check_media(self, JSON)
             field = self.route_handler.parsed_data_field
-            self._json = decoded(await self.body(), Any if field is None else field.annotation)
+            kind = Any if field is None else field.annotation
+            self._json = await decoded_in_slices(await self.body(), kind, self.app.state.turns)
         return self._json
 
 
+def check_media(request: Request[Any, Any, Any], *taken: str) -> None:
+    """415 when a body does not say that it is one of those that are taken."""
+    given = request.content_type[0]
+    if given not in taken:
+        said = f"{given!r} is not taken here" if given else "nothing says what the body is"
+        raise HTTPException(
+            f"{said}; send it with the header content-type: {' or '.join(taken)}", status_code=415
+        )
+
+
 def decoded(body: bytes, kind: Any) -> Any:
-    """A JSON document as a value of that kind; whoever sent it hears what is wrong with it."""
+    """A JSON document as a value of that kind; whoever sent it hears what is wrong with it.
+
+    For small ones: the other way is for those of which nobody knows.
+    """
     try:
         found = decoder(kind).decode(body)
-        # What is kept as it came, as a payload, is only here seen to be text.
-        check_members(body, "body")
-    except msgspec.ValidationError as error:
-        raise misfit(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ClientException(f"the body is not JSON: {error}") from None
-    except RecursionError:
-        raise InvalidInput("body", "it is nested too deep") from None
+        # What is kept as it came, as a payload, is only here seen to be JSON.
+        documents.check(body, DEEPEST)
+    except Exception as error:
+        raise refusal(error, kind) from None
     return found
+
+
+async def decoded_in_slices(body: bytes, kind: Any, turns: Turns) -> Any:
+    """The same for a document of any size: a large one is checked in slices."""
+    if len(body) <= documents.LARGE:
+        return decoded(body, kind)
+    try:
+        found = decoder(kind).decode(body)
+        await turns.through(documents.checking(body, DEEPEST))
+    except Exception as error:
+        raise refusal(error, kind) from None
+    return found
+
+
+def refusal(error: Exception, kind: Any) -> Exception:
+    """What is wrong with a document, as it is told to whoever sent it."""
+    if isinstance(error, documents.Unfit):
+        return unfit(error, kind)
+    if isinstance(error, msgspec.ValidationError):
+        return misfit(error)
+    if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
+        return ClientException(f"the body is not JSON: {error}")
+    if isinstance(error, RecursionError):
+        return InvalidInput("body", "it is nested too deep")
+    return error
+
+
+def unfit(error: documents.Unfit, kind: Any) -> InvalidInput:
+    """The refusal that names the field; only payloads are nested deep or have large numbers."""
+    within = not isinstance(error, documents.Twice) and hasattr(kind, "payload")
+    return InvalidInput("payload" if within else "body", str(error))
+
+
+def checked(payload: msgspec.Raw) -> Checked:
+    """A payload of a document that was decoded, and so checked, here."""
+    return Checked(bytes(payload))
 
 
 @cache

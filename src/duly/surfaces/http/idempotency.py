@@ -7,6 +7,7 @@ nothing twice, and with `opt={"secret": True}` that its answer must not be kept.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from litestar import Request
 from litestar.exceptions import HTTPException
 from litestar.middleware import ASGIMiddleware
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
 
 from duly.domain.errors import StoreUnavailable
 from duly.domain.keys import Scope as KeyScope
@@ -23,9 +24,11 @@ from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.bodies import StrictRequest
 from duly.surfaces.http.door import Door
 from duly.surfaces.http.pressure import place_for
+from duly.surfaces.http.turns import Turns
 
 KEPT_HEADERS = ("content-type", "location", "etag")
 Check = Callable[[Request[Any, Any, Any]], Awaitable[None]]
+HASHED_AT_ONCE = 524_288
 REPLAYED = {"idempotent-replayed": "true"}
 
 
@@ -57,16 +60,16 @@ class Idempotency(ASGIMiddleware):
         door: Door = request.app.state.door
         app = door.app_for(request.scope["state"]["caller"])
         opt = request.route_handler.opt
-        asked = await app.requests.begin(
-            key, await _fingerprint(request), repeatable=opt.get("repeatable", False)
-        )
+        fingerprint, parts = await _fingerprint(request)
+        repeatable = opt.get("repeatable", False)
+        asked = await app.requests.begin(key, fingerprint, repeatable=repeatable)
         if asked.status is not None:
             await _replay(asked, request.send)
             return
         request.scope["state"]["seed"] = asked.seed
         heard = _Answer()
         try:
-            await next_app(request.scope, request.receive, heard)
+            await next_app(request.scope, _once_more(parts, request.receive), heard)
         except BaseException:
             app.requests.leave(asked)
             raise
@@ -89,10 +92,32 @@ def _key(scope: Scope) -> str | None:
     )
 
 
-async def _fingerprint(request: StrictRequest) -> str:
-    """What tells this request from another with the same key."""
-    asked = f"{request.method} {request.url.path}?{request.url.query}\n"
-    return sha256(asked.encode() + await request.body()).hexdigest()
+async def _fingerprint(request: StrictRequest) -> tuple[str, deque[bytes]]:
+    """What tells this request from another with the same key, and its body as it came."""
+    digest = sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
+    parts: deque[bytes] = deque()
+    turns: Turns = request.app.state.turns
+    hashed = 0
+    # Not joined: of the largest body, that alone would keep everybody waiting.
+    async for part in request.stream():
+        digest.update(part)
+        parts.append(part)
+        hashed += len(part)
+        if hashed >= HASHED_AT_ONCE:
+            hashed = 0
+            await turns.next()
+    return digest.hexdigest(), parts
+
+
+def _once_more(parts: deque[bytes], receive: Receive) -> Receive:
+    """What brings a body that was read already, and then whatever comes after it."""
+
+    async def received() -> ReceiveMessage:
+        if not parts:
+            return await receive()
+        return {"type": "http.request", "body": parts.popleft(), "more_body": bool(parts)}
+
+    return received
 
 
 async def _replay(asked: Asked, send: Send) -> None:

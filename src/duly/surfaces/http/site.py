@@ -36,6 +36,7 @@ from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import HANDLERS
 from duly.surfaces.http.siblings import Siblings
 from duly.surfaces.http.straight import Straight
+from duly.surfaces.http.turns import Turns
 
 BESIDE_PAYLOAD = 65_536
 """Bytes that a body may have besides a payload."""
@@ -80,9 +81,15 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
 
     queue = Queue(app.settings.accept_queue)
     body_limit = app.settings.payload_limit + BESIDE_PAYLOAD
-    straight = Straight(door, queue, pulse, body_limit)
-
-    state = {"queue": queue, "door": door, "straight": straight, "cors": Cors.of(app.settings)}
+    turns = Turns(app.clock)
+    state = {
+        "queue": queue,
+        "door": door,
+        "straight": Straight(door, queue, pulse, turns, body_limit),
+        "turns": turns,
+        "body_limit": body_limit,
+        "cors": Cors.of(app.settings),
+    }
     return Site(
         route_handlers=[
             _beside(

@@ -15,15 +15,17 @@ import msgspec
 from litestar import Request
 from litestar.types import HTTPScope, Receive, Send
 
+from duly.domain.documents import LARGE
 from duly.domain.keys import Scope
 from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.api.deliveries import answer_to, location_of, status_of, take_in
-from duly.surfaces.http.bodies import decoded
+from duly.surfaces.http.bodies import decoded, decoded_in_slices
 from duly.surfaces.http.door import Door
 from duly.surfaces.http.health import Pulse
 from duly.surfaces.http.pressure import Queue
 from duly.surfaces.http.problems import MEDIA_TYPE, problem_answer
 from duly.surfaces.http.shapes.deliveries import NewDelivery
+from duly.surfaces.http.turns import Turns
 
 PATH = b"/v1/deliveries"
 JSON = b"application/json"
@@ -37,10 +39,13 @@ encode = msgspec.json.Encoder().encode
 class Straight:
     """Takes plain deliveries in."""
 
-    def __init__(self, door: Door, queue: Queue, pulse: Pulse, body_limit: int) -> None:
+    def __init__(
+        self, door: Door, queue: Queue, pulse: Pulse, turns: Turns, body_limit: int
+    ) -> None:
         self._door = door
         self._queue = queue
         self._pulse = pulse
+        self._turns = turns
         self._body_limit = body_limit
 
     def takes(self, scope: Any) -> bool:
@@ -74,7 +79,11 @@ class Straight:
             body = await _body(receive)
             if body is None:
                 return
-            new: NewDelivery = decoded(body, NewDelivery)
+            new: NewDelivery = (
+                decoded(body, NewDelivery)
+                if len(body) <= LARGE
+                else await decoded_in_slices(body, NewDelivery, self._turns)
+            )
             app = self._door.app_for(caller)
             with self._queue.place():
                 accepted = await take_in(app, new)

@@ -13,25 +13,33 @@ from duly.app import App
 from duly.domain.delivery import Accepted
 from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.identity import sibling
+from duly.surfaces.http.bodies import JSON, check_media
 from duly.surfaces.http.bodies import asked as asked_query
+from duly.surfaces.http.items import Items
 from duly.surfaces.http.pressure import BULK, place_for
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.shapes import bulk
-from duly.surfaces.http.shapes.bulk import NDJSON, BulkAnswer, BulkQuery, Checked, Items
+from duly.surfaces.http.shapes.bulk import MOST, NDJSON, Asked, BulkAnswer, BulkQuery, Listed
+from duly.surfaces.http.turns import Turns
 
 BODY_LIMIT = 64 * 1024 * 1024
 
 
 def _body() -> Any:
     # As a function, since options are copied and what a kind is annotated with cannot be.
-    return Items
+    return Listed
 
 
 LINES = {
     "schema": {"type": "string", "description": "a delivery as JSON on each line"},
     "example": '{"target": "report", "payload": 1}\n{"target": "report", "payload": 2}\n',
 }
-OPT = {"repeatable": True, "body": _body, "content": {NDJSON[0]: LINES}} | BULK
+OPT = {
+    "repeatable": True,
+    "body": _body,
+    "media": (JSON, *NDJSON),
+    "content": {NDJSON[0]: LINES},
+} | BULK
 
 
 @post(
@@ -53,12 +61,18 @@ async def accept_bulk(
     one transaction, and when one cannot be taken none is: its problem is then the answer.
     """
     seed = seed_of(request)
+    turns: Turns = request.app.state.turns
+    check_media(request, JSON, *NDJSON)
     with place_for(request):
-        items = bulk.items_of(await request.body(), request.content_type[0])
-        given = bulk.asked(items, lambda place: None if seed is None else sibling(seed, place))
+        items = Items(request.stream(), turns, MOST, request.app.state.body_limit)
+        is_array = request.content_type[0] == JSON
+        found = await (items.of_array() if is_array else items.of_lines())
+        given = await bulk.asked(
+            found, lambda place: None if seed is None else sibling(seed, place), turns
+        )
         if not wanted.atomic:
-            return bulk.answered(list(await duly_app.deliver_each(given)))
-        return bulk.answered(list(await _all_or_none(duly_app, _all_right(given))))
+            return await bulk.answered(await duly_app.deliver_each(given), turns)
+        return await bulk.answered(await _all_or_none(duly_app, _all_right(given)), turns)
 
 
 async def _all_or_none(app: App, given: list[dict[str, Any]]) -> Sequence[Accepted]:
@@ -68,7 +82,7 @@ async def _all_or_none(app: App, given: list[dict[str, Any]]) -> Sequence[Accept
         raise InvalidInput("target", str(error)) from error
 
 
-def _all_right(given: list[Checked]) -> list[dict[str, Any]]:
+def _all_right(given: list[Asked]) -> list[dict[str, Any]]:
     for place, each in enumerate(given):
         if isinstance(each, InvalidInput):
             raise InvalidInput(f"[{place}].{each.field}", each.problem)

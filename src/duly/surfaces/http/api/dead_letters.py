@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.ports import DeadGroup
-from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page
 from duly.surfaces.http.hangups import while_heard
 from duly.surfaces.http.served import AnyRequest, Served
@@ -123,7 +123,7 @@ async def retry_one(
 @post("/dead-letters/{id:str}/edit", status_code=200, operation_id="edit_dead_letter")
 async def edit_one(duly_app: Served, id: FromPath[str], data: JSONBody[Edit]) -> DeliveryRecord:
     """Give one another payload and try it again, with all its attempts; 409 if it is not dead."""
-    return record(await duly_app.dead_letters.edit(id, data.payload), DeliveryRecord)
+    return record(await duly_app.dead_letters.edit(id, checked(data.payload)), DeliveryRecord)
 
 
 @post("/dead-letters/{id:str}/discard", status_code=200, operation_id="discard_dead_letter")

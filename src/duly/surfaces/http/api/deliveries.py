@@ -11,7 +11,7 @@ from duly.app import App
 from duly.domain.delivery import Accepted, Attempt
 from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.states import State
-from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page
 from duly.surfaces.http.pressure import SINGLE, place_for
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
@@ -52,7 +52,7 @@ async def take_in(app: App, new: NewDelivery, id: str | None = None) -> Accepted
     """Have a delivery stored."""
     options = new.options() | {"id": id}
     try:
-        return await app.deliver(target_of(new.target), new.payload, **options)
+        return await app.deliver(target_of(new.target), checked(new.payload), **options)
     except NotFound as error:
         # It is what the body names that is not there, not what the path does.
         raise InvalidInput("target", str(error)) from error

@@ -14,7 +14,7 @@ from litestar.params import FromPath, JSONBody, SkipValidation
 from duly.app import App
 from duly.domain.endpoints import Endpoint
 from duly.faces.endpoints import Added
-from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page, PageQuery
 from duly.surfaces.http.hangups import while_heard
 from duly.surfaces.http.served import AnyRequest, Served
@@ -123,7 +123,8 @@ async def try_out(
 ) -> Tried:
     """Send something there at once, whatever its state; it leaves no trace on the books."""
     endpoint = await duly_app.endpoints.get(name)
-    payload = None if data is None or bytes(data.payload) == b"null" else data.payload
+    given = None if data is None else checked(data.payload)
+    payload = None if given is None or given.data == b"null" else given
     outcome = await duly_app.endpoints.test(name, payload)
     return msgspec.convert(tried(endpoint, outcome), Tried)
 

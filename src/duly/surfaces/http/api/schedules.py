@@ -13,9 +13,10 @@ from msgspec import UNSET
 from duly.app import App
 from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.keys import Scope
+from duly.domain.payloads import Checked
 from duly.domain.schedule import Schedule
 from duly.faces.schedules import Declared
-from duly.surfaces.http.bodies import asked
+from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page, PageQuery
 from duly.surfaces.http.hangups import while_heard
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
@@ -69,9 +70,9 @@ async def upsert(
     duly_app: Served, name: FromPath[str], version: Version, data: JSONBody[ScheduleSpec]
 ) -> Response[Upserted]:
     """Create a schedule, or make the one of that name so; the same again changes nothing."""
-    payload = data.payload if bytes(data.payload) else None
+    payload = checked(data.payload)
     declared = await _declare(
-        duly_app, name, data.rule.rule(), target_of(data.target), payload,
+        duly_app, name, data.rule.rule(), target_of(data.target), payload if payload.data else None,
         version=version, **data.options(),
     )  # fmt: skip
     return _answered(declared)
@@ -91,10 +92,10 @@ async def change(
     was = await duly_app.schedules.get(name)
     rule = was.timing.rule if data.rule is UNSET else data.rule.rule()
     target = shapes.target_in(was.contents) if data.target is UNSET else target_of(data.target)
-    given = bytes(data.payload)
-    payload = was.contents.payload if not given else data.payload
+    given, kept = checked(data.payload), was.contents.payload
+    payload = given if given.data or kept is None else Checked(kept)
     declared = await _declare(
-        duly_app, name, rule, target, payload,
+        duly_app, name, rule, target, payload if payload.data else None,
         # What was read is what is changed: nobody else's change is undone by this one.
         version=was.version if version is None else version,
         **shapes.options_of(was) | data.options(),

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import msgspec
-from litestar.exceptions import ClientException
 from msgspec import Meta
 
 from duly.domain.delivery import Accepted
-from duly.domain.errors import DulyError, InvalidInput, misfit
-from duly.surfaces.http.bodies import decoded, decoder
+from duly.domain.errors import DulyError, InvalidInput
+from duly.surfaces.http.bodies import checked, decoder, refusal
+from duly.surfaces.http.items import EACH, SLICE, Item
 from duly.surfaces.http.problems import Problem, problem_of
 from duly.surfaces.http.shapes.deliveries import NewDelivery, target_of
+from duly.surfaces.http.turns import Turns
 
 MOST = 10_000
 NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl")
-Items = Annotated[list[NewDelivery], Meta(max_length=MOST)]
-Checked = dict[str, Any] | InvalidInput
-Item = TypeVar("Item")
+Listed = Annotated[list[NewDelivery], Meta(max_length=MOST)]
+Asked = dict[str, Any] | InvalidInput
+TOLD_AT_ONCE = 200
 
 
 class BulkQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,11 +48,15 @@ class BulkAnswer(msgspec.Struct, frozen=True):
     items: list[BulkItem]
 
 
-def answered(results: list[Accepted | DulyError]) -> BulkAnswer:
+async def answered(results: Sequence[Accepted | DulyError], turns: Turns) -> BulkAnswer:
     """The answer to many."""
     known = sum(isinstance(each, Accepted) and each.known for each in results)
     refused = sum(isinstance(each, DulyError) for each in results)
-    return BulkAnswer(len(results) - known - refused, known, refused, list(map(_item, results)))
+    items: list[BulkItem] = []
+    for start in range(0, len(results), TOLD_AT_ONCE):
+        items += map(_item, results[start : start + TOLD_AT_ONCE])
+        await turns.next()
+    return BulkAnswer(len(results) - known - refused, known, refused, items)
 
 
 def _item(result: Accepted | DulyError) -> BulkItem:
@@ -60,66 +65,33 @@ def _item(result: Accepted | DulyError) -> BulkItem:
     return BulkItem(problem=problem_of(result))
 
 
-def items_of(body: bytes, media: str) -> list[NewDelivery | InvalidInput]:
-    """The deliveries of a body; what is wrong with one is in its place."""
-    if media in NDJSON:
-        body = _array(body)
-    try:
-        found: list[Any] = decoded(body, list[NewDelivery])
-    except InvalidInput:
-        # Counted first: to look at each by itself takes long when there are millions.
-        found = [_single(each) for each in _so_many(_pieces(body))]
-    return _so_many(found)
-
-
-def _so_many(found: list[Item]) -> list[Item]:
-    if not 1 <= len(found) <= MOST:
-        raise InvalidInput("body", f"it has {len(found)} deliveries; give 1 to {MOST}")
+async def asked(items: list[Item], id_of: Callable[[int], str | None], turns: Turns) -> list[Asked]:
+    """Each as `app.deliver_each` takes it; what is wrong with one is in its place."""
+    found: list[Asked] = []
+    work = 0
+    # From the end, so that what was looked at is let go: there may be 64 MiB of it.
+    items.reverse()
+    while items:
+        item = items.pop()
+        found.append(_asked(item, id_of(len(found))))
+        work += len(item.data) + EACH
+        if work >= SLICE:
+            work = 0
+            await turns.next()
     return found
 
 
-def _array(lines: bytes) -> bytes:
+def _asked(item: Item, id: str | None) -> Asked:
     try:
-        return b"[%s]" % b",".join(decoder(msgspec.Raw).decode_lines(lines))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ClientException(f"the body is not JSON: {error}") from None
-    except RecursionError:
-        raise InvalidInput("body", "it is nested too deep") from None
-
-
-def _pieces(body: bytes) -> list[msgspec.Raw]:
-    try:
-        found: list[msgspec.Raw] = decoder(list[msgspec.Raw]).decode(body)
-    except msgspec.ValidationError as error:
-        raise misfit(error) from None
-    except msgspec.DecodeError as error:
-        # Behind the one that does not fit, where nobody had looked yet.
-        raise ClientException(f"the body is not JSON: {error}") from None
-    except RecursionError:
-        raise InvalidInput("body", "it is nested too deep") from None
-    return found
-
-
-def _single(piece: msgspec.Raw) -> NewDelivery | InvalidInput:
-    try:
-        found: NewDelivery = decoded(bytes(piece), NewDelivery)
-    except InvalidInput as error:
-        return error
-    return found
-
-
-def asked(
-    items: list[NewDelivery | InvalidInput], id_of: Callable[[int], str | None]
-) -> list[Checked]:
-    """Each as `app.deliver_each` takes it."""
-    return [_asked(each, id_of(place)) for place, each in enumerate(items)]
-
-
-def _asked(given: NewDelivery | InvalidInput, id: str | None) -> Checked:
-    if isinstance(given, InvalidInput):
-        return given
-    try:
+        given: NewDelivery = decoder(NewDelivery).decode(item.data)
+        if item.problem is not None:
+            raise item.problem
         target = target_of(given.target)
     except InvalidInput as error:
         return error
-    return {"target": target, "payload": given.payload, "id": id, **given.options()}
+    except Exception as error:
+        told = refusal(error, NewDelivery)
+        if isinstance(told, InvalidInput):
+            return told
+        raise told from None
+    return {"target": target, "payload": checked(given.payload), "id": id, **given.options()}
