@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from duly.domain.addresses import shown
 from duly.domain.errors import InvalidInput
 from duly.stores.sqlite import Sqlite
 from duly.stores.sqlite_backup import back_up
-from duly.surfaces.cli.config import without_secrets
 from duly.surfaces.cli.migrate import schema_of
 from duly.surfaces.cli.options import COMMON, Common, database_of, store_app
 from duly.surfaces.cli.render import answer, progress
@@ -38,7 +38,7 @@ async def backup(file: Path, /, *, common: Common = COMMON) -> None:
 
 
 def _dump(url: str, file: Path) -> str:
-    where = without_secrets(url) if url.startswith("postgres") else "URL"
+    where = shown(url) if url.startswith("postgres") else "URL"
     command = ["pg_dump", "--format=custom", f"--file={file}", f"--dbname={where}"]
     return f"it is on PostgreSQL, which has its own command for this: {shlex.join(command)}"
 
