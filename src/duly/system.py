@@ -8,7 +8,6 @@ import mmap
 import os
 import queue
 import random
-import resource
 import select
 import signal
 import socket
@@ -148,26 +147,6 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
-
-
-def descriptor_limit() -> int:
-    """How many files and sockets this process may have open."""
-    return _bounded(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-
-
-def raise_descriptor_limit(wanted: int) -> int:
-    """Raise it to what is wanted as far as that is allowed; returns what it is then."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = min(wanted, _bounded(hard))
-    # No further: programs that handlers start have the same limit, and some close all below it.
-    if allowed > _bounded(soft):
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    return descriptor_limit()
-
-
-def _bounded(limit: int) -> int:
-    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 def process_name() -> str:

@@ -1,11 +1,12 @@
 """More connections than the port keeps: it makes room for new ones and loses no answer."""
 
 import logging
+import resource
 
 import pytest
 
 from duly.settings import Settings
-from duly.surfaces.descriptors import own, room_for_clients
+from duly.surfaces.descriptors import own, raised_limit, room_for_clients
 from tests.api.raw import Caller, Stand, on_served_loop, standing
 
 pytestmark = pytest.mark.requirement("X1")
@@ -95,6 +96,17 @@ def test_enough_descriptors_are_left_for_our_own_work(
     limit: int, wanted: int, expected: int
 ) -> None:
     assert room_for_clients(Settings(http_connections=wanted), limit) == expected
+
+
+def test_the_limit_of_open_files_is_raised_to_what_is_needed_and_never_lowered() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    low = min(soft, 512)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (low - 100, hard))
+        assert raised_limit(low - 50) == low - 50
+        assert raised_limit(10) == low - 50
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def crowd(stand: Stand, said: bytes, many: int) -> list[Caller]:

@@ -1,11 +1,18 @@
 """What a request may be before anybody knows who sends it: each part of it has a limit."""
 
+import gc
 import itertools
 from collections.abc import Callable
 
 import pytest
 
-from duly.surfaces.http.protocol import HEAD_BYTES, LINE_BYTES, MOST_AHEAD, MOST_HEADERS
+from duly.surfaces.http.protocol import (
+    HEAD_BYTES,
+    LINE_BYTES,
+    MOST_AHEAD,
+    MOST_HEADERS,
+    Connection,
+)
 from tests.api.raw import PROBLEM, on_served_loop, standing
 
 pytestmark = pytest.mark.requirement("X1", "S2")
@@ -79,6 +86,19 @@ async def test_whatever_never_ends_is_refused_soon() -> None:
 
 
 @on_served_loop
+async def test_nothing_is_left_of_those_who_were_refused() -> None:
+    before = alive()
+    async with standing() as stand:
+        for refused in (line(LINE_BYTES + 1), count(MOST_HEADERS + 1), size(HEAD_BYTES + 1)):
+            caller = await (await stand.caller()).send(refused)
+            await caller.status()
+            caller.writer.close()
+        while stand.connections._open:
+            await stand.turns()
+        assert alive() <= before
+
+
+@on_served_loop
 async def test_trailers_are_limited_and_never_become_headers() -> None:
     async with standing() as stand:
         caller = await stand.caller()
@@ -129,3 +149,9 @@ async def test_what_is_no_request_is_a_problem_too_and_an_upgrade_is_passed_over
 
 def parts(sent: bytes, size: int) -> list[bytes]:
     return [sent[start : start + size] for start in range(0, len(sent), size)]
+
+
+def alive() -> int:
+    """How many connections the process still remembers."""
+    gc.collect()
+    return sum(type(each) is Connection for each in gc.get_objects())

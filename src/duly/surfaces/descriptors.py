@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import resource
+import sys
+from contextlib import suppress
 
 from duly.domain.roles import Role
 from duly.settings import Settings
-from duly.system import raise_descriptor_limit
 
 logger = logging.getLogger("duly.serve")
 
@@ -30,7 +32,7 @@ def have_descriptors(settings: Settings) -> None:
     """Raise the process's limit to what the settings need, or warn that it is too low."""
     clients = settings.http_connections if Role.API in settings.roles else 0
     wanted = own(settings) + clients
-    limit = raise_descriptor_limit(wanted)
+    limit = raised_limit(wanted)
     if limit >= wanted:
         return
     facts = {"limit": limit, "wanted": wanted}
@@ -40,3 +42,23 @@ def have_descriptors(settings: Settings) -> None:
         facts,
         extra={"event": "DescriptorsShort", "facts": facts},
     )
+
+
+def descriptor_limit() -> int:
+    """How many files and sockets this process may have open."""
+    return _bounded(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def raised_limit(wanted: int) -> int:
+    """Raise it to what is wanted as far as that is allowed; returns what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = min(wanted, _bounded(hard))
+    # No further: programs that handlers start have the same limit, and some close all below it.
+    if allowed > _bounded(soft):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return descriptor_limit()
+
+
+def _bounded(limit: int) -> int:
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit

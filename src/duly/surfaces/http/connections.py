@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -53,15 +54,14 @@ class Phase(Enum):
     """The client, to read why it was refused."""
 
 
-class Refusal(Exception):
-    """A request that is answered with a problem before it is complete; then it is closed."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The problem with which an unfinished request is answered, before it is closed."""
 
-    def __init__(self, status: int, kind: str, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.kind = kind
-        """How the log counts it."""
-        self.detail = detail
+    status: int
+    kind: str
+    """How the log counts it."""
+    detail: str
 
 
 SLOW_HEAD = Refusal(

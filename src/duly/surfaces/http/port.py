@@ -9,7 +9,7 @@ from typing import Any, Self
 from duly.app import App
 from duly.engine.supervisor import Engine
 from duly.surfaces.board import Page
-from duly.surfaces.descriptors import room_for_clients
+from duly.surfaces.descriptors import descriptor_limit, room_for_clients
 from duly.surfaces.http.connections import Connections
 from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.health import Pulse
@@ -17,7 +17,6 @@ from duly.surfaces.http.metrics import Figures
 from duly.surfaces.http.server import HttpServer
 from duly.surfaces.http.siblings import Siblings
 from duly.surfaces.http.site import site
-from duly.system import descriptor_limit
 
 TELL_SECONDS = 1.0
 

@@ -42,6 +42,14 @@ FAR_AHEAD = Refusal(
 NOT_HTTP = Refusal(400, "not HTTP", "this is not an HTTP/1.1 request")
 
 
+class Refused(Exception):
+    """Ends the parsing of a request; made anew each time, since it keeps what was parsed alive."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.detail)
+        self.refusal = refusal
+
+
 class Connection(HttpToolsProtocol):
     """One of the port's `connections`."""
 
@@ -82,11 +90,11 @@ class Connection(HttpToolsProtocol):
                 self._parse_parts(data)
         except httptools.HttpParserUpgrade:
             """Nothing else is spoken here; the request is answered as if it had not asked."""
-        except Refusal as refusal:
-            self.refuse(refusal)
+        except Refused as refused:
+            self.refuse(refused.refusal)
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self.refuse(cause if isinstance(cause, Refusal) else NOT_HTTP)
+            self.refuse(cause.refusal if isinstance(cause, Refused) else NOT_HTTP)
 
     def _parse(self, data: bytes | memoryview) -> None:
         self.parser.feed_data(data)
@@ -106,24 +114,24 @@ class Connection(HttpToolsProtocol):
         self._framing += parsed
         # Twice: what came before the head may have been parsed with its beginning.
         if self._framing > 2 * HEAD_BYTES:
-            raise LARGE_HEAD
+            raise Refused(LARGE_HEAD)
         if self.scope is not None:
             self._check_counts()
 
     def _check_counts(self) -> None:
         if len(self.url) > LINE_BYTES:
-            raise LONG_LINE
+            raise Refused(LONG_LINE)
         if len(self.headers) > MOST_HEADERS:
-            raise MANY_HEADERS
+            raise Refused(MANY_HEADERS)
 
     def on_headers_complete(self) -> None:
         """Called by the parser: answer the request, unless its head is too large."""
         if len(self.headers) > MOST_HEADERS or len(self.url) > LINE_BYTES:
             self._check_counts()
         if self._is_long and _size(self.url, self.headers) > HEAD_BYTES:
-            raise LARGE_HEAD
+            raise Refused(LARGE_HEAD)
         if len(self.pipeline) >= MOST_AHEAD:
-            raise FAR_AHEAD
+            raise Refused(FAR_AHEAD)
         super().on_headers_complete()
         self._framing = 0
         # Trailers are parsed as headers: they must not become headers of a request that is checked.
