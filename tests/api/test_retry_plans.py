@@ -20,6 +20,7 @@ PLANS: dict[str, dict[str, Any]] = {
             "timeout_exceeded": {"type": "none"},
             "unknown": {"type": "delays", "seconds": [1.0]},
         },
+        "retry_on": [404, 409],
         "base": 7.0,
     },
 }
@@ -31,6 +32,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "too many attempts": ({"type": "exponential", "attempts": 1001}, "retry.attempts"),
     "a cap below its base": ({"type": "exponential", "base": 9, "cap": 1}, "retry.cap"),
     "a delay before now": ({"type": "delays", "seconds": [-1]}, "retry.seconds[0]"),
+    "a status that is none": ({"type": "none", "retry_on": [200]}, "retry.retry_on[0]"),
     "an unknown reason": (
         {"type": "none", "rules": {"lost": {"type": "none"}}},
         "retry.rules",

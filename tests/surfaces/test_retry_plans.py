@@ -10,14 +10,18 @@ from tests.surfaces.processes import Home
 from tests.surfaces.sides import Sides, both_sides
 
 pytestmark = pytest.mark.requirement("F2", "S6")
-PLAN = "exponential:base=5,attempts=3;timeout_exceeded=none"
+PLAN = "exponential:base=5,attempts=3;timeout_exceeded=none;retry_on=4xx"
 DOCUMENT = {
     "type": "exponential",
     "rules": {"timeout_exceeded": {"type": "none"}},
+    "retry_on": "4xx",
     "base": 5.0,
     "attempts": 3,
 }
-WORDS = "after 5s, doubling up to 1h, at most 3 attempts; other rules for timeout_exceeded"
+WORDS = (
+    "after 5s, doubling up to 1h, at most 3 attempts; other rules for timeout_exceeded; "
+    "after 4xx too"
+)
 PRESET = {"type": "delays", "seconds": [30.0, 120.0, 600.0]}
 
 

@@ -43,7 +43,8 @@ def test_a_dead_letter_is_code_1(home: Home) -> None:
         done = home.duly("send", there.url, "--watch", environ=LOCAL)
     assert done.returncode == 1
     id, attempt, end = done.stdout.splitlines()
-    assert "validation_failure: it answered 404; dead" in attempt
+    assert "validation_failure: it answered 404, which ends it; with retry_on=" in attempt
+    assert attempt.endswith("; dead")
     assert end == f"{id} dead"
 
 

@@ -83,6 +83,18 @@ async def test_no_stream_of_bytes_is_read_for_long(stream: str) -> None:
     assert len(protocol._buffer) <= MOST_INTERIM + 1
 
 
+@pytest.mark.parametrize("packet", [b"\r" * 1000, b"HTTP/1.1 100 A" + b"b" * 8000 + b"\r\n\r\n"])
+async def test_what_comes_before_an_answer_is_counted_in_small_packets_too(packet: bytes) -> None:
+    protocol, transport = AnswerProtocol(asyncio.get_running_loop()), Transport()
+    protocol.connection_made(transport)
+    protocol.set_response_params(read_until_eof=True, auto_decompress=False)
+    for _ in range(MOST_HEAD // len(packet) + 1):
+        assert transport.reads
+        protocol.data_received(packet)
+    assert not transport.reads
+    assert "longer than 64 KiB" in str(protocol.exception())
+
+
 def answered(protocol: AnswerProtocol) -> bool:
     """Whether there is as much of an answer as is ever read, after which it is closed."""
     body = protocol._payload

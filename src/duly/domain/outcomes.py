@@ -43,6 +43,10 @@ class Failed(msgspec.Struct, frozen=True):
     """The target says that it wants nothing any more."""
     traceback: str | None = None
     """Where in the user's code it failed."""
+    status: int | None = None
+    """The status of an answer that ends the delivery unless the plan's `retry_on` has it."""
+    advice: str = ""
+    """What to do about it; added to the error if it ends the delivery."""
 
 
 class Released(msgspec.Struct, frozen=True):
@@ -208,10 +212,14 @@ def _end_unrun(settlement: Settlement, claimed: Claimed, verdict: Verdict, reaso
 def _fail(
     settlement: Settlement, failed: Failed, plan: RetryPlan, chance: Callable[[], float]
 ) -> None:
+    if failed.status is not None and plan.retries_on(failed.status):
+        failed = msgspec.structs.replace(
+            failed, reason=Reason.DEPENDENCY_FAILURE, again=None, advice=""
+        )
     settlement.reason = failed.reason
     settlement.answer = failed.answer
     settlement.gone = failed.gone
-    settlement.error = _storable(failed.error, LONGEST_ERROR)
+    settlement.error = _storable(failed.error + failed.advice, LONGEST_ERROR)
     if failed.traceback is not None:
         settlement.traceback = _storable(failed.traceback, LONGEST_TRACEBACK)
     wait = _wait(failed, plan, settlement.attempt, chance)

@@ -5,21 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import msgspec
+
 from duly.domain.durations import duration
 from duly.domain.errors import InvalidInput, quoted
-from duly.domain.retry import WEBHOOK, RetryPlan, decode_checked, delays, exponential, no_retry
+from duly.domain.retry import (
+    CLIENT_ERRORS,
+    WEBHOOK,
+    RetryPlan,
+    checked_retry_on,
+    decode_checked,
+    delays,
+    exponential,
+    no_retry,
+)
 
 NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 FORMS = (
     "write none, webhook, delays:30,2m,10m or exponential:base=30s,cap=1h,attempts=10,jitter=0.2, "
-    "with ;REASON=PLAN after it for single reasons"
+    "with ;REASON=PLAN after it for single reasons, and ;retry_on=4xx or ;retry_on=404,409 for "
+    "answers that would end a webhook"
 )
+RETRY_ON = "retry_on"
 
 
 def plan_from_text(field: str, text: str) -> RetryPlan:
     """A plan such as `delays:30,2m`, `exponential:attempts=5;timeout_exceeded=none`, or its JSON.
 
-    Waits are in seconds, or durations as in 2m.
+    Waits are in seconds, or durations as in 2m. `;retry_on=4xx` names answers to try again.
     """
     if text.startswith("{"):
         return decode_checked(text)
@@ -27,12 +40,17 @@ def plan_from_text(field: str, text: str) -> RetryPlan:
     try:
         plan = _plan(first)
         for each in rules:
-            reason, _, rule = each.partition("=")
-            plan = plan.on(reason.strip(), _plan(rule))
+            name, _, rule = (part.strip() for part in each.partition("="))
+            plan = _retrying(plan, rule) if name == RETRY_ON else plan.on(name, _plan(rule))
     except InvalidInput as error:
-        which = f"{error.field}: " if error.field in FIELDS else ""
+        which = f"{error.field}: " if error.field in (*FIELDS, RETRY_ON) else ""
         raise InvalidInput(field, f"{which}{error.problem}; {FORMS}") from None
     return plan
+
+
+def _retrying(plan: RetryPlan, said: str) -> RetryPlan:
+    given = said if said == CLIENT_ERRORS else [_whole(each.strip()) for each in said.split(",")]
+    return msgspec.structs.replace(plan, retry_on=checked_retry_on(given))
 
 
 def _plan(text: str) -> RetryPlan:

@@ -5,7 +5,8 @@ A plan is stored with the delivery as JSON, so it outlives the process that chos
 
 from __future__ import annotations
 
-from typing import Annotated, Union
+from collections.abc import Collection, Iterable
+from typing import Annotated, Any, Literal, Union
 
 import msgspec
 from msgspec import Meta
@@ -18,16 +19,37 @@ MOST_ATTEMPTS = 1000
 DEEPEST = 3
 """How deep rules may be nested; the rule of a rule counts for the same reason only."""
 Wait = Annotated[float, Meta(ge=0, le=YEAR)]
+CLIENT_ERRORS: Literal["4xx"] = "4xx"
+LEAST_STATUS, MOST_STATUS, GONE = 300, 599, 410
+RetryOn = (
+    Literal["4xx"]
+    | Annotated[
+        tuple[Annotated[int, Meta(ge=LEAST_STATUS, le=MOST_STATUS)], ...], Meta(max_length=300)
+    ]
+)
 
 
 class _Plan(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What every plan has: its own rules for single reasons."""
+    """What every plan has: its own rules for single reasons, and which answers it retries."""
 
     rules: Annotated[
         dict[Reason, RetryPlan], Meta(description="other plans, by the reason of the failure")
     ] = {}
+    retry_on: Annotated[
+        RetryOn,
+        Meta(
+            description="statuses of a webhook's answer that are tried again although they would "
+            "end the delivery: 4xx, which is all of them but 410, or a list as in [404, 409]"
+        ),
+    ] = ()
+
+    def retries_on(self, status: int) -> bool:
+        """Whether an answer with a status that would end the delivery is tried again."""
+        if self.retry_on == CLIENT_ERRORS:
+            return 400 <= status < 500 and status != GONE
+        return status in self.retry_on
 
     def on(self, reason: Reason | str, plan: RetryPlan) -> RetryPlan:
         """The same plan with another one for failures of this reason."""
@@ -96,23 +118,66 @@ NEVER_AGAIN = frozenset({Reason.VALIDATION_FAILURE, Reason.SERIALIZATION_ERROR})
 
 
 def exponential(
-    base: float = 30.0, cap: float = 3600.0, attempts: int = 10, jitter: float = 0.2
+    base: float = 30.0,
+    cap: float = 3600.0,
+    attempts: int = 10,
+    jitter: float = 0.2,
+    *,
+    retry_on: str | Iterable[int] = (),
 ) -> Exponential:
-    """A plan that doubles its wait; the default one."""
+    """A plan that doubles its wait; the default one.
+
+    `retry_on` has the statuses of a webhook's answer that are tried again although they would end
+    the delivery: "4xx", or some as in [404, 409].
+    """
     _check("base", base, SHORTEST, YEAR)
     _check("cap", cap, base, YEAR)
     _check("attempts", attempts, 1, MOST_ATTEMPTS)
     _check("jitter", jitter, 0, 10)
-    return Exponential(base=float(base), cap=float(cap), attempts=attempts, jitter=float(jitter))
+    return Exponential(
+        base=float(base),
+        cap=float(cap),
+        attempts=attempts,
+        jitter=float(jitter),
+        retry_on=checked_retry_on(retry_on),
+    )
 
 
-def delays(*seconds: float) -> Delays:
-    """A plan with explicit waits, in seconds, before each attempt after the first."""
+def delays(*seconds: float, retry_on: str | Iterable[int] = ()) -> Delays:
+    """A plan with explicit waits, in seconds, before each attempt after the first.
+
+    `retry_on` is that of `exponential`.
+    """
     if len(seconds) >= MOST_ATTEMPTS:
         raise InvalidInput("delays", f"give fewer than {MOST_ATTEMPTS} delays")
     for each in seconds:
         _check("delays", each, 0, YEAR)
-    return Delays(seconds=tuple(float(each) for each in seconds))
+    return Delays(
+        seconds=tuple(float(each) for each in seconds), retry_on=checked_retry_on(retry_on)
+    )
+
+
+def checked_retry_on(given: object) -> RetryOn:
+    """`4xx`, or statuses of answers, each once and in order."""
+    if given == CLIENT_ERRORS:
+        return CLIENT_ERRORS
+    is_several = isinstance(given, Iterable) and not isinstance(given, str | bytes)
+    statuses: list[Any] = list(given) if is_several else [given]  # type: ignore[call-overload]
+    for each in statuses:
+        is_number = isinstance(each, int) and not isinstance(each, bool)
+        if not is_number or not LEAST_STATUS <= each <= MOST_STATUS:
+            raise InvalidInput(
+                "retry_on",
+                f"{each!r} is no status from {LEAST_STATUS} to {MOST_STATUS}; "
+                'give "4xx", or a list of them as in [404, 409]',
+            )
+    _refuse_gone("retry_on", statuses)
+    return tuple(sorted(set(statuses)))
+
+
+def _refuse_gone(field: str, retry_on: Collection[object]) -> None:
+    if retry_on != CLIENT_ERRORS and GONE in retry_on:
+        raise InvalidInput(field, "410 says that the receiver is gone, and is never tried again")
 
 
 def _check(field: str, value: object, least: float, most: float) -> None:
@@ -188,6 +253,11 @@ def _check_plan(plan: RetryPlan, place: str, deepest: int) -> None:
     """What a kind alone cannot say."""
     if isinstance(plan, Exponential):
         _check(f"{place}.cap", plan.cap, plan.base, YEAR)
+    _refuse_gone(f"{place}.retry_on", plan.retry_on)
+    if plan.retry_on and deepest < DEEPEST:
+        raise InvalidInput(
+            f"{place}.retry_on", "give it to the plan itself, not to one of its rules"
+        )
     if plan.rules and not deepest:
         raise InvalidInput(place, f"its rules are nested deeper than {DEEPEST}")
     for reason, rule in plan.rules.items():

@@ -13,6 +13,7 @@ import msgspec
 from duly.domain.errors import InvalidInput, quoted
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Completed, Failed, Outcome
+from duly.domain.retry import GONE
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 LONGEST_URL = 2000
@@ -33,7 +34,8 @@ HIDDEN = "***"
 SEALED_MARK = "\x01"
 """How the value of a header begins that is stored sealed; no header that is sent has it."""
 AGAIN = frozenset({408, 425, 429})
-GONE = 410
+RETRY_ON = ', which ends it; with retry_on="4xx" in its retry plan it is tried again'
+REDIRECTED = ", which ends it: redirects are not followed; give the URL to which it leads"
 
 
 class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -179,14 +181,29 @@ def decode_webhook(stored: str) -> Webhook:
 
 
 def outcome_of(status: int, retry_after: str | None, now: datetime, answer: str) -> Outcome:
-    """What an answer means: 2xx is done, some are tried again, the others never will succeed."""
+    """What an answer means: 2xx is done, some are tried again, others only if the plan says so."""
     if 200 <= status < 300:
         return Completed(answer)
     error = f"it answered {status}"
+    wait = retry_after_seconds(retry_after, now)
     if status in AGAIN or status >= 500:
-        wait = retry_after_seconds(retry_after, now)
         return Failed(Reason.DEPENDENCY_FAILURE, error, at_least=wait, answer=answer)
-    return Failed(Reason.VALIDATION_FAILURE, error, again=False, answer=answer, gone=status == GONE)
+    return Failed(
+        Reason.VALIDATION_FAILURE,
+        error,
+        again=False,
+        at_least=wait,
+        answer=answer,
+        gone=status == GONE,
+        status=status,
+        advice=_advice(status),
+    )
+
+
+def _advice(status: int) -> str:
+    if status < 300 or status == GONE:
+        return ""
+    return REDIRECTED if status < 400 else RETRY_ON
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:

@@ -75,6 +75,7 @@ class AnswerProtocol(ResponseHandler):
             self._held = rest
         else:
             self._held = b""
+            self._head_bytes += len(rest)
             self._take_body(rest)
 
     def _take_head(self, head: bytes) -> None:

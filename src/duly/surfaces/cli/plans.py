@@ -11,7 +11,14 @@ from duly.surfaces.cli.times import spelled
 def plan_in_words(plan: RetryPlan) -> str:
     """When it tries again, and how often at most."""
     special = f"; other rules for {', '.join(sorted(plan.rules))}" if plan.rules else ""
-    return f"{_waits(plan)}, at most {attempts_allowed(plan)} attempts{special}"
+    return f"{_waits(plan)}, at most {attempts_allowed(plan)} attempts{special}{_retried(plan)}"
+
+
+def _retried(plan: RetryPlan) -> str:
+    if not plan.retry_on:
+        return ""
+    found = plan.retry_on if isinstance(plan.retry_on, str) else ", ".join(map(str, plan.retry_on))
+    return f"; after {found} too"
 
 
 def _waits(plan: RetryPlan) -> str:

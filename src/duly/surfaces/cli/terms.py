@@ -52,7 +52,8 @@ RetryText = Annotated[
     str | None,
     Parameter(
         name="--retry",
-        help="How it is tried again: none, delays:30,2m,10m or exponential:base=30s,attempts=10.",
+        help="How it is tried again: none, webhook, delays:30,2m,10m or "
+        "exponential:base=30s,attempts=10; with ;retry_on=4xx after answers that would end it.",
     ),
 ]
 
