@@ -10,26 +10,30 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.strangers import safe_json, visible
+
 WIDE = 10_000
 """The width of what is not a terminal: nothing that is piped on is ever cut."""
 
 
 def answer(as_json: bool, document: object, people: Callable[[], str]) -> None:
-    """Write the document, or what people read instead."""
-    text = json_text(document) if as_json else people()
+    """Write the document, or what people read instead; nothing in it controls a terminal."""
+    text = json_text(document) if as_json else visible(people())
     sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
     sys.stdout.buffer.flush()
 
 
 def talk(text: str) -> None:
     """Say something that is not data."""
-    print(text, file=sys.stderr)
+    print(visible(text), file=sys.stderr)
 
 
 def json_text(document: object) -> str:
     """The document as JSON, indented when somebody looks."""
     data = msgspec.json.encode(document)
-    return (msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data).decode()
+    return safe_json(
+        (msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data).decode()
+    )
 
 
 def items(found: Sequence[object], next_id: str | None = None) -> dict[str, object]:
@@ -67,7 +71,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         drawn.add_column(Text(name), no_wrap=name != columns[-1], overflow="fold")
     for row in rows:
         drawn.add_row(*(Text(cell(each)) for each in row))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
+    # Without colours: then no escape is ours, and none is left in what is written.
+    width = None if sys.stdout.isatty() else WIDE
+    console = Console(file=sys.stdout, width=width, color_system=None)
     with console.capture() as captured:
         console.print(drawn)
     lines = (line.rstrip() for line in captured.get().splitlines())
