@@ -77,7 +77,7 @@ def test_at_a_terminal_it_is_a_line_for_people(shop: Home, coloured: bool) -> No
         worker.kill()
     os.close(its)
     os.close(ours)
-    assert re.search(rb"\d\d:\d\d:\d\d\S* \S*error   no luck\r\nTraceback", seen)
+    assert re.search(rb"\d\d:\d\d:\d\d\S* \S*error   no luck\r\n  Traceback", seen)
     assert (b"\x1b[31m" in seen) == coloured
 
 

@@ -14,6 +14,7 @@ from duly.domain.errors import InvalidInput, quoted
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Completed, Failed, Outcome
 from duly.domain.retry import GONE
+from duly.domain.strangers import shown_url
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 LONGEST_URL = 2000
@@ -53,7 +54,8 @@ class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         # It may end in a log, and headers carry credentials.
-        return f"Webhook({self.method} {self.url}, headers={shown_headers(self.headers)})"
+        headers = shown_headers(self.headers)
+        return f"Webhook({self.method} {shown_url(self.url)}, headers={headers})"
 
 
 def webhook(
@@ -91,13 +93,18 @@ def checked_url(url: object) -> str:
     if not isinstance(url, str) or not 1 <= len(url) <= LONGEST_URL:
         raise InvalidInput("url", f"{quoted(url)} is no URL of at most {LONGEST_URL} characters")
     if not url.isascii() or any(each <= " " or each == "\x7f" for each in url):
-        raise InvalidInput("url", f"{quoted(url)} has characters that must be escaped in a URL")
+        raise InvalidInput("url", f"{_told(url)} has characters that must be escaped in a URL")
     try:
         parts = urlsplit(url)
         _check_parts(parts)
     except ValueError as error:
-        raise InvalidInput("url", f"{quoted(url)} cannot be read: {error}") from None
+        raise InvalidInput("url", f"{_told(url)} cannot be read: {error}") from None
     return url
+
+
+def _told(url: str) -> str:
+    # An error may end in a log.
+    return quoted(shown_url(url))
 
 
 def _check_parts(parts: SplitResult) -> None:

@@ -13,6 +13,7 @@ from duly.domain.errors import NotFound
 from duly.domain.lines import plight, to_do
 from duly.domain.retry import RetryPlan, attempts_allowed, decode
 from duly.domain.states import State
+from duly.domain.strangers import shown_url
 from duly.ports import Store
 
 Problem = Callable[[Endpoint], str | None]
@@ -41,7 +42,7 @@ async def outlook(
     """The delivery's endpoint with its present URL, and what it waits for besides its moment."""
     name = endpoint_name(delivery.target)
     endpoint = None if name is None else await _found(store, name)
-    url = None if endpoint is None else endpoint.details.url
+    url = None if endpoint is None else shown_url(endpoint.details.url)
     waits = None
     if delivery.state is State.PENDING:
         waits = await _turn(store, delivery)

@@ -13,6 +13,7 @@ from duly.domain.identity import worker_of
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import decode_occasion
 from duly.domain.states import State
+from duly.domain.strangers import shown_url
 from duly.domain.webhooks import decode_webhook
 
 
@@ -32,7 +33,7 @@ def delivery_of(found: Mapping[str, Any]) -> Delivery:
             "crashes": row["crashes"] or 0,
             "payload": msgspec.Raw(row["payload"]),
             "retry": _plan(row["retry"]),
-            "url": None if address is None else decode_webhook(address).url,
+            "url": None if address is None else shown_url(decode_webhook(address).url),
         }
         | _occasion(occasion)
     )

@@ -10,6 +10,7 @@ from duly.domain import retry
 from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
 from duly.domain.gates import Circuit, Gate
 from duly.domain.outcomes import Completed, Failed, Outcome
+from duly.domain.strangers import shown_url
 from duly.domain.webhooks import shown_headers
 from duly.faces.endpoints import Standing
 from duly.ports import Waiting
@@ -23,6 +24,7 @@ def record(found: Standing) -> dict[str, Any]:
     return {
         "name": endpoint.name,
         **msgspec.structs.asdict(details),
+        "url": shown_url(details.url),
         "headers": shown_headers(details.headers),
         "retry": msgspec.Raw(retry.encode(found.plan).encode()),
         "state": endpoint.state,
@@ -78,4 +80,5 @@ def tried(endpoint: Endpoint, outcome: Outcome) -> dict[str, Any]:
     elif not isinstance(outcome, Completed):
         failure = {"reason": "not_sent", "error": NOTHING_LEFT}
     ok = isinstance(outcome, Completed)
-    return {"name": endpoint.name, "url": endpoint.details.url, "ok": ok, **exchange, **failure}
+    url = shown_url(endpoint.details.url)
+    return {"name": endpoint.name, "url": url, "ok": ok, **exchange, **failure}

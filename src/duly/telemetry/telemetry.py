@@ -13,6 +13,7 @@ from duly.domain import events
 from duly.domain.endpoints import endpoint_name, is_outside
 from duly.domain.events import Event
 from duly.domain.rollups import NOTHING, Tally, less, plus
+from duly.domain.strangers import one_line, visible
 from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
 from duly.telemetry.tallies import tally_of
 from duly.telemetry.wording import LIMITED, ONLY_COUNTED, WORDING
@@ -142,10 +143,11 @@ class Telemetry:
             if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
                 facts["trace"] = trace
             extra = {"event": type(event).__name__, "facts": facts}
-            place = (logger.name, level, __file__, 0, words.format(**facts), (), None)
+            message = one_line(words.format(**facts))
+            place = (logger.name, level, __file__, 0, message, (), None)
             record = logger.makeRecord(*place, extra=extra)
             # Where any formatter looks for the text of a traceback.
-            record.exc_text = traceback
+            record.exc_text = None if traceback is None else visible(traceback)
             logger.handle(record)
 
     def _count_batch(self, batch: events.BatchSettled) -> None:

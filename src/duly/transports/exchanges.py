@@ -239,7 +239,11 @@ def _told(answer: Answer) -> str:
 
 
 def _problem(error: Exception) -> str:
-    return f"{type(error).__name__}: {_system_error(error) or error}"
+    told: object = _system_error(error) or error
+    if isinstance(told, aiohttp.ClientResponseError):
+        # Its own text has the whole URL, and with it what its query may carry.
+        told = f"{told.status}, {told.message}"
+    return f"{type(error).__name__}: {told}"
 
 
 def _system_error(error: BaseException | None) -> OSError | None:

@@ -257,7 +257,6 @@ class Handlers:
         self, handler: Handler, call: Awaitable[Any], execution: Execution
     ) -> Outcome:
         handler.deadlines.add(execution)
-        place: str | None = None
         try:
             await call
         except asyncio.CancelledError as error:
@@ -266,14 +265,14 @@ class Handlers:
                     raise
                 # Nobody cancelled this attempt: the handler awaited something that was cancelled.
                 return failure_of(error)
-            place = traceback_text(error)
+            return _timed_out(handler, traceback_text(error))
         except NeverBegan:
             return RELEASED
         except (Exception, SystemExit) as error:
             return self._failure(handler, execution, error)
         finally:
             is_late = handler.deadlines.remove(execution)
-        return _timed_out(handler, place) if is_late else COMPLETED
+        return _timed_out(handler, None) if is_late else COMPLETED
 
     def _failure(self, handler: Handler, execution: Execution, error: BaseException) -> Outcome:
         if execution.is_store_away(error):

@@ -8,13 +8,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.domain.errors import InvalidInput
+from duly.domain.strangers import visible
 
 Yes = Annotated[bool, Parameter(negative=(), help="Do not ask.")]
 
 
 def agreed(question: str, instead: str = "--yes") -> bool:
     """Whether whoever is there says yes; where nobody is, `instead` says which flags do."""
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     reply = sys.stdin.readline()
     if not reply:
         raise InvalidInput("yes", f"nobody is there to ask; give {instead}")

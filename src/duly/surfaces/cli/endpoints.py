@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from duly.domain.endpoints import Endpoint
 from duly.domain.errors import Conflict
+from duly.domain.strangers import shown_url
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.details import add, edit
@@ -114,8 +115,8 @@ async def _agreed(app: Books, name: str, cancel_waiting: bool) -> bool:
     endpoint, found = await app.endpoints.get(name), await app.endpoints.waiting(name)
     fate = "; they are cancelled" if cancel_waiting and found.waiting else ""
     return agreed(
-        f"{name} sends to {endpoint.details.url}, and {found.waiting} deliveries wait for it"
-        f"{fate}.\nRemove it for good?"
+        f"{name} sends to {shown_url(endpoint.details.url)}, and {found.waiting} deliveries "
+        f"wait for it{fate}.\nRemove it for good?"
     )
 
 

@@ -18,6 +18,7 @@ from duly.domain.errors import (
     StoreIsOwned,
     StoreUnavailable,
 )
+from duly.domain.strangers import visible
 
 FAILED = 1
 BAD_USAGE = 2
@@ -42,5 +43,5 @@ def told(run: Callable[[], int]) -> int:
     try:
         return run()
     except DulyError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {visible(str(error))}", file=sys.stderr)
         return exit_code(error)

@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from duly.app import App
 from duly.domain.errors import DulyError
 from duly.domain.exports import KINDS
+from duly.domain.strangers import safe_json
 from duly.faces.exporting import Told
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress, talk
@@ -73,8 +74,9 @@ async def _written(
 ) -> tuple[Counts, Counts]:
     """How many of each kind there were, and how many of them lack a secret."""
     counts, missing = dict.fromkeys(KINDS.values(), 0), Counter[str]()
+    is_seen = out.isatty()
     async for each in lines:
-        out.write(each.line)
+        out.write(safe_json(each.line.decode()).encode() if is_seen else each.line)
         if each.kind is not None:
             counts[each.kind] += 1
             missing[each.kind] += bool(each.missing)

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.strangers import safe_json, visible
+
 QUIET = ("uvicorn.error", "asyncio")
 PLAIN, FAINT = "\x1b[0m", "\x1b[2m"
 COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[1;31m"}
@@ -56,7 +58,7 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str | Non
 
 def _json(found: dict[str, Any]) -> str:
     try:
-        return msgspec.json.encode(found, enc_hook=str).decode()
+        return safe_json(msgspec.json.encode(found, enc_hook=str).decode())
     except UnicodeEncodeError:
         # Half of a surrogate pair, as in the name of a file that is no text; escaped, it can be.
         return json.dumps(msgspec.to_builtins(found, enc_hook=str))
@@ -65,7 +67,9 @@ def _json(found: dict[str, Any]) -> str:
 def _line(found: dict[str, Any]) -> str:
     at = found["at"].astimezone().strftime("%H:%M:%S")
     trace = f"\n{found['exception']}" if "exception" in found else ""
-    line = f"{found['level']:<7} {found['message']}{trace}"
+    # Its other lines are indented, so that none of them looks like a record.
+    said = visible(f"{found['message']}{trace}").replace("\n", "\n  ")
+    line = f"{found['level']:<7} {said}"
     if "NO_COLOR" in os.environ:
         return f"{at} {line}"
     return f"{FAINT}{at}{PLAIN} {COLOURS.get(found['level'], '')}{line}{PLAIN}"

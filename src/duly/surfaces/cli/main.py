@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 
+from duly.domain.strangers import visible
 from duly.surfaces.cli.exits import BAD_USAGE, told
 from duly.version import __version__
 
@@ -43,7 +44,7 @@ def _dispatch(arguments: list[str]) -> int:
     try:
         code: int = app(arguments, result_action="return_int_as_exit_code_else_zero")
     except CycloptsError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {visible(str(error))}", file=sys.stderr)
         return BAD_USAGE
     sys.stdout.flush()
     return code

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain.errors import InvalidInput, StoreUnavailable
+from duly.domain.strangers import shown_url
 from duly.settings import Settings, load
 from duly.stores.sqlite import Sqlite
 from duly.stores.store import SqlStore
@@ -110,7 +111,7 @@ def store_app(common: Common) -> App:
     if settings is not None:
         raise InvalidInput(
             "server",
-            f"this needs the store, and cannot be done through {settings.server}; "
+            f"this needs the store, and cannot be done through {shown_url(settings.server)}; "
             "name the store with --database",
         )
     return app_for(common)

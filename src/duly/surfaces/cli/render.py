@@ -11,26 +11,30 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.strangers import safe_json, visible
+
 NARROWEST = 20
 """Columns that a terminal is taken to have at least."""
 
 
 def answer(as_json: bool, document: object, people: Callable[[], str]) -> None:
-    """Write the document, or what people read instead."""
-    text = json_text(document) if as_json else people()
+    """Write the document, or what people read instead; nothing in it controls a terminal."""
+    text = json_text(document) if as_json else visible(people())
     sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
     sys.stdout.buffer.flush()
 
 
 def talk(text: str) -> None:
     """Say something that is not data."""
-    print(text, file=sys.stderr)
+    print(visible(text), file=sys.stderr)
 
 
 def json_text(document: object) -> str:
     """The document as JSON, indented when somebody looks."""
     data = msgspec.json.encode(document)
-    return (msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data).decode()
+    return safe_json(
+        (msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data).decode()
+    )
 
 
 def items(found: Sequence[object], next_id: str | None = None) -> dict[str, object]:

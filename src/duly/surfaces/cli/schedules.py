@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from duly.domain.retry import decode
 from duly.domain.schedule import Schedule
+from duly.domain.strangers import shown_url
 from duly.domain.webhooks import decode_webhook, shown_headers
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.backfill import backfill
@@ -177,7 +178,7 @@ def _document(schedule: Schedule, upcoming: Sequence[Moment]) -> dict[str, Any]:
 
 def _shown_address(stored: str) -> dict[str, Any]:
     webhook = decode_webhook(stored)
-    return fields(webhook, headers=shown_headers(webhook.headers))
+    return fields(webhook, url=shown_url(webhook.url), headers=shown_headers(webhook.headers))
 
 
 def _shown(schedule: Schedule, upcoming: Sequence[Moment]) -> str:

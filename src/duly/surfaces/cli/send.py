@@ -12,6 +12,7 @@ from duly.domain.durations import duration
 from duly.domain.endpoints import EndpointTarget, endpoint
 from duly.domain.errors import InvalidInput
 from duly.domain.states import FINISHED, State
+from duly.domain.strangers import shown_url
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
 from duly.surfaces.cli.deliver import hand_over
 from duly.surfaces.cli.deliveries import document, record
@@ -100,7 +101,8 @@ async def _say_what_follows(
     if isinstance(target, EndpointTarget):
         target = (await app.endpoints.get(target.name)).details.webhook
     ahead = await app.outlook(delivery)
-    talk(f"{target.method} {target.url} goes out {when}; at most {ahead.attempts_allowed} attempts")
+    place = f"{target.method} {shown_url(target.url)}"
+    talk(f"{place} goes out {when}; at most {ahead.attempts_allowed} attempts")
     if ahead.waits is not None:
         talk(f"it waits: {ahead.waits}")
     if not any(each.alive for each in await app.workers.list(limit=1)):

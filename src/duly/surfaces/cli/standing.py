@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from duly.domain.endpoints import Endpoint, Sealed, still_used
 from duly.domain.gates import Circuit, Gate
+from duly.domain.strangers import shown_url
 from duly.domain.webhooks import shown_headers
 from duly.faces.endpoints import Standing
 from duly.surfaces.cli.plans import plan_in_words
@@ -33,7 +34,7 @@ def listed(found: Sequence[Standing]) -> str:
                 _rate(each.endpoint.details.rate),
                 each.endpoint.details.in_flight,
                 *on_the_books(each.waiting).values(),
-                each.endpoint.details.url,
+                shown_url(each.endpoint.details.url),
             )
             for each in found
         ),
@@ -47,7 +48,7 @@ def shown(found: Standing) -> str:
     told = {
         "name": endpoint.name,
         "description": details.description,
-        "url": f"{details.method} {details.url}",
+        "url": f"{details.method} {shown_url(details.url)}",
         "headers": headers,
         "timeout": spelled(details.timeout),
         "rate": _rate(details.rate) or "any",

@@ -10,6 +10,7 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from duly.domain.strangers import visible
 from duly.faces.status import Top
 from duly.signals import listen_for_signals
 from duly.surfaces.cli.options import COMMON, Books, Common, books
@@ -69,7 +70,7 @@ async def _watch(app: Books) -> None:
     ):
         while not leave.is_set():
             shown = f"{screen(await app.watch.top())}\n\nq leaves"
-            live.update(Text(shown), refresh=True)
+            live.update(Text(visible(shown)), refresh=True)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await leave.wait()

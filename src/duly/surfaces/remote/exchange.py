@@ -7,15 +7,20 @@ one that webhooks go out with.
 from __future__ import annotations
 
 import ssl
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
 from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.domain.strangers import shown_url
 from duly.surfaces.remote.messages import Reply, Request, Unanswered
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 90.0
 """Longer than the longest of ours takes: an endpoint that is tried out has a minute."""
+
+
+LONGEST_ANSWER = 256 << 20
+"""Bytes; a page of 200 deliveries with the largest payloads is shorter."""
 
 
 def exchanged(server: str, request: Request) -> Reply:
@@ -24,14 +29,25 @@ def exchanged(server: str, request: Request) -> Reply:
     try:
         path = urlsplit(server).path.rstrip("/") + request.path
         connection.request(request.method, path, request.body, dict(request.headers))
-        answer = connection.getresponse()
-        headers = {name.lower(): value for name, value in answer.getheaders()}
-        return Reply(answer.status, headers, answer.read())
+        # Closed by itself: until then it keeps the connection open.
+        with connection.getresponse() as answer:
+            return _reply(server, answer)
     except (OSError, HTTPException) as error:
         told = str(error) or type(error).__name__
-        raise Unanswered(f"the server at {server} did not answer: {told}") from error
+        raise Unanswered(f"the server at {shown_url(server)} did not answer: {told}") from error
     finally:
         connection.close()
+
+
+def _reply(server: str, answer: HTTPResponse) -> Reply:
+    body = answer.read(LONGEST_ANSWER + 1)
+    if len(body) > LONGEST_ANSWER:
+        raise StoreUnavailable(
+            f"the answer of the server at {shown_url(server)} is longer than "
+            f"{LONGEST_ANSWER >> 20} MB; is it a duly server? If so, ask for less: --limit"
+        )
+    headers = {name.lower(): value for name, value in answer.getheaders()}
+    return Reply(answer.status, headers, body)
 
 
 def _connected(server: str) -> HTTPConnection:
@@ -52,6 +68,7 @@ def _connected(server: str) -> HTTPConnection:
 
 
 def _unreached(server: str, error: Exception) -> str:
+    server = shown_url(server)
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the server at {server} cannot be trusted: {error.verify_message}"
     told = getattr(error, "strerror", None) or str(error) or type(error).__name__

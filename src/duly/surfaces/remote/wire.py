@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from duly.domain.strangers import shown_url
 from duly.ports import Chance, Clock
 from duly.surfaces.remote.answers import value, whole
 from duly.surfaces.remote.messages import Reply, Request, Unanswered
@@ -19,6 +20,8 @@ from duly.version import __version__
 TRIES = 4
 UNANSWERED_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 30.0
+LONGEST_EXCHANGE_SECONDS = 600.0
+"""How long one answer may take in all; a page of large payloads over a slow line takes minutes."""
 LATER = (429, 503)
 PAGE = 200
 Item = TypeVar("Item")
@@ -117,7 +120,7 @@ class Wire:
         )
 
     async def _value(self, kind: type[Value], request: Request, *, safe: bool) -> Value:
-        return value(self._server, await self._reply(request, safe=safe), kind)
+        return value(shown_url(self._server), await self._reply(request, safe=safe), kind)
 
     async def _reply(self, request: Request, *, safe: bool) -> Reply:
         """The answer, after as much patience as is asked for, a few times."""
@@ -143,7 +146,15 @@ class Wire:
         from duly.surfaces.remote.exchange import exchanged
 
         asking = self._threads.run(lambda: exchanged(self._server, request))
-        reply: Reply = await asyncio.wrap_future(asking)
+        try:
+            # One that drips its answer would be waited for without end.
+            async with asyncio.timeout(LONGEST_EXCHANGE_SECONDS):
+                reply: Reply = await asyncio.wrap_future(asking)
+        except TimeoutError as error:
+            raise Unanswered(
+                f"the server at {shown_url(self._server)} did not finish its answer within "
+                f"{LONGEST_EXCHANGE_SECONDS:g} seconds"
+            ) from error
         return reply
 
 

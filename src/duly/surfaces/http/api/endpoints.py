@@ -13,6 +13,7 @@ from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.app import App
 from duly.domain.endpoints import Endpoint
+from duly.domain.keys import Scope
 from duly.faces.endpoints import Added
 from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page, PageQuery
@@ -58,9 +59,16 @@ async def add(duly_app: Served, data: JSONBody[NewEndpoint]) -> Response[Endpoin
 
 
 @get(NAME, operation_id="get_endpoint", response_headers=ETAG)
-async def show(duly_app: Served, name: FromPath[str]) -> Response[EndpointRecord]:
-    """One endpoint: its state, circuit, limits and plan, and which keys seal its secrets."""
-    return await _shown(duly_app, await duly_app.endpoints.get(name))
+async def show(
+    duly_app: Served, request: AnyRequest, name: FromPath[str]
+) -> Response[EndpointRecord]:
+    """One endpoint: its state, circuit, limits and plan, and which keys seal its secrets.
+
+    Its URL has the values of its query only for a key with scope admin.
+    """
+    endpoint = await duly_app.endpoints.get(name)
+    may_see = request.scope["state"]["caller"].scope is Scope.ADMIN
+    return await _shown(duly_app, endpoint, **({"url": endpoint.details.url} if may_see else {}))
 
 
 @patch(NAME, dependencies=IF_MATCH, operation_id="update_endpoint", response_headers=ETAG)
@@ -149,8 +157,8 @@ async def _record(app: App, endpoint: Endpoint, kind: type[Kind], **more: Any) -
     return msgspec.convert(known, kind)
 
 
-async def _shown(app: App, endpoint: Endpoint) -> Response[EndpointRecord]:
-    found = await _record(app, endpoint, EndpointRecord)
+async def _shown(app: App, endpoint: Endpoint, **more: Any) -> Response[EndpointRecord]:
+    found = await _record(app, endpoint, EndpointRecord, **more)
     return Response(found, headers=etag(endpoint.version))
 
 

@@ -16,6 +16,7 @@ from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.schedule import DEFAULT_CAP, CatchUp, Contents, Overlap, Progress, Schedule
+from duly.domain.strangers import shown_url
 from duly.domain.webhooks import decode_webhook, shown_headers
 from duly.faces.schedules import Target as AnyTarget
 from duly.surfaces.http.shapes import Moment
@@ -278,7 +279,7 @@ def schedule_record(schedule: Schedule) -> dict[str, Any]:
         "rule": RuleWords(**spelled(schedule.timing.rule)),
         "description": schedule.timing.rule.describe(),
         "target": contents.target,
-        "url": None if contents.address is None else decode_webhook(contents.address).url,
+        "url": None if contents.address is None else _webhook(contents.address).url,
         "webhook": None if contents.address is None else _webhook(contents.address),
         "payload": msgspec.Raw(b"null" if contents.payload is None else contents.payload),
         **options_of(schedule),
@@ -298,4 +299,5 @@ def schedule_record(schedule: Schedule) -> dict[str, Any]:
 
 def _webhook(stored: str) -> WebhookRecord:
     found = decode_webhook(stored)
-    return WebhookRecord(found.url, found.method, shown_headers(found.headers), found.timeout)
+    headers = shown_headers(found.headers)
+    return WebhookRecord(shown_url(found.url), found.method, headers, found.timeout)
