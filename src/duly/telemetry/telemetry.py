@@ -141,7 +141,9 @@ class Telemetry:
             if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
                 facts["trace"] = trace
             logger.log(
-                level, words.format(**facts), extra={"event": type(event).__name__, "facts": facts}
+                level,
+                words.format(**_spoken(facts)),
+                extra={"event": type(event).__name__, "facts": facts},
             )
 
     def _count_batch(self, batch: events.BatchSettled) -> None:
@@ -236,6 +238,14 @@ class LineLimit:
         """How many were left out since this was last asked."""
         left_out, self._left_out = self._left_out, 0
         return left_out
+
+
+def _spoken(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts as a sentence has them: lists without the signs of Python."""
+    return {
+        name: (", ".join(map(str, each)) or "none") if isinstance(each, list) else each
+        for name, each in facts.items()
+    }
 
 
 def _unknown(delivery: str) -> str | None:  # noqa: ARG001 - nobody traces
