@@ -22,7 +22,7 @@ GIVEN = {
     "key": "'duly.alert.'",
 }
 NAMES = (
-    *("agenda.backlog", "agenda.late_work", "situations.circuits"),
+    *("agenda.backlog", "agenda.late_work", "situations.circuits", "situations.behind"),
     *("rollups.series", "alerts.raised", "alerts.died"),
 )
 GROWING = ("agenda", "deliveries", "rollups", "alerts")

@@ -7,6 +7,7 @@ import shutil
 import stat
 from pathlib import Path
 
+import apsw
 import pytest
 
 from duly import App
@@ -51,26 +52,30 @@ async def test_what_was_acknowledged_is_in_the_copy_though_it_is_only_in_the_log
 async def test_writes_during_the_copy_neither_get_in_nor_make_it_begin_anew(
     sqlite_url: str, tmp_path: Path
 ) -> None:
-    app, other = App(sqlite_url, environment={}), App(sqlite_url, environment={})
-    steps: list[tuple[int, int]] = []
-    async with app, other:
-        other.expect("log")
-        before = {(await other.deliver("log", n)).id for n in range(5)}
+    app, steps = App(sqlite_url, environment={}), list[tuple[int, int]]()
+    async with app:
+        app.expect("log")
+        before = {(await app.deliver("log", n)).id for n in range(5)}
         store = app.store
         assert isinstance(store, SqlStore)
         assert isinstance(store.database, Sqlite)
-        writing: list[asyncio.Future[object]] = []
+        writer = apsw.Connection(str(store.database.path))
+        writer.execute("create table others (page)")
 
         def on_step(copied: int, pages: int) -> None:
             steps.append((copied, pages))
-            writing.append(asyncio.ensure_future(other.deliver("log", "x" * 10_000)))
+            assert len(steps) < 1000, "it begins anew at each write"
+            writer.execute("insert into others values (randomblob(10000))")
 
         await back_up(store.database, tmp_path / "copy.db", on_step, pages=10)
-        await asyncio.gather(*writing)
+        writer.close()
     assert len(steps) > 5
     assert [copied for copied, _ in steps] == sorted(copied for copied, _ in steps)
     assert {pages for _, pages in steps} == {steps[-1][0]}
     assert await ids_in(tmp_path / "copy.db") == before
+    copy = apsw.Connection(str(tmp_path / "copy.db"))
+    assert copy.execute("select count(*) from others").get == 0
+    copy.close()
 
 
 async def test_a_copy_that_is_given_up_leaves_nothing_and_takes_nobodys_name(

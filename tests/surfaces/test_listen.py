@@ -2,8 +2,10 @@
 
 import http.client
 import json
+import shutil
 import signal
 import socket
+import sys
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -12,6 +14,7 @@ from standardwebhooks.webhooks import Webhook
 
 from tests.surfaces.processes import Home, Running
 
+HERE = "duly" if shutil.which("duly") else f"{sys.executable} -m duly"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "bm90IHRoZSBzZWNyZXQgdGhhdCBpdCB3YXMgc2lnbmVkIHdpdGg="
 
@@ -71,16 +74,17 @@ def test_without_a_secret_it_says_that_nothing_is_checked(sqlite_home: Home) -> 
 
 def test_it_tells_how_to_send_something_to_it(sqlite_home: Home) -> None:
     with sqlite_home.listening() as there:
-        assert "DULY_EGRESS_ALLOW=127.0.0.1 duly serve" in there.line_with("serve")
-        assert f"duly send {there.url}/" in there.line_with("send")
+        # It is called as here: where the shell does not find it by its name, that would not do.
+        assert there.line_with("serve") == f"  DULY_EGRESS_ALLOW=127.0.0.1 {HERE} serve\n"
+        assert f"{HERE} send {there.url}/" in there.line_with("  DULY_EGRESS_ALLOW")
 
 
 def test_it_does_not_tell_to_set_what_a_file_sets_for_all(sqlite_home: Home) -> None:
     sqlite_home.write("duly.toml", f'egress_allow = "127.0.0.1"\nwebhook_secret = "{SECRET}"\n')
     with sqlite_home.listening() as there:
         assert "and checks signatures" in there.log[0]
-        assert there.line_with("serve") == "  duly serve\n"
-        assert there.line_with("send").startswith(f"  duly send {there.url}/")
+        assert there.line_with("serve") == f"  {HERE} serve\n"
+        assert there.line_with("--watch").startswith(f"  {HERE} send {there.url}/")
 
 
 def test_each_id_gets_its_failures_and_then_the_answer(sqlite_home: Home) -> None:

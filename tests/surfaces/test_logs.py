@@ -93,6 +93,7 @@ async def test_a_completion_is_logged_at_debug_and_costs_nothing_otherwise(
     sqlite_home: Home,
 ) -> None:
     with sqlite_home.serving("--log-level", "debug") as server:
+        assert server.wait_for("WorkerStarted")["message"].endswith("slots for log")
         id = await sqlite_home.deliver("log")
         told = server.wait_for("DeliveryCompleted")
     assert (told["level"], told["delivery"], told["target"]) == ("debug", id, "log")

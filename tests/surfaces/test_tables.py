@@ -181,3 +181,10 @@ def test_what_does_not_fit_goes_below_with_its_heading_and_text_is_folded_at_spa
         "0198c1f2-7a5e-7001-8000-00000000000a  dead",
         "    a reason of some words  xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
     ]
+
+
+def test_an_empty_list_says_so_at_a_terminal_only(tmp_path: Path, sqlite_schema: Path) -> None:
+    shutil.copyfile(sqlite_schema, tmp_path / "duly.db")
+    empty = Home(tmp_path, f"sqlite:///{tmp_path}/duly.db")
+    assert shown(empty, "late", columns=80).splitlines()[-1] == "none"
+    assert len(shown(empty, "late").splitlines()) == 1

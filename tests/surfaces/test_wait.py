@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import duly
+from duly import App
+from duly.domain.errors import InvalidInput, StoreUnavailable
 from tests.support.postgres import free_port
 from tests.surfaces.processes import Home
 
@@ -77,3 +80,20 @@ def test_whoever_waits_is_stopped_by_a_signal(sqlite_home: Home, processes: str)
         server.signal(signal.SIGTERM)
         assert server.end() == 0
     assert not any("Traceback" in line for line in server.log)
+
+
+async def test_a_start_that_fails_after_the_store_was_reached_can_be_tried_again(
+    sqlite_url: str,
+) -> None:
+    app = App(sqlite_url, environment={})
+
+    @app.schedule(duly.every("1h"), name="twice")
+    @app.schedule(duly.every("2h"), name="twice")
+    @app.handler("log")
+    async def log(_delivery: duly.Delivery[object]) -> None: ...
+
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="declared twice"):
+            await app.open()
+        with pytest.raises(StoreUnavailable, match="is not open"):
+            await app.list()

@@ -143,7 +143,7 @@ class Telemetry:
             if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
                 facts["trace"] = trace
             extra = {"event": type(event).__name__, "facts": facts}
-            message = one_line(words.format(**facts))
+            message = one_line(words.format(**_spoken(facts)))
             place = (logger.name, level, __file__, 0, message, (), None)
             record = logger.makeRecord(*place, extra=extra)
             # Where any formatter looks for the text of a traceback.
@@ -242,6 +242,14 @@ class LineLimit:
         """How many were left out since this was last asked."""
         left_out, self._left_out = self._left_out, 0
         return left_out
+
+
+def _spoken(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts as a sentence has them: lists without the signs of Python."""
+    return {
+        name: (", ".join(map(str, each)) or "none") if isinstance(each, list) else each
+        for name, each in facts.items()
+    }
 
 
 def _unknown(delivery: str) -> str | None:  # noqa: ARG001 - nobody traces

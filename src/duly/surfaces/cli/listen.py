@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from duly.domain.errors import InvalidInput
 from duly.settings import Settings, load
 from duly.signals import listen_for_signals
+from duly.surfaces.cli.invocation import called
 from duly.surfaces.cli.received import Inbox, Received, shown
 from duly.surfaces.cli.render import answer, talk
 from duly.surfaces.cli.secret import Secret, given_secret
@@ -93,7 +94,8 @@ def _announced(host: str, url: str, checking: bool, settings: Settings) -> str:
     sign = "DULY_WEBHOOK_SECRET=whsec_... " if checking and "webhook_secret" not in filed else ""
     checked = "checks signatures" if checking else f"checks no signatures ({SECRET_MISSING})"
     return (
-        f"duly listens on {url} and {checked}; Ctrl-C ends it. To send something here:\n"
-        f"  {allow}{sign}duly serve\n"
-        f'  {allow}duly send {url}/ --data \'{{"hello": "world"}}\' --watch'
+        f"duly listens on {url} and {checked}; Ctrl-C ends it.\n"
+        "To send something here:\n"
+        f"  {allow}{sign}{called()} serve\n"
+        f'  {allow}{called()} send {url}/ --data \'{{"hello": "world"}}\' --watch'
     )

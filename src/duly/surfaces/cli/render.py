@@ -66,6 +66,7 @@ def table(
     """Rows under their headings; on a terminal the columns that `folds` names are folded.
 
     Ids and names stay whole. What does not fit on one line goes below, and times are shorter.
+    A table without rows says so there.
     """
     from duly.surfaces.cli.layout import laid_out
 
@@ -73,7 +74,8 @@ def table(
     shown = _short if at_terminal else cell
     width = max(NARROWEST, shutil.get_terminal_size().columns) if at_terminal else None
     found = [[shown(each) for each in row] for row in rows]
-    return "\n".join(laid_out(columns, found, folds, width))
+    lines = laid_out(columns, found, folds, width)
+    return "\n".join(lines if found or not at_terminal else [*lines, "none"])
 
 
 def _short(value: object) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ from duly.stores.sqlite import Sqlite
 from duly.surfaces.addresses import bound
 from duly.surfaces.cli.apps import Path, imported_app, logging_app
 from duly.surfaces.cli.exits import FAILED, told
+from duly.surfaces.cli.invocation import called
 from duly.surfaces.cli.logs import configure
 from duly.surfaces.cli.options import Database, database_of
 from duly.surfaces.cli.render import talk
@@ -160,7 +160,7 @@ def _announce(app: App, url: str | None) -> None:
     for name, reason in ignored_parameters(app.settings.database).items():
         logger.info("the parameter %s of the address is ignored: %s", name, reason)
     handlers = sorted(app.handlers.serves())
-    duly = _command()
+    duly = called()
     facts: dict[str, Any] = {
         "version": __version__,
         "does": f"listens on {url}" if url else "listens on no port",
@@ -178,14 +178,6 @@ def _announce(app: App, url: str | None) -> None:
     else:
         message = f"duly {__version__} {facts.pop('does')}, its data is in {facts['data']}"
         logger.info(message, extra={"event": "Serving", "facts": facts})
-
-
-def _command() -> str:
-    """How duly is called from here: by its name, if that is where the shell looks."""
-    if shutil.which("duly"):
-        return "duly"
-    name = sys.argv[0]
-    return name if os.path.basename(name) == "duly" else f"{sys.executable} -m duly"
 
 
 def _banner(facts: dict[str, Any]) -> str:
