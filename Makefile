@@ -9,7 +9,7 @@ compile := .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --univers
 served := .venv/.served-with-$(notdir $(PYTHON))
 installed := .venv/.installed-with-$(notdir $(PYTHON))
 
-.PHONY: serve test prove lint format check install lock clean
+.PHONY: serve test prove clients lint format check install lock clean
 
 serve: $(served)
 	.venv/bin/duly serve duly_birthday:app
@@ -19,11 +19,19 @@ test: $(installed)
 	@.venv/bin/python -m compileall -q src tests
 	@# pytest compiles tests in a way of its own: here once, not once in each of its processes.
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --collect-only --quiet >/dev/null || true
-	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof"
+	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof and not clients"
 
 # What proves more than a change needs to know: mutants, kills, long walks, long loads.
 prove: $(installed)
 	.venv/bin/pytest --numprocesses 4 --no-loadscope-reorder -m proof
+
+# Clients in TypeScript, generated from the API's description: the only thing that needs npm.
+clients: $(installed)
+	@command -v npm >/dev/null || { \
+		echo "make clients needs npm, with Node.js 20 or newer; install Node.js first" >&2; \
+		exit 1; \
+	}
+	.venv/bin/pytest -m clients tests/surfaces/test_generated_clients.py
 
 lint: $(installed)
 	.venv/bin/ruff check

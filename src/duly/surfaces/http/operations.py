@@ -193,7 +193,8 @@ class Operation:
             if each.name is not None
         }
         for status, kind, description in self._answers():
-            found[str(status)] = answer = {"description": description}
+            answer: Document = {"description": description}
+            found[str(status)] = answer
             if kind is not None:
                 answer["content"] = self._content(schemas.of(kind))
             if headers:

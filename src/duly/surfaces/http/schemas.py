@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, inspect
+from msgspec import NODEFAULT, UNSET, inspect
 
 Document = dict[str, Any]
 REFERENCE = "#/components/schemas/"
@@ -179,7 +179,7 @@ def _entries(cls: Any, name: str, sent: bool) -> list[str]:
 
 def _may_be_missing(kind: inspect.StructType, field: inspect.Field) -> bool:
     # msgspec tells of UNSET as no default at all.
-    is_unset = field.default is inspect.NODEFAULT is field.default_factory
+    is_unset = field.default is NODEFAULT is field.default_factory
     config = getattr(kind.cls, "__origin__", kind.cls).__struct_config__
     return bool(config.omit_defaults) or is_unset
 
@@ -221,7 +221,7 @@ def _alternatives(options: list[Document]) -> Document:
     """Any of them; what is said of one of two stands on both, so that readers find it."""
     if len(options) == 1:
         return options[0]
-    said = {}
+    said: Document = {}
     for each in options:
         for name in ("description", "examples"):
             if name in each and "$ref" not in each:
@@ -251,7 +251,7 @@ def _lengths(kind: inspect.Type) -> Document:
 def _default(field: inspect.Field, schema: Document) -> Document:
     """The description with the default of the field, where it says more than that there is none."""
     value = field.default
-    if value in (inspect.NODEFAULT, None, ""):
+    if value in (NODEFAULT, None, ""):
         return {}
     told = f"default {msgspec.json.encode(value).decode()}"
     return {"description": "; ".join(filter(None, (schema.get("description"), told)))}
