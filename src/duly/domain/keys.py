@@ -21,6 +21,8 @@ ID_BYTES, SECRET_BYTES = 10, 32
 ID = re.compile(r"[a-z2-7]{16}\Z")
 TOKEN = re.compile(r"duly_([a-z2-7]{16})_[a-z2-7]{52}\Z")
 LONGEST_NAME = 200
+FEWEST_LETTERS = 12
+"""Different letters in a secret; 32 random bytes have more in all but one of a billion cases."""
 
 
 class Scope(StrEnum):
@@ -95,6 +97,12 @@ def id_in(token: str) -> str | None:
     """The id in a token; None when it cannot be one of ours."""
     found = TOKEN.match(token)
     return None if found is None else found[1]
+
+
+def check_random(token: str) -> None:
+    """Refuse a token that somebody typed, or copied from an example."""
+    if len(set(token.rpartition("_")[2])) < FEWEST_LETTERS:
+        raise InvalidInput("key", "it is not random; `duly keys bootstrap` prints one that is")
 
 
 def digest(token: str) -> bytes:

@@ -17,6 +17,9 @@ NOTED_EVERY = timedelta(minutes=1)
 PATIENCE_SECONDS = 0.3
 """How long whoever shows a key waits for that."""
 
+BOOTSTRAP = "bootstrap"
+"""The name of the first key, and who the audit trail says made it."""
+
 
 class Keys:
     """The keys of one app's namespace; `actor` is who the audit trail says it was."""
@@ -47,6 +50,24 @@ class Keys:
             expires_at=None if expires_at is None else _to_come(expires_at, now),
         )
         return Made(await self._store.keys.create(key, keys.digest(token), self.actor), token)
+
+    async def bootstrap(self, token: str) -> Key | None:
+        """Make the first key of a store, an admin with this token; None if there are keys already.
+
+        Of several processes that ask at once one makes it.
+        """
+        id = keys.id_in(token)
+        if id is None:
+            raise InvalidInput("bootstrap_key", "this is no key; `duly keys bootstrap` prints one")
+        key = Key(
+            id=id,
+            namespace=self._store.namespace,
+            name=BOOTSTRAP,
+            scope=Scope.ADMIN,
+            created_at=self._clock.now(),
+        )
+        made = await self._store.keys.create_first(key, keys.digest(token), BOOTSTRAP)
+        return await self.get(id) if made else None
 
     async def get(self, id: str) -> Key:
         """One key, or NotFound."""

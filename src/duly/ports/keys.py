@@ -14,6 +14,12 @@ class Keys(Protocol):
     async def create(self, key: Key, hash: bytes, actor: str) -> Key:
         """Keep a new key of this namespace, with its audit entry."""
 
+    async def create_first(self, key: Key, hash: bytes, actor: str) -> bool:
+        """Keep a key like `create`, if no namespace has any; of several at once one does.
+
+        Keys that are revoked or expired count. Returns whether it was kept.
+        """
+
     async def get(self, id: str) -> Key:
         """One key, or NotFound."""
 

@@ -12,12 +12,14 @@ import msgspec
 from msgspec import inspect
 
 from duly.domain.errors import BadSetting, InvalidInput
+from duly.domain.keys import check_random
 from duly.domain.plan_texts import plan_from_text
 from duly.domain.webhooks import HIDDEN
 from duly.settings.settings import ADDRESSES, SECRETS, Settings
 
 CHECKS: dict[str, Callable[[str], object]] = {
     "retry": lambda text: plan_from_text("retry", text),
+    "bootstrap_key": check_random,
 }
 """What a kind and a pattern cannot say."""
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
@@ -133,13 +135,17 @@ def _converted(field: msgspec.structs.FieldInfo, value: Any, origin: str) -> Any
         return converted
     except InvalidInput as error:
         raise BadSetting(
-            field.name, f"{value!r} from {origin} will not do: {error.problem}"
+            field.name, f"{_shown(field, value)} from {origin} will not do: {error.problem}"
         ) from error
     except msgspec.ValidationError as error:
-        shown = HIDDEN if field.name in SECRETS | ADDRESSES else repr(value)
+        shown = _shown(field, value)
         raise BadSetting(
             field.name, f"{shown} from {origin} will not do; give {_allowed(field)}"
         ) from error
+
+
+def _shown(field: msgspec.structs.FieldInfo, value: Any) -> str:
+    return HIDDEN if field.name in SECRETS | ADDRESSES else repr(value)
 
 
 def _allowed(field: msgspec.structs.FieldInfo) -> str:

@@ -13,7 +13,7 @@ from duly.domain.roles import Roles, roles_of
 
 DAY = 86400.0
 CENTURY = 36500 * DAY
-SECRETS = frozenset({"key", "webhook_secret", "secret_key", "alert_url"})
+SECRETS = frozenset({"key", "bootstrap_key", "webhook_secret", "secret_key", "alert_url"})
 ADDRESSES = frozenset({"database", "server", "analytics"})
 """What may carry a password."""
 DEFAULT_NAMESPACE = "default"
@@ -61,6 +61,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             pattern=r"^$|^duly_[a-z2-7]{16}_[a-z2-7]{52}\Z",
             title="duly_..., as `duly keys create` prints it, or nothing",
             description="the key that commands show to that server",
+        ),
+    ] = ""
+    bootstrap_key: Annotated[
+        str,
+        Meta(
+            pattern=r"^$|^duly_[a-z2-7]{16}_[a-z2-7]{52}\Z",
+            title="duly_..., as `duly keys bootstrap` prints it, or nothing",
+            description="the first admin key: `duly serve` creates it if the store has no key",
         ),
     ] = ""
     host: Annotated[

@@ -8,7 +8,7 @@ from typing import Any
 
 from duly.domain.keys import Key, Scope, no_key
 from duly.stores.audit import note
-from duly.stores.database import Database
+from duly.stores.database import Database, Session
 
 
 class Keys:
@@ -20,20 +20,34 @@ class Keys:
 
     async def create(self, key: Key, hash: bytes, actor: str) -> Key:
         """Keep a new key of this namespace, with its audit entry."""
-        detail = {"name": key.name, "scope": key.scope, "expires_at": key.expires_at}
         async with self._database.together() as session:
-            await session.fetch(
-                "keys.create",
-                "any",
-                namespace=self._namespace,
-                id=key.id,
-                name=key.name,
-                scope=key.scope.value,
-                hash=hash,
-                expires_at=key.expires_at,
-            )
-            await note(session, self._namespace, actor, "key.created", key.id, detail)
+            await self._create(session, key, hash, actor)
         return await self.get(key.id)
+
+    async def create_first(self, key: Key, hash: bytes, actor: str) -> bool:
+        """Keep a key like `create`, if no namespace has any; of several at once one does."""
+        if (await self._database.fetch_named("keys.any"))[0]["found"]:
+            return False
+        async with self._database.together() as session:
+            await session.fetch("keys.lock")
+            if (await session.fetch("keys.any"))[0][0]:
+                return False
+            await self._create(session, key, hash, actor)
+        return True
+
+    async def _create(self, session: Session, key: Key, hash: bytes, actor: str) -> None:
+        detail = {"name": key.name, "scope": key.scope, "expires_at": key.expires_at}
+        await session.fetch(
+            "keys.create",
+            "any",
+            namespace=self._namespace,
+            id=key.id,
+            name=key.name,
+            scope=key.scope.value,
+            hash=hash,
+            expires_at=key.expires_at,
+        )
+        await note(session, self._namespace, actor, "key.created", key.id, detail)
 
     async def get(self, id: str) -> Key:
         """One key, or NotFound."""

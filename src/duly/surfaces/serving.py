@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from duly.surfaces.board import Page
 from duly.surfaces.notices import Notices
 from duly.system import collect_rarely, end_now, hand_over_quickly, stop_when_orphaned
 
+logger = logging.getLogger("duly.serve")
 PATIENCE_SECONDS = 15.0
 """How much longer than its running deliveries a stop may take."""
 Announce = Callable[[str | None], None]
@@ -75,6 +77,7 @@ async def _serve(app: App, engine: Engine, place: Place, announce: Announce, sto
     # Owned before the address is taken, so that a second server on the file hears of the first
     # rather than of its port.
     await app.store.own()
+    await _make_first_key(app)
     port = await _port(app, engine, place)
     async with (
         _heartbeat(place.notices, app.clock),
@@ -91,6 +94,18 @@ async def _serve(app: App, engine: Engine, place: Place, announce: Announce, sto
         with suppress(StoreUnavailable):
             await app.watch.bookkeeper.tick()
         end_now(0)
+
+
+async def _make_first_key(app: App) -> None:
+    """Create the key in the settings, for containers in which nobody can run a command first."""
+    token = app.settings.bootstrap_key
+    if not token or Role.API not in app.settings.roles:
+        return
+    made = await app.keys.bootstrap(token)
+    if made is None:
+        logger.debug("there are keys already; bootstrap_key is not used")
+    else:
+        logger.info("created the first key, %s, from bootstrap_key; it may %s", made.id, made.scope)
 
 
 @asynccontextmanager

@@ -10,11 +10,12 @@ from cyclopts import App, Parameter
 
 from duly.domain.durations import duration
 from duly.domain.errors import InvalidInput
-from duly.domain.keys import Key
+from duly.domain.keys import ID_BYTES, SECRET_BYTES, Key, new_token
 from duly.surfaces.cli.deliveries import Limit, checked_limit
-from duly.surfaces.cli.options import COMMON, Books, Common, books
+from duly.surfaces.cli.options import COMMON, Books, Common, Json, books
 from duly.surfaces.cli.render import answer, answer_page, fields, table, talk
 from duly.surfaces.cli.times import moment
+from duly.system import SystemChance
 
 commands = App(name="keys", help="Create, list and revoke the keys to the HTTP port.")
 
@@ -45,6 +46,16 @@ async def create(
         f"key {made.key.id} may {made.key.scope} in namespace {made.key.namespace}; "
         "it is not shown again"
     )
+
+
+@commands.command
+def bootstrap(*, json: Json = False) -> None:
+    """Print a new value for DULY_BOOTSTRAP_KEY, with which `duly serve` creates its first key.
+
+    Nothing is stored, and no store is needed.
+    """
+    _, token = new_token(SystemChance().bytes(ID_BYTES + SECRET_BYTES))
+    answer(json, {"token": token}, lambda: token)
 
 
 def _ends_at(app: Books, text: str) -> datetime:

@@ -160,7 +160,7 @@ async def refuse_without_keys(app: App) -> None:
     raise BadSetting(
         "host" if app.settings.loopback_open else "loopback_open",
         f"whoever calls {app.settings.host} needs a key, and there is none; "
-        "`duly keys create NAME --scope admin` makes one",
+        "`duly keys create NAME --scope admin` makes one, and so does the setting bootstrap_key",
     )
 
 

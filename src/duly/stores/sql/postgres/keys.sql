@@ -42,3 +42,10 @@ select exists (
     select 1 from duly.keys
     where revoked_at is null and (expires_at is null or expires_at > coalesce(:now::timestamptz, now()))
 ) as found;
+
+-- name: lock
+-- Whoever looks whether there is a key does so alone, until it has made one.
+lock table duly.keys in share row exclusive mode;
+
+-- name: any
+select exists (select 1 from duly.keys) as found;

@@ -40,3 +40,10 @@ select exists (
     select 1 from duly.keys
     where revoked_at is null and (expires_at is null or expires_at > :now)
 ) as found;
+
+-- name: lock
+-- One connection writes at a time, so a transaction is alone already.
+select 1;
+
+-- name: any
+select exists (select 1 from duly.keys) as found;
