@@ -3,10 +3,13 @@ PYTHON ?= python3
 
 # What serving needs is installed in a third of the time that all of it takes. Both are named after
 # the interpreter, so that another PYTHON builds the environment anew.
+pip := .venv/bin/python -m pip install --quiet --disable-pip-version-check
+compile := .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 served := .venv/.served-with-$(notdir $(PYTHON))
 installed := .venv/.installed-with-$(notdir $(PYTHON))
 
-.PHONY: serve test prove lint format check install clean
+.PHONY: serve test prove lint format check install lock clean
 
 serve: $(served)
 	.venv/bin/duly serve duly_birthday:app
@@ -35,9 +38,9 @@ check: lint test
 
 install: $(installed)
 
-$(served): needs := .
-$(installed): needs := .[dev]
-$(served) $(installed): pyproject.toml
+$(served): lock := requirements/deploy.txt
+$(installed): lock := requirements/dev.txt
+$(served) $(installed): pyproject.toml $(wildcard requirements/*.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "duly needs Python 3.11 or newer, and $(PYTHON) is not:" \
 			"$$($(PYTHON) --version 2>&1)." \
@@ -46,8 +49,20 @@ $(served) $(installed): pyproject.toml
 	}
 	@echo "installing into .venv, which takes a minute once" >&2
 	@test -e $(served) -o -e $(installed) || $(PYTHON) -m venv --clear .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '$(needs)'
+	$(pip) --require-hashes --requirement requirements/build.txt --requirement $(lock)
+	$(pip) --no-deps --no-build-isolation --editable .
 	@touch $(served) $@
+
+# After a change of the dependencies in pyproject.toml: which versions are installed, each by its hash.
+lock:
+	$(PYTHON) -m venv --clear .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'
+	$(compile) requirements/build.in --output-file requirements/build.txt
+	$(compile) pyproject.toml --all-extras --constraint requirements/build.txt \
+		--output-file requirements/dev.txt
+	$(compile) pyproject.toml --extra analytics --extra tracing --constraint requirements/dev.txt \
+		--output-file requirements/deploy.txt
+	rm -rf .venv-lock
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
