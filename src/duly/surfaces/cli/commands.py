@@ -19,6 +19,7 @@ COMMANDS = {
     "streams": "streams:commands",
     "dead": "dead:commands",
     "status": "status:status",
+    "health": "health:health",
     "stats": "stats:stats",
     "alerts": "alerts:commands",
     "workers": "workers:commands",

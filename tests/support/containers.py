@@ -1,0 +1,34 @@
+"""Reads a Dockerfile: its instructions, and what they mean for the image."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Every instruction with its argument, continued lines joined."""
+    text = (PROJECT / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [each.strip() for each in text.splitlines() if each.strip() and each[0] != "#"]
+    return [(each.partition(" ")[0], each.partition(" ")[2].strip()) for each in lines]
+
+
+def arguments(name: str) -> list[str]:
+    """What every instruction of one name says."""
+    return [argument for each, argument in instructions() if each == name]
+
+
+def command(name: str) -> list[str]:
+    """A command in its form as a list."""
+    (argument,) = arguments(name)
+    found: list[str] = json.loads(argument[argument.index("[") :])
+    return found
+
+
+def environment() -> dict[str, str]:
+    """The variables that are set in the last stage."""
+    (argument,) = [each for each in arguments("ENV") if "PATH=" in each]
+    return dict(each.split("=", 1) for each in shlex.split(argument))
