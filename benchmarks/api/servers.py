@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -27,8 +28,13 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str, **variables: str) -> Iterator[Running]:
-    """A module that serves, until the block ends."""
+def running(*arguments: str, descriptors: int | None = None, **variables: str) -> Iterator[Running]:
+    """A module that serves, until the block ends; with no more than so many open files."""
+
+    def limit() -> None:
+        if descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
     process = subprocess.Popen(
         [sys.executable, "-m", *arguments],
         cwd=ROOT,
@@ -36,6 +42,7 @@ def running(*arguments: str, **variables: str) -> Iterator[Running]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=limit,
     )
     assert process.stdout is not None
     try:

@@ -31,6 +31,7 @@ MARK = re.compile(
 OPENED, CLOSED, TEXT, NAME, NUMBER, BROKEN = 1, 2, 3, 4, 5, 6
 STRINGS = re.compile(STRING.encode(), re.DOTALL)
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+ONE_KIND = bytes.maketrans(b"{}", b"[]")
 
 
 class Unfit(Exception):
@@ -100,10 +101,10 @@ def check_depth(data: bytes, deepest: int = DEPTH_LIMIT) -> None:
     # Counting brackets is cheap and nearly always enough; only a suspicious document is stripped.
     if data.count(b"[") + data.count(b"{") <= deepest:
         return
-    brackets = STRINGS.sub(b"", data).translate(None, NO_BRACKETS)
+    brackets = STRINGS.sub(b"", data).translate(ONE_KIND, NO_BRACKETS)
     for _ in range(deepest):
         # Each turn takes the innermost level away.
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        brackets = brackets.replace(b"[]", b"")
         if not brackets:
             return
     raise TooDeep

@@ -23,7 +23,7 @@ from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
 from duly.ports import Chance, Clock, Store
 
 BULK_CHUNK = 2000
-BULK_BYTES = 1_048_576
+BULK_BYTES = 262_144
 """Bytes of payloads in a piece: it is written for the database in one go."""
 AT_ONCE = 100
 """Items that are checked before others get their turn."""

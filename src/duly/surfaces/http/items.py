@@ -163,7 +163,7 @@ class Items:
         """The value that begins here, and if it was walked over to find its end, by whom."""
         text = self._text
         await text.have(LARGE)
-        window = text.text[text.at : text.at + LARGE]
+        window, end = text.text[text.at : text.at + LARGE], 0
         try:
             _, end = MEMBERS.raw_decode(window)
             # A number may go on where the window ends.

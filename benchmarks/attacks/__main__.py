@@ -1,0 +1,204 @@
+"""What a server does for others while somebody attacks it, measured from outside.
+
+python -m benchmarks.attacks [--only NAME] [--store postgresql] [--seconds 10]
+
+For each attack a `duly serve` of its own, which may have 1,024 open files. An attacker in another
+process attacks it for so many seconds. Meanwhile `/health` is asked on a new connection every
+20 ms, the server's memory is looked at, and ten webhooks a second become due.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from benchmarks.api.servers import Running, running
+from benchmarks.attacks.attacker import ATTACKS
+from benchmarks.places import ROOT, folder, fresh, server
+
+REST = "at rest"
+DESCRIPTORS = 1024
+EVERY, DUE_EVERY, SETTLED = 0.02, 0.1, 3.0
+PATIENCE = 10.0
+MOST_HEALTH, MOST_MEMORY, MOST_LATE = 0.25, 150.0, 1.0
+"""Seconds, megabytes and seconds: what must hold under each attack."""
+
+
+@dataclass
+class Seen:
+    """What was measured during one attack."""
+
+    name: str
+    health: list[float] = field(default_factory=list)
+    rest: float = 0.0
+    memory: float = 0.0
+    late: list[float] = field(default_factory=list)
+    due: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether all of it is within its bounds."""
+        return (
+            max(self.health) <= MOST_HEALTH
+            and self.memory - self.rest <= MOST_MEMORY
+            and self.latest <= MOST_LATE
+        )
+
+    @property
+    def latest(self) -> float:
+        """How late the latest webhook was; without end if one did not come."""
+        return max(self.late) if len(self.late) == self.due else float("inf")
+
+    def row(self) -> str:
+        """As a line of the table."""
+        health = sorted(self.health)
+        p99 = health[min(len(health) - 1, int(len(health) * 0.99))]
+        late = (
+            f"{len(self.late)} of {self.due} came"
+            if self.latest == float("inf")
+            else (f"{self.latest * 1000:,.0f} ms")
+        )
+        return (
+            f"| {self.name} | {health[-1] * 1000:,.0f} ms | {p99 * 1000:,.0f} ms "
+            f"| {self.memory - self.rest:+,.0f} MB | {late} | {'yes' if self.passed else 'NO'} |"
+        )
+
+
+async def answered(url: str, request: bytes) -> bytes:
+    """The answer to a request on a connection of its own."""
+    place = urlsplit(url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    try:
+        writer.write(request)
+        answer = await reader.read(-1)
+        return answer.partition(b"\r\n\r\n")[2]
+    finally:
+        writer.close()
+
+
+def got(path: str) -> bytes:
+    """A request that reads."""
+    return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n".encode()
+
+
+def posted(path: str, document: object) -> bytes:
+    """A request that sends a document."""
+    body = json.dumps(document).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def ask_health(url: str, seen: Seen) -> None:
+    """Ask again and again how long an answer takes; none within 10 s counts as 10 s."""
+    while True:
+        begun, took = time.perf_counter(), PATIENCE
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if b'"ok"' in await answered(url, got("/health")):
+                    took = time.perf_counter() - begun
+        except (TimeoutError, OSError):
+            """Counted as the longest."""
+        seen.health.append(took)
+        await asyncio.sleep(EVERY)
+
+
+async def look_at_memory(served: Running, seen: Seen) -> None:
+    """Note the most that it holds."""
+    while True:
+        seen.memory = max(seen.memory, await asyncio.to_thread(served.memory))
+        await asyncio.sleep(0.1)
+
+
+async def plan_webhooks(url: str, sink: str, seconds: float, seen: Seen) -> None:
+    """Have webhooks become due throughout, and told when."""
+    first = time.time() + 1.0
+    moments = [first + n * DUE_EVERY for n in range(int(seconds / DUE_EVERY))]
+    given = [
+        {
+            "target": {"url": f"{sink}/due"},
+            "payload": {"due": each},
+            "at": datetime.fromtimestamp(each, UTC).isoformat(),
+        }
+        for each in moments
+    ]
+    answer = json.loads(await answered(url, posted("/v1/deliveries/bulk", given)))
+    assert answer["accepted"] == len(given), answer
+    seen.due = len(given)
+
+
+async def measured(name: str, served: Running, sink: str, seconds: float) -> Seen:
+    """What is seen while a server is attacked."""
+    seen = Seen(name)
+    await answered(served.url, got("/health"))
+    seen.rest = served.memory()
+    await plan_webhooks(served.url, sink, seconds, seen)
+    looking = [
+        asyncio.create_task(ask_health(served.url, seen)),
+        asyncio.create_task(look_at_memory(served, seen)),
+    ]
+    command = ("-m", "benchmarks.attacks.attacker", name, served.url, sink)
+    attacker = None
+    if name != REST:
+        attacker = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=ROOT)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        if attacker is not None:
+            attacker.kill()
+            await attacker.wait()
+    await asyncio.sleep(SETTLED)
+    for each in looking:
+        each.cancel()
+    await asyncio.gather(*looking, return_exceptions=True)
+    seen.late = json.loads(await answered(sink, got("/report")))
+    return seen
+
+
+async def attacked(name: str, database: str, seconds: float) -> Seen:
+    """One attack on a server and with a receiver of its own."""
+    serve = ("duly", "serve", "--port", "0", "--database", database)
+    allowed = {"DULY_EGRESS_ALLOW": "127.0.0.1"}
+    with (
+        running("benchmarks.attacks.receiver") as sink,
+        running(*serve, descriptors=DESCRIPTORS, **allowed) as served,
+    ):
+        return await measured(name, served, sink.url, seconds)
+
+
+async def main(kind: str, names: list[str], seconds: float) -> bool:
+    """Print the table; whether all passed."""
+    print(f"{kind}, {seconds:g} s each, {DESCRIPTORS} open files", flush=True)
+    print("| attack | /health worst | p99 | memory above rest | webhooks late by | passed |")
+    print("|---|---|---|---|---|---|", flush=True)
+    found: list[Seen] = []
+    with folder() as place:
+        if kind == "sqlite":
+            for name in names:
+                found.append(await attacked(name, await fresh(kind, None, place), seconds))
+                print(found[-1].row(), flush=True)
+        else:
+            with server() as postgres:
+                for name in names:
+                    database = await fresh(kind, postgres, place)
+                    found.append(await attacked(name, database, seconds))
+                    print(found[-1].row(), flush=True)
+    return all(each.passed for each in found)
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--only", choices=list(ATTACKS), action="append", default=[])
+    arguments.add_argument("--store", choices=["sqlite", "postgresql"], default="sqlite")
+    arguments.add_argument("--seconds", type=float, default=10)
+    given = arguments.parse_args()
+    names = [REST, *(given.only or ATTACKS)]
+    sys.exit(0 if asyncio.run(main(given.store, names, given.seconds)) else 1)
