@@ -17,7 +17,7 @@ async def test_what_is_delivered_is_on_the_books_and_then_done(app: App) -> None
     seen = noted(app)
     accepted = await app.deliver("work", {"team": 7})
     booked = await app.get(accepted.id)
-    assert (booked.state, booked.target, bytes(booked.payload)) == (
+    assert (booked.state, booked.target, bytes(booked.payload_json)) == (
         "pending",
         "work",
         b'{"team":7}',

@@ -156,7 +156,7 @@ async def test_removing_asks_first_and_cancels_what_is_pending(home: Home) -> No
 async def test_a_trigger_makes_one_delivery_now_beside_the_plan(home: Home) -> None:
     await declare(home, "monday")
     made = await home.find(home.ok("schedules", "trigger", "monday"))
-    assert (made.state, bytes(made.payload)) == ("pending", b'{"n":1}')
+    assert (made.state, bytes(made.payload_json)) == ("pending", b'{"n":1}')
     assert made.due_at <= datetime.now(UTC)
     assert home.json("schedules", "trigger", "monday")["target"] == "log"
     (monday,) = home.json("schedules", "list")["items"]

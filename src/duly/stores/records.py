@@ -21,6 +21,7 @@ def delivery_of(found: Mapping[str, Any]) -> Delivery:
     row = dict(found)
     tags, token = row.pop("tags"), row.pop("token")
     occasion, address = row.pop("occasion"), row.pop("address")
+    payload = row.pop("payload")
     row.pop("schedule")
     return Delivery(
         **row
@@ -30,7 +31,7 @@ def delivery_of(found: Mapping[str, Any]) -> Delivery:
             "tags": msgspec.json.decode(tags) if tags else [],
             "worker": None if token is None else worker_of(token),
             "crashes": row["crashes"] or 0,
-            "payload": msgspec.Raw(row["payload"]),
+            "payload_json": msgspec.Raw(payload),
             "retry": _plan(row["retry"]),
             "url": None if address is None else decode_webhook(address).url,
         }

@@ -142,7 +142,7 @@ def _shown(document: dict[str, Any]) -> str:
 def _steps(steps: Sequence[Step]) -> str:
     return table(
         ("step", "attempt", "done", "result"),
-        ((each.name, each.attempt, each.done_at, each.result) for each in steps),
+        ((each.name, each.attempt, each.done_at, each.result_json) for each in steps),
     )
 
 
