@@ -90,8 +90,11 @@ async def document(app: Books, id: str) -> dict[str, Any]:
 async def cancel(id: str, /, *, common: Common = COMMON) -> None:
     """Cancel a delivery that is pending."""
     async with books(common) as app:
+        before = await app.get(id)
         delivery = await app.cancel(id)
-    answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
+    done = before.state is State.CANCELLED
+    said = "was cancelled already" if done else delivery.state
+    answer(common.json, record(delivery), lambda: f"{delivery.id} {said}")
 
 
 @commands.command
