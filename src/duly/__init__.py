@@ -85,6 +85,10 @@ HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 CALLED_THERE = {"Delivery": "HandledDelivery", "DeliveryRecord": "Delivery"}
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     # Imported when first asked for: a command that only tells its version needs none of it.
     if name not in HOME_OF:

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from duly.domain import payloads
+from duly.domain.declarations import Keyworded
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
 from duly.domain.errors import DulyError
 from duly.domain.figures import DAY, Stats
@@ -24,10 +25,10 @@ from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
 from duly.faces.intake import Item, Options, Target
 from duly.faces.listing import Page, Wanted, listed, page
-from duly.faces.schedules import Declared
+from duly.faces.schedules import Declaration, Declared
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock, Message, Store, Transaction
-from duly.settings import load
+from duly.settings import Keywords, load
 from duly.stores.connections import Connect
 from duly.system import (
     SystemChance,
@@ -69,7 +70,7 @@ class App(Working):
         clock: Clock | None = None,
         chance: Chance | None = None,
         environment: Mapping[str, str] = os.environ,
-        **settings: Any,
+        **settings: Unpack[Keywords],
     ) -> None:
         super().__init__()
         arm_from(environment)
@@ -165,12 +166,18 @@ class App(Working):
         rule: Rule,
         target: Target,
         payload: Any = None,
-        **options: Any,
+        **options: Unpack[Declaration],
     ) -> Coroutine[Any, Any, Declared]: ...
 
     @overload
     def schedule(
-        self, rule: Rule, /, *, name: str | None = None, payload: Any = None, **options: Any
+        self,
+        rule: Rule,
+        /,
+        *,
+        name: str | None = None,
+        payload: Any = None,
+        **options: Unpack[Keyworded],
     ) -> Callable[[Function], Function]: ...
 
     def schedule(self, first: Any, /, *rest: Any, **options: Any) -> Any:
@@ -311,7 +318,10 @@ class App(Working):
         return await self.store.steps.load((await self.get(id)).id)
 
     async def cancel(self, id: str) -> Delivery:
-        """Cancel a pending delivery; Conflict when it is not pending."""
+        """Cancel a pending delivery; one that is cancelled already is returned as it is.
+
+        Conflict when it is neither.
+        """
         return await self.store.deliveries.cancel(payloads.checked_id(id), self.actor)
 
     async def retry(self, id: str) -> Delivery:

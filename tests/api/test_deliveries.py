@@ -37,7 +37,7 @@ async def test_a_payload_is_kept_as_the_bytes_that_were_sent(app: App, client: C
     body = b'{"payload": {"b": 1.50,  "a": 12345678901234567890123}, "target": "work"}'
     answer = await client.post("/v1/deliveries", content=body)
     stored = await app.get(answer.json()["id"])
-    assert bytes(stored.payload) == b'{"b": 1.50,  "a": 12345678901234567890123}'
+    assert bytes(stored.payload_json) == b'{"b": 1.50,  "a": 12345678901234567890123}'
 
 
 async def test_the_same_key_gives_the_same_delivery_and_200(app: App, client: Client) -> None:

@@ -66,7 +66,7 @@ def _facts(delivery: Delivery) -> dict[str, Any]:
         "id": None,
         "position": None,
         "next_at": None,
-        "payload": bytes(delivery.payload),
+        "payload": bytes(delivery.payload_json),
     }
 
 
@@ -249,7 +249,7 @@ async def test_a_body_may_come_in_pieces(sqlite_url: str, clock: VirtualClock) -
         )
         assert answer.status_code == 201
         (found,) = await here.app.list()
-        assert found.payload == msgspec.Raw(b'{"n": [1, 2.50, "\xc3\xa4"]}')
+        assert found.payload_json == msgspec.Raw(b'{"n": [1, 2.50, "\xc3\xa4"]}')
 
 
 Headers = list[tuple[str, str]]

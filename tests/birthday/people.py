@@ -71,7 +71,7 @@ class Service:
     async def greetings(self, state: State = State.COMPLETED) -> list[str]:
         """What was said, the oldest first."""
         found = await self.app.list(tag="birthday", state=state)
-        return [message(each.payload) for each in sorted(found, key=lambda each: each.due_at)]
+        return [message(each.payload_json) for each in sorted(found, key=lambda each: each.due_at)]
 
     async def stored(self) -> tuple[int, int, int]:
         """How many users, schedules and deliveries there are."""

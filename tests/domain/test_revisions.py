@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly.domain import revisions
-from duly.domain.errors import Conflict
 from duly.domain.planning import Drop
 from duly.domain.rules import At, Rule, Yearly, at, cron, every, yearly
 from duly.domain.schedule import CatchUp, Contents, Overlap, decode_occasion
@@ -284,13 +283,12 @@ def test_an_at_that_passed_during_the_pause_is_delivered_after_it() -> None:
 
 
 @pytest.mark.requirement("C4")
-def test_pausing_twice_and_resuming_what_runs_are_refused() -> None:
+def test_pausing_twice_and_resuming_what_runs_change_nothing() -> None:
     diary = Diary(QUARTERS)
-    with pytest.raises(Conflict, match="'daily' is not paused; it is active"):
-        diary.resume(NOON)
+    active = diary.schedule
+    assert revisions.resume(active, NOON, lambda: "new", from_pause=True) is None
     diary.pause(NOON)
-    with pytest.raises(Conflict, match="'daily' is paused already; resume it first"):
-        diary.pause(NOON)
+    assert revisions.pause(diary.schedule, "again", NOON + DAY, untouched=False) is None
 
 
 @pytest.mark.requirement("C4")

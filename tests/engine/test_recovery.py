@@ -266,7 +266,7 @@ async def dies(life: Life) -> bool:
     while await life.app.list(state="pending"):
         await life.tick()
         held = await life.app.list(state="processing")
-        if any(bytes(each.payload) == b'"killer"' for each in held):
+        if any(each.payload == "killer" for each in held):
             return True
         await life.finish()
     return False

@@ -3,7 +3,6 @@
 import logging
 from typing import Any
 
-import msgspec
 import pytest
 
 import duly
@@ -92,7 +91,7 @@ async def test_the_alert_webhook_is_a_delivery_and_is_sent_once_for_each_word(
     for _ in range(2):
         await watchman(app).tick()
     (cleared,) = await app.list(key=f"duly.alert.{alert.id}.cleared")
-    assert b'"late_deliveries"' in bytes(cleared.payload)
+    assert b'"late_deliveries"' in bytes(cleared.payload_json)
     assert cleared.url == "https://hooks.example.com/alerts"
 
 
@@ -281,6 +280,6 @@ async def test_alerts_of_other_namespaces_are_raised_there_and_told_with_their_n
     for tenant in tenants:
         assert "late_deliveries" in await raised(tenant)
     assert await raised(app) == []
-    told = [msgspec.json.decode(each.payload) for each in await app.list()]
+    told = [each.payload for each in await app.list()]
     assert {each["namespace"] for each in told} == {f"t{number}" for number in range(6)}
     assert {each.facts["namespace"] for each in caplog.records} >= {"t0", "t5"}  # type: ignore[attr-defined]

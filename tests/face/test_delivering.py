@@ -17,7 +17,7 @@ async def test_what_is_delivered_is_on_the_books_and_then_done(app: App) -> None
     seen = noted(app)
     accepted = await app.deliver("work", {"team": 7})
     booked = await app.get(accepted.id)
-    assert (booked.state, booked.target, bytes(booked.payload)) == (
+    assert (booked.state, booked.target, bytes(booked.payload_json)) == (
         "pending",
         "work",
         b'{"team":7}',
@@ -111,8 +111,11 @@ async def test_what_is_pending_can_be_cancelled(app: App) -> None:
     assert (await app.cancel(accepted.id)).state == "cancelled"
     assert await run_until_idle(app, within=3600) == 0
     assert seen == []
+    await app.retry((await app.deliver("work", key="done", after=60)).id)
+    assert await run_until_idle(app) == 1
+    done = (await app.deliver("work", key="done")).id
     with pytest.raises(duly.Conflict, match="only a pending delivery can be cancelled"):
-        await app.cancel(accepted.id)
+        await app.cancel(done)
 
 
 async def test_a_dead_letter_can_be_tried_again_with_all_its_attempts(app: App) -> None:

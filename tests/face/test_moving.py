@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -69,9 +68,7 @@ async def test_streams_and_retries_go_on_where_they_stood(
     work: Work, clock: VirtualClock, other: App
 ) -> None:
     await lay_out(work, clock)
-    ids = {
-        json.loads(bytes(each.payload)): each.id for each in await work.app.list(stream="retried")
-    }
+    ids = {each.payload: each.id for each in await work.app.list(stream="retried")}
     await moved(work.app, other, with_secrets=True)
     there = Work(other)
     states = {each.name: each.state for each in await other.streams.list()}

@@ -54,7 +54,7 @@ async def test_a_step_that_is_done_is_passed_over_and_its_result_comes_back(app:
     assert ran == ["charge", "ship"]
     assert results == [{"receipt": [1, None, "é\0"]}] * 3
     charge, ship = await app.steps(id)
-    assert (charge.name, charge.attempt, bytes(ship.result)) == ("charge", 1, b"null")
+    assert (charge.name, charge.attempt, ship.result) == ("charge", 1, None)
 
 
 @pytest.mark.requirement("F8")
@@ -118,7 +118,7 @@ async def test_a_late_step_is_recorded_with_the_outcome_whatever_it_is(
     for each in accepted:
         assert (await app.get(each.id)).state == ("dead" if how == "dead" else "completed")
         (step,) = await app.steps(each.id)
-        assert bytes(step.result) == b'"kept"'
+        assert step.result == "kept"
 
 
 @pytest.mark.requirement("F8")

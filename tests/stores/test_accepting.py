@@ -108,7 +108,7 @@ async def test_payloads_come_back_byte_for_byte(books: Books) -> None:
     claimed = {each.id: each.payload for each in await books.claim(worker)}
     for request in requests:
         assert (await books.ledger(request.id))["payload"] == request.payload
-        assert (await books.store.deliveries.get(request.id)).payload == msgspec.Raw(
+        assert (await books.store.deliveries.get(request.id)).payload_json == msgspec.Raw(
             request.payload
         )
         assert claimed[request.id] == request.payload

@@ -86,7 +86,7 @@ async def test_a_waiting_one_becomes_due_now_and_keeps_its_attempts(books: Books
 
 async def test_only_what_is_pending_can_be_cancelled(books: Books) -> None:
     states = await every_state(books)
-    for state in ("processing", "completed", "dead", "cancelled"):
+    for state in ("processing", "completed", "dead"):
         rows = await rows_of(books, states[state])
         with pytest.raises(Conflict, match=f"is {state}; only a pending delivery"):
             await books.store.deliveries.cancel(states[state])

@@ -53,7 +53,7 @@ async def delivered(app: App, connection: Connection, arguments: str) -> Deliver
 async def test_a_target_is_all_it_needs(app: App, connection: Connection) -> None:
     before = datetime.now(UTC)
     booked = await delivered(app, connection, "'work'")
-    assert (booked.state, booked.target, bytes(booked.payload)) == ("pending", "work", b"null")
+    assert (booked.state, booked.target, bytes(booked.payload_json)) == ("pending", "work", b"null")
     assert (booked.priority, booked.tags, booked.stream, booked.key) == (5, [], None, None)
     assert before - timedelta(seconds=5) < booked.due_at == booked.accepted_at
     made = uuid.UUID(booked.id)
@@ -70,7 +70,7 @@ async def test_every_argument_arrives(app: App, connection: Connection) -> None:
         "expires_at => '2030-02-01Z', tags => array['b', 'a', 'b'], stream => 's', "
         "on_failure => 'release'",
     )
-    assert bytes(booked.payload) == '{"b": [1, "ø"]}'.encode()
+    assert bytes(booked.payload_json) == '{"b": [1, "ø"]}'.encode()
     assert booked.due_at == datetime(2030, 1, 2, 3, 4, tzinfo=UTC)
     assert booked.expires_at == datetime(2030, 2, 1, tzinfo=UTC)
     assert (booked.key, booked.priority, booked.tags) == ("k", 9, ["b", "a"])

@@ -320,7 +320,7 @@ async def main(path):
             print("refused", error)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         await app.deliver("work", 5)
-        print(sorted(bytes(each.payload) for each in await app.list()))
+        print(sorted(bytes(each.payload_json) for each in await app.list()))
 
 asyncio.run(main(sys.argv[1]))
 """

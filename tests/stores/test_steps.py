@@ -19,11 +19,13 @@ EVERY_VERDICT = [each for each in Verdict if each is not Verdict.EMPTIED]
 def step(name: str, result: str = '{"a": "é\\u0000"}', attempt: int = 3) -> Step:
     """A step in which every fact differs from every other."""
     done_at = START + timedelta(seconds=7, microseconds=attempt)
-    return Step(name=name, attempt=attempt, done_at=done_at, result=msgspec.Raw(result.encode()))
+    return Step(
+        name=name, attempt=attempt, done_at=done_at, result_json=msgspec.Raw(result.encode())
+    )
 
 
 def plain(found: Step) -> tuple[object, ...]:
-    return found.name, found.attempt, found.done_at, bytes(found.result)
+    return found.name, found.attempt, found.done_at, bytes(found.result_json)
 
 
 @pytest.mark.requirement("F8")

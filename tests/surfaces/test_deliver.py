@@ -27,7 +27,7 @@ async def test_a_payload_is_kept_as_the_bytes_that_came(sqlite_home: Home) -> No
     by_argument = sqlite_home.ok("deliver", "log", odd)
     by_stdin = sqlite_home.ok("deliver", "log", "-", stdin=odd)
     for id in (by_argument, by_stdin):
-        assert bytes((await sqlite_home.find(id)).payload) == odd.encode()
+        assert bytes((await sqlite_home.find(id)).payload_json) == odd.encode()
 
 
 async def test_a_payload_may_be_left_out_or_look_like_a_flag(sqlite_home: Home) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
@@ -47,6 +47,24 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = DEFAULT_PRIORITY
     stream: str | None = None
     tags: Iterable[str] = ()
+
+
+class Keyworded(TypedDict, total=False):
+    """The same as keyword arguments, so that a type checker sees a wrong one."""
+
+    catch_up: CatchUp | str
+    window: Span | None
+    cap: int
+    overlap: Overlap | str
+    start: datetime | None
+    end: datetime | None
+    max_runs: int | None
+    jitter: Span
+    expires_after: Span | None
+    retry: RetryPlan | None
+    priority: int
+    stream: str | None
+    tags: Iterable[str]
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:

@@ -115,7 +115,13 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None = None
     crashes: int = 0
     worker: int | None = None
-    payload: msgspec.Raw = msgspec.Raw(b"null")
+    payload_json: msgspec.Raw = msgspec.field(name="payload", default=msgspec.Raw(b"null"))
+    """The payload as it was given, byte for byte."""
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded."""
+        return msgspec.json.decode(self.payload_json)
 
     @property
     def late_by(self) -> timedelta | None:

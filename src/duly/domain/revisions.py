@@ -10,7 +10,6 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.errors import Conflict
 from duly.domain.occurrences import Occurrence
 from duly.domain.payloads import EARLIEST
 from duly.domain.planning import INSTANT, Drop, NewId, Plan, Planned, Planning, following
@@ -194,10 +193,12 @@ def replan(schedule: Schedule, now: datetime, new_id: NewId) -> Revision:
     return _same(schedule, planning.plan(untouched=False), "mended")
 
 
-def pause(schedule: Schedule, reason: str | None, now: datetime, *, untouched: bool) -> Revision:
-    """Make nothing until it is resumed; what is under way goes on."""
+def pause(
+    schedule: Schedule, reason: str | None, now: datetime, *, untouched: bool
+) -> Revision | None:
+    """Make nothing until it is resumed; what is under way goes on. None if it is paused already."""
     if schedule.paused_at is not None:
-        raise Conflict(f"schedule {schedule.name!r} is paused already; resume it first")
+        return None
     was = schedule.progress
     if untouched:
         assert was.made_id is not None
@@ -215,10 +216,15 @@ def pause(schedule: Schedule, reason: str | None, now: datetime, *, untouched: b
     return _same(schedule, plan, "paused", paused_at=now, pause_reason=reason)
 
 
-def resume(schedule: Schedule, now: datetime, new_id: NewId, *, from_pause: bool) -> Revision:
-    """Go on from now, or with what was missed since the pause by the catch-up rule."""
+def resume(
+    schedule: Schedule, now: datetime, new_id: NewId, *, from_pause: bool
+) -> Revision | None:
+    """Go on from now, or with what was missed since the pause by the catch-up rule.
+
+    None if it is not paused.
+    """
     if schedule.paused_at is None:
-        raise Conflict(f"schedule {schedule.name!r} is not paused; it is {schedule.state}")
+        return None
     was = schedule.progress
     if not from_pause and not isinstance(schedule.timing.rule, At):
         was = msgspec.structs.replace(was, fired_at=max(now, was.fired_at))

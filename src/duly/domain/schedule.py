@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -129,6 +130,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     paused_at: datetime | None = None
     pause_reason: str | None = None
+
+    @property
+    def payload(self) -> Any:
+        """What it delivers, decoded; None when that is the occasion itself."""
+        return None if self.contents.payload is None else msgspec.json.decode(self.contents.payload)
 
     @property
     def state(self) -> str:

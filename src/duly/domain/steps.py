@@ -22,7 +22,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     attempt: int
     done_at: datetime
-    result: msgspec.Raw = NOTHING
+    result_json: msgspec.Raw = msgspec.field(name="result", default=NOTHING)
+    """Its result as it was recorded."""
+
+    @property
+    def result(self) -> Any:
+        """Its result, decoded."""
+        return msgspec.json.decode(self.result_json)
 
 
 def checked_step(name: object) -> str:

@@ -83,7 +83,10 @@ class Notebook:
         """What was begun is done: on the books when this returns, or with the outcome if late."""
         attempt = self._attempt
         step = Step(
-            name=name, attempt=attempt.claimed.attempt + 1, done_at=attempt.now(), result=result
+            name=name,
+            attempt=attempt.claimed.attempt + 1,
+            done_at=attempt.now(),
+            result_json=result,
         )
         if not attempt.is_in_transaction:
             # Before anything is waited for, so that whoever is cancelled while waiting has done it.

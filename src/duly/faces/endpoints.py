@@ -198,6 +198,8 @@ class Endpoints:
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:
             _check_version(before, version)
+            if (before.state, before.state_reason) == (EndpointState.PAUSED, reason):
+                return before
             return msgspec.structs.replace(
                 before, state=EndpointState.PAUSED, state_reason=reason, state_at=now
             )

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from duly.domain import declarations, payloads, revisions
-from duly.domain.declarations import checked_options
+from duly.domain.declarations import Keyworded, checked_options
 from duly.domain.endpoints import EndpointTarget
 from duly.domain.errors import NOT_YET, InvalidInput, Outdated
 from duly.domain.occurrences import Occurrence
@@ -48,6 +48,13 @@ Item = tuple[str, Rule, Target, Any, Mapping[str, Any]]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorated = tuple[Callable[..., Any], Rule, str | None, Any, Mapping[str, Any]]
+
+
+class Declaration(Keyworded, total=False):
+    """What may be said where a schedule is declared, besides its options."""
+
+    version: int | None
+    connection: Any
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -198,18 +205,28 @@ class Schedules:
         return await self._store.schedules.page(start, payloads.checked_limit(limit))
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
-        """Make nothing until it is resumed; what is under way goes on."""
+        """Make nothing until it is resumed; what is under way goes on.
+
+        One that is paused already stays as it is.
+        """
         reason = None if reason is None else payloads.checked_text("reason", reason, 1000)
 
-        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:
+        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision | None:
             return revisions.pause(_known(was, name), reason, now, untouched=unclaimed.next)
 
         return (await self._revised(name, decide, reason=reason))[0]
 
     async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
-        """Go on from now; or with what was missed since the pause, by its catch-up rule."""
+        """Go on from now; or with what was missed since the pause, by its catch-up rule.
 
-        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:  # noqa: ARG001
+        One that is not paused stays as it is.
+        """
+
+        def decide(
+            was: Schedule | None,
+            now: datetime,
+            unclaimed: Unclaimed,  # noqa: ARG001
+        ) -> Revision | None:
             new_id = self._chance.delivery_id
             return revisions.resume(_known(was, name), now, new_id, from_pause=from_pause)
 

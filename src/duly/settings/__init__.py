@@ -1,5 +1,6 @@
 """The settings in force, and how they are read."""
 
+from duly.settings.keywords import Keywords
 from duly.settings.loading import Described, described, load, problems, variable
 from duly.settings.settings import ADDRESSES, CENTURY, DEFAULT_NAMESPACE, SECRETS, Settings
 
@@ -9,6 +10,7 @@ __all__ = [
     "DEFAULT_NAMESPACE",
     "SECRETS",
     "Described",
+    "Keywords",
     "Settings",
     "described",
     "load",

@@ -296,7 +296,13 @@ async def _remember(session: Session, entries: Sequence[DeliveryEntry]) -> None:
     if history:
         await session.fetch_batch("moving.remember", columns=_columns(history))
     steps = [
-        {"delivery": entry.id} | msgspec.structs.asdict(step) | {"result": text_of(step.result)}
+        {
+            "delivery": entry.id,
+            "name": step.name,
+            "attempt": step.attempt,
+            "done_at": step.done_at,
+            "result": text_of(step.result_json),
+        }
         for entry in entries
         for step in entry.steps
     ]

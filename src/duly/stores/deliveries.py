@@ -12,6 +12,7 @@ import msgspec
 from duly.domain.delivery import Accepted, Attempt, Delivery, Request
 from duly.domain.endpoints import endpoint_name
 from duly.domain.errors import Conflict, NotFound
+from duly.domain.states import State
 from duly.ports import Filter
 from duly.stores.agenda import Agenda
 from duly.stores.audit import note
@@ -139,10 +140,16 @@ class Deliveries:
         return [attempt_of(row) for row in rows]
 
     async def cancel(self, id: str, actor: str | None = None) -> Delivery:
-        """Cancel what is pending; Conflict when it is not."""
+        """Cancel what is pending; what is cancelled stays as it is, for the rest Conflict."""
         rule = "only a pending delivery can be cancelled"
         tell = self._tell(actor, "delivery.cancelled", id)
-        return await self._move("cancel", id, rule, self._members.cancel, tell)
+        try:
+            return await self._move("cancel", id, rule, self._members.cancel, tell)
+        except Conflict:
+            delivery = await self.get(id)
+            if delivery.state is State.CANCELLED:
+                return delivery
+            raise
 
     async def retry(self, id: str, actor: str | None = None) -> Delivery:
         """Make a dead letter pending again, or a waiting one due now; else Conflict."""

@@ -103,6 +103,8 @@ class Endpoints:
             before = await self._locked(session, name)
             rows = await session.fetch("schedules.now", namespace=self._namespace)
             after = decide(before, rows[0][0])
+            if after == before:
+                return
             statement = "endpoints.create" if before is None else "endpoints.change"
             if before is not None and before.gate != after.gate:
                 await _forgive(session, number, after.gate)

@@ -22,6 +22,7 @@ def delivery_of(found: Mapping[str, Any]) -> Delivery:
     row = dict(found)
     tags, token = row.pop("tags"), row.pop("token")
     occasion, address = row.pop("occasion"), row.pop("address")
+    payload = row.pop("payload")
     row.pop("schedule")
     return Delivery(
         **row
@@ -31,7 +32,7 @@ def delivery_of(found: Mapping[str, Any]) -> Delivery:
             "tags": msgspec.json.decode(tags) if tags else [],
             "worker": None if token is None else worker_of(token),
             "crashes": row["crashes"] or 0,
-            "payload": msgspec.Raw(row["payload"]),
+            "payload_json": msgspec.Raw(payload),
             "retry": _plan(row["retry"]),
             "url": None if address is None else shown_url(decode_webhook(address).url),
         }

@@ -68,7 +68,7 @@ async def _record(session: Session, given: Sequence[Written]) -> Sequence[Row]:
             "name": [each.step.name for each in given],
             "attempt": [each.step.attempt for each in given],
             "done_at": [each.step.done_at for each in given],
-            "result": [text_of(each.step.result) for each in given],
+            "result": [text_of(each.step.result_json) for each in given],
         },
     )
 
@@ -76,7 +76,7 @@ async def _record(session: Session, given: Sequence[Written]) -> Sequence[Row]:
 def step_of(name: str, attempt: int, done_at: datetime, result: str | None) -> Step:
     """A step as it was done."""
     kept = NOTHING if result is None else msgspec.Raw(result.encode())
-    return Step(name=name, attempt=attempt, done_at=done_at, result=kept)
+    return Step(name=name, attempt=attempt, done_at=done_at, result_json=kept)
 
 
 def text_of(result: msgspec.Raw) -> str | None:

@@ -50,6 +50,7 @@ from duly.stores.workers import Workers
 CONNECTIONS = 10
 OPEN_TRIES = 20
 OPEN_AGAIN_SECONDS = 0.5
+OPTIONS = re.compile(r"\?\w+=")
 
 
 class SqlStore:
@@ -279,5 +280,12 @@ def _path(url: str) -> Path:
     if not rest.startswith("///") or not rest[3:]:
         raise BadSetting(
             "database", f"{url!r} names no file; write sqlite:///duly.db or sqlite:////var/duly.db"
+        )
+    if ":memory:" in rest or OPTIONS.search(rest):
+        raise BadSetting(
+            "database",
+            f"{url!r} is not the path of a file: duly keeps nothing in memory only, and reads no "
+            "options after the path; write sqlite:///duly.db, and in tests the path of a file in a "
+            "temporary folder",
         )
     return Path(rest[3:])

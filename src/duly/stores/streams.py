@@ -12,7 +12,7 @@ from typing import Any
 
 from duly.domain.delivery import Claimed, Lane
 from duly.domain.errors import Conflict
-from duly.domain.interventions import Fate
+from duly.domain.interventions import Fate, Intervention
 from duly.domain.lines import Line, StreamState, no_stream
 from duly.ports import DecideStream, Joined
 from duly.stores import heads, queues
@@ -82,6 +82,8 @@ class Streams:
         async with self._database.together() as session:
             line, moment = await self._locked(session, name, create)
             change = decide(line, moment)
+            if change == Intervention(line=line):
+                return
             if not await heads.write(session, change, moment):
                 raise Conflict(f"the head of stream {name!r} is not there any more; look again")
             if change.fate is not Fate.STAYS:

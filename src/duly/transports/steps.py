@@ -43,7 +43,7 @@ class HandlerStep:
     @property
     def result(self) -> Any:
         """What was kept of it, as JSON gives it back; the same on every attempt."""
-        return msgspec.json.decode(self._kept if self._found is None else self._found.result)
+        return msgspec.json.decode(self._kept if self._found is None else self._found.result_json)
 
     def keep(self, result: Any) -> None:
         """Keep a result, which has to be JSON; of a step that is done the first one stays."""

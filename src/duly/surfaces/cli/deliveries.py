@@ -95,8 +95,12 @@ async def document(app: Books, id: str) -> dict[str, Any]:
 async def cancel(id: Id, /, *, common: Common = COMMON) -> None:
     """Cancel a delivery that is pending."""
     async with books(common) as app:
-        delivery = await app.cancel(await whole_id(app, id))
-    answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
+        whole = await whole_id(app, id)
+        before = await app.get(whole)
+        delivery = await app.cancel(whole)
+    done = before.state is State.CANCELLED
+    said = "was cancelled already" if done else delivery.state
+    answer(common.json, record(delivery), lambda: f"{delivery.id} {said}")
 
 
 @commands.command
@@ -148,7 +152,7 @@ def _shown(document: dict[str, Any]) -> str:
 def _steps(steps: Sequence[Step]) -> str:
     return table(
         ("step", "attempt", "done", "result"),
-        ((each.name, each.attempt, each.done_at, each.result) for each in steps),
+        ((each.name, each.attempt, each.done_at, each.result_json) for each in steps),
         folds=("result",),
     )
 

@@ -57,7 +57,10 @@ def answer_page(
 
 def fields(value: msgspec.Struct, **more: object) -> dict[str, Any]:
     """A value as a document, with what belongs to it."""
-    return msgspec.structs.asdict(value) | more
+    return (
+        dict(zip(value.__struct_encode_fields__, msgspec.structs.astuple(value), strict=True))
+        | more
+    )
 
 
 def table(

@@ -70,8 +70,10 @@ async def pause(
 ) -> None:
     """Make nothing until it is resumed; what is under way goes on."""
     async with books(common) as app:
+        before = await app.schedules.get(name)
         schedule = await app.schedules.pause(name, reason)
-    answer(common.json, line(schedule), lambda: f"{name} {schedule.state}")
+    said = schedule.state if before.paused_at is None else "was paused already"
+    answer(common.json, line(schedule), lambda: f"{name} {said}")
 
 
 @commands.command
@@ -86,9 +88,11 @@ async def resume(
 ) -> None:
     """Go on from now; what the pause left out stays out."""
     async with books(common) as app:
+        before = await app.schedules.get(name)
         schedule = await app.schedules.resume(name, from_pause=from_pause)
     upcoming = cell(schedule.progress.made_at) or "none"
-    answer(common.json, line(schedule), lambda: f"{name} {schedule.state}, next {upcoming}")
+    said = f"was {schedule.state} already" if before.paused_at is None else schedule.state
+    answer(common.json, line(schedule), lambda: f"{name} {said}, next {upcoming}")
 
 
 @commands.command

@@ -10,7 +10,7 @@ import msgspec
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -29,6 +29,8 @@ from duly.telemetry import Histogram
 from duly.version import __version__
 from duly.watch import SOON_ENOUGH
 
+TEXT_FORMAT = "text/plain; version=0.0.4"
+"""Prometheus's text format; the charset is added by Litestar."""
 COUNTS = {
     "accepted": ("accepted", "Deliveries accepted by this process"),
     "known": ("known", "Deliveries asked for again under a key that was known"),
@@ -265,11 +267,11 @@ def metrics_route(
     """The route over an app and, if it works here, its engine, and others at the same port."""
     figures = Figures(app, engine)
 
-    @get("/metrics", opt={"here": True}, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    @get("/metrics", opt={"here": True}, media_type=TEXT_FORMAT)
     async def metrics() -> Response[bytes]:
         registry = CollectorRegistry(auto_describe=False)
         told = [] if siblings is None else siblings.told()
         registry.register(Scrape(merged([*figures.families(), *told]), await seen_of(app)))
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        return Response(generate_latest(registry), media_type=TEXT_FORMAT)
 
     return metrics

@@ -161,7 +161,7 @@ async def _detail(app: App, id: str) -> DeliveryDetail:
         waits=around.waits,
         attempts_allowed=around.attempts_allowed,
         attempts=attempts,
-        steps=[shown(each, StepRecord) for each in await app.steps(id)],
+        steps=[shown(each, StepRecord, result=each.result_json) for each in await app.steps(id)],
         transitions=transitions,
     )
 

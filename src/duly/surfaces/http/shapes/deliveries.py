@@ -250,7 +250,7 @@ def record(delivery: Delivery, kind: type[Record], *, payload: bool = True, **mo
     """A delivery as it is shown."""
     late_by = delivery.late_by
     late = None if late_by is None else late_by.total_seconds()
-    more |= {} if payload else {"payload": UNSET}
+    more["payload"] = delivery.payload_json if payload else UNSET
     return shown(delivery, kind, late_seconds=late, **more)
 
 

@@ -1,0 +1,45 @@
+"""A move that was made already changes nothing, and is no error: people repeat themselves."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App
+
+pytestmark = pytest.mark.requirement("S2", "S6", "C4")
+Move = Callable[[App, str], Awaitable[Any]]
+
+MOVES: dict[str, Move] = {
+    "cancel": lambda app, id: app.cancel(id),
+    "schedules.pause": lambda app, _: app.schedules.pause("daily", "holidays"),
+    "schedules.resume": lambda app, _: app.schedules.resume("daily"),
+    "schedule": lambda app, _: app.schedule("daily", duly.every("1d"), "work"),
+    "streams.pause": lambda app, _: app.streams.pause("line", "holidays"),
+    "streams.resume": lambda app, _: app.streams.resume("line"),
+    "streams.configure": lambda app, _: app.streams.configure("line", on_failure="release"),
+    "endpoints.pause": lambda app, _: app.endpoints.pause("there", "holidays"),
+    "endpoints.resume": lambda app, _: app.endpoints.resume("there"),
+    "endpoints.edit": lambda app, _: app.endpoints.edit("there", rate=7.0),
+}
+
+
+async def test_every_move_made_again_changes_nothing(app: App) -> None:
+    app.expect("work")
+    id = (await app.deliver("work", after=60, stream="line")).id
+    await app.deliver("work", after=90, stream="line")
+    await app.schedule("daily", duly.every("1d"), "work")
+    await app.endpoints.add("there", "https://example.org/in")
+    for name, move in MOVES.items():
+        once = await move(app, id)
+        told = [each.id for each in await app.audit.list()]
+        again = await move(app, id)
+        now = [each.id for each in await app.audit.list()]
+        assert now == told, f"{name} again is in the audit trail"
+        if name == "schedule":
+            assert (again.schedule, again.change) == (once.schedule, "unchanged")
+        else:
+            assert again == once, name
+    key = (await app.keys.create("mine")).key
+    assert await app.keys.revoke(key.id) == await app.keys.revoke(key.id)
