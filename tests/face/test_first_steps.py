@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,23 @@ async def test_what_was_delivered_is_shown_as_it_was_given(database_url: str) ->
         assert [each.result for each in await app.steps(accepted.id)] == [[7]]
         assert declared.schedule.payload == (await app.schedules.get("daily")).payload == payload
         assert (await app.schedules.get("bare")).payload is None
+
+
+@pytest.mark.requirement("S6")
+async def test_the_snippet_of_the_readme_runs_twice(database_url: str) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    snippet = readme.partition("## In Python")[2].partition("```python\n")[2].partition("```")[0]
+    assert "await app.cancel(accepted.id)" in snippet
+    lines = snippet.replace("100_000", "100").splitlines()
+    body = "\n".join(f"    {line}" for line in lines if "app.run()" not in line)
+    app = App(database_url, environment={})
+    app.expect("report.weekly")
+    scope: dict[str, Any] = {
+        "app": app,
+        "duly": duly,
+        "contextlib": contextlib,
+        "print": lambda *_: None,
+    }
+    exec(f"async def snippet():\n{body}", scope)
+    for _ in range(2):
+        await scope["snippet"]()
