@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import json
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
@@ -252,3 +254,21 @@ async def test_of_many_that_work_in_slices_one_works_at_each_turn(clock: Clock) 
         turn += 1
         await asyncio.sleep(0)
     assert len(worked) == len(set(worked)) == 50
+
+
+def test_what_answers_requests_is_imported_before_the_port_opens() -> None:
+    """In a process of its own, since this one has imported everything."""
+    asked = """
+import asyncio, sys
+from duly.surfaces.http.server import HttpServer
+async def main():
+    server = HttpServer(None, "127.0.0.1", 0)
+    await server.start(lambda: None)
+    print("anyio._backends._asyncio" in sys.modules)
+    await server.stop()
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["True"]
