@@ -33,7 +33,7 @@ CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
     ("POST", "/v1/endpoints/{name:str}/rotate"): ("shop", None, "endpoint.rotated"),
     ("POST", "/v1/endpoints/{name:str}/recover"): ("shop", SINCE, "dead_letters.retried"),
     ("DELETE", "/v1/endpoints/{name:str}"): ("shop", None, "endpoint.removed"),
-    ("PATCH", "/v1/streams/{name:str}"): ("line", {"on_failure": None}, "stream.configured"),
+    ("PATCH", "/v1/streams/{name:str}"): ("line", {"on_failure": "release"}, "stream.configured"),
     ("POST", "/v1/streams/{name:str}/pause"): ("line", None, "stream.paused"),
     ("POST", "/v1/streams/{name:str}/resume"): ("line", None, "stream.resumed"),
     ("POST", "/v1/streams/{name:str}/retry"): ("line", None, "stream.retried"),
