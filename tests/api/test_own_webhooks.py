@@ -66,7 +66,7 @@ async def test_every_header_that_proxies_add_says_that_somebody_else_asks(
 ) -> None:
     async with port(sqlite_url, clock) as here:
         answers = {
-            header: await here.status("/docs", peer="127.0.0.1", headers={header: "1"})
+            header: await here.status("/v1/workers", peer="127.0.0.1", headers={header: "1"})
             for header in (*PROXIES, "X-Mine")
         }
     assert answers == dict.fromkeys(PROXIES, 401) | {"X-Mine": 200}

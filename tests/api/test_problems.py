@@ -59,7 +59,7 @@ async def test_what_cannot_be_taken_is_refused_and_nothing_is_stored(
 
 ABSENT = [
     ("GET", "/v1/nothing", 404),
-    ("GET", "/", 404),
+    ("GET", "/nothing", 404),
     ("PUT", "/v1/deliveries", 405),
     ("GET", f"/v1/deliveries/{UNKNOWN}", 404),
     ("GET", "/v1/deliveries/banana", 422),

@@ -56,7 +56,7 @@ async def test_one_delivery_is_shown_with_all_its_facts(books: Books) -> None:
         error="the error of retry",
         crashes=1,
         worker=worker,
-        payload=msgspec.Raw(b"[1, 2]"),
+        payload_json=msgspec.Raw(b"[1, 2]"),
     )
     assert found.late_by == MINUTE + SECOND + timedelta(microseconds=1)
 

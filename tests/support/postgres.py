@@ -33,13 +33,7 @@ SETTINGS = {
     "shared_buffers": "128MB",
     "log_min_duration_statement": "1000",
 }
-QUICK = {
-    "max_wal_size": "128MB",
-    "fsync": "off",
-    "full_page_writes": "off",
-    "autovacuum": "off",
-    "jit": "off",
-}
+QUICK = {"max_wal_size": "128MB", "autovacuum": "off", "jit": "off"}
 READY = ("ready", "standby")
 DEADLINE_SECONDS = 60.0
 ROOM = 2 << 30

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import duly
+from duly.domain.strangers import visible
 from tests.surfaces.processes import Home
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
@@ -75,7 +76,7 @@ async def test_a_dead_letter_is_shown_with_its_attempts_and_can_be_retried(home:
     (attempt,) = found["attempts"]
     assert attempt["traceback"].startswith("Traceback (most recent call last):\n")
     assert "shop.py" in attempt["traceback"]
-    assert logged["exception"] == attempt["traceback"]
+    assert logged["exception"] == visible(attempt["traceback"])
     assert (found["state"], found["reason"]) == ("dead", "handler_exception")
     assert [each["outcome"] for each in found["attempts"]] == ["dead"]
     (step,) = found["steps"]

@@ -158,7 +158,7 @@ def test_it_ends_without_a_word(sqlite_home: Home, number: int) -> None:
         post(there, "1")
         there.signal(number)
         assert there.end() == 0
-    assert len(there.log) == 3
+    assert len(there.log) == 4
     assert not (sqlite_home.folder / "duly.db").exists()
 
 

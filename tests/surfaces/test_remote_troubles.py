@@ -128,6 +128,10 @@ FINE = {
     "next_planned_at": None,
     "planner_lag": 0.0,
     "zones": "2026b",
+    "pending": 0,
+    "processing": 0,
+    "dead": 0,
+    "counted_up_to": 10_000,
 }
 GOOD: Answer = (200, NAMED, json.dumps(FINE).encode())
 
@@ -245,10 +249,10 @@ def test_a_certificate_is_checked() -> None:
 def test_what_may_have_been_done_is_not_done_again() -> None:
     away = problem(503, "in a moment", **{"retry-after": "0"})
     with answering(away) as (url, heard):
-        done = command("schedules", "resume", "x", "--server", url, environ={})
+        done = command("workers", "drain", "1", "--server", url, environ={})
     assert (done.code, len(heard)) == (4, 1)
     with answering(None) as (url, heard):
-        done = command("schedules", "resume", "x", "--server", url, environ={})
+        done = command("workers", "drain", "1", "--server", url, environ={})
     assert (done.code, len(heard)) == (4, 1)
     assert "look whether it was done" in done.err
 

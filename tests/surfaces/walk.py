@@ -26,7 +26,7 @@ SHOWING: dict[str, Sequence[tuple[str, ...]]] = {
     "dead": [("list",), ("groups",), ("show", "<dead>"), ("poison", "--last-attempts")],
     "status": [()],
     "stats": [()],
-    "alerts": [()],
+    "alerts": [(), ("list",)],
     "workers": [("list",)],
     "top": [()],
     "late": [("--grace", "0s")],
@@ -39,10 +39,13 @@ SHOWING: dict[str, Sequence[tuple[str, ...]]] = {
     "config": [("show", "--origin"), ("validate",)],
 }
 ELSEWHERE = {
+    "health": "it prints what a server answers, as every command does",
     "serve": "its log is looked at",
     "work": "its log is looked at",
     "listen": "it prints what comes in as every command prints",
     "export": "a file for programs",
+    "backup": "a file for programs",
+    "completion": "a script for a shell",
     "import": "it prints numbers",
     "bench": "it prints numbers",
 }

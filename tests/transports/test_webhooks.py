@@ -51,7 +51,7 @@ async def test_a_webhook_carries_the_accepted_bytes_signed_under_a_stable_id(app
     assert taken.headers["content-type"] == "application/json"
     known = check([secret_key(SECRET)], taken.headers, taken.body, datetime.now(UTC))
     assert known == delivery.id
-    assert (delivery.state, delivery.url) == ("completed", there.url("/hook?a=1"))
+    assert (delivery.state, delivery.url) == ("completed", there.url("/hook?a=…"))
     assert [(each.outcome, each.answer["status"]) for each in history] == [("completed", 204)]
     assert {"connect", "first_byte", "total"} <= history[0].answer["timing"].keys()
 
