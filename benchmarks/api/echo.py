@@ -7,7 +7,9 @@ import msgspec
 import uvloop
 
 from duly.surfaces.http.answers import send_answer
+from duly.surfaces.http.connections import Connections
 from duly.surfaces.http.server import HttpServer
+from duly.system import SystemClock
 
 JSON = {"content-type": "application/json"}
 
@@ -20,7 +22,7 @@ async def echo(_scope: Any, receive: Any, send: Any) -> None:
 
 async def main() -> None:
     """Serve until killed."""
-    server = HttpServer(echo, "127.0.0.1", 0)
+    server = HttpServer(echo, ("127.0.0.1", 0), Connections(SystemClock(), 5000))
     await server.start(on_end=lambda: None)
     print(server.url, flush=True)
     await asyncio.Event().wait()

@@ -196,7 +196,7 @@ async def test_many_real_deliveries_are_taken_without_holding_the_loop(
 
     await assert_others_get_their_turn(ask, bound, how)
     (stored,) = await small_app.list(limit=1)
-    assert json.loads(bytes(stored.payload)) == given["payload"]
+    assert stored.payload == given["payload"]
 
 
 async def test_keys_that_are_known_are_found_without_holding_the_loop(
@@ -260,9 +260,11 @@ def test_what_answers_requests_is_imported_before_the_port_opens() -> None:
     """In a process of its own, since this one has imported everything."""
     asked = """
 import asyncio, sys
+from duly.surfaces.http.connections import Connections
 from duly.surfaces.http.server import HttpServer
+from duly.system import SystemClock
 async def main():
-    server = HttpServer(None, "127.0.0.1", 0)
+    server = HttpServer(None, ("127.0.0.1", 0), Connections(SystemClock(), 10))
     await server.start(lambda: None)
     print("anyio._backends._asyncio" in sys.modules)
     await server.stop()

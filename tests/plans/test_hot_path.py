@@ -73,6 +73,7 @@ ARGUMENTS = {
         "error": "'{x}'",
         "answer": "'{x}'",
         "fingerprint": "'{x}'",
+        "traceback": "'{x}'",
         "now": "null",
     },
 }
