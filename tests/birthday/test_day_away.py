@@ -22,6 +22,8 @@ from tests.crash.fleet import QUICK
 from tests.crash.receiver import Receiver
 from tests.support.forks import ROOT, start
 
+pytestmark = pytest.mark.proof
+
 PEOPLE = int(os.environ.get("DULY_BIRTHDAY_DOWN", "60"))
 MANY = 10_000
 """Fewer are sent before anybody looks, every five seconds, how late webhooks are."""

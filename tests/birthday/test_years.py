@@ -13,6 +13,8 @@ from duly.engine.planner import Planner
 from tests.birthday.people import Service
 from tests.domain.years import Oracle
 
+pytestmark = pytest.mark.proof
+
 BORN = 1992
 ZONES = ["America/Los_Angeles", "Asia/Tokyo", "Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"]
 

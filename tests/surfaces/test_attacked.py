@@ -12,6 +12,8 @@ import pytest
 
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, Running
 
+pytestmark = pytest.mark.proof
+
 LIMIT, STRANGERS, DELIVERIES = 400, 600, 40
 SHOP = f"""
 import os, resource, duly

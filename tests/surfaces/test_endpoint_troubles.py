@@ -11,6 +11,8 @@ import duly
 from tests.surfaces.processes import DEADLINE_SECONDS, Home
 from tests.transports.receiver import answer, receiver, says
 
+pytestmark = pytest.mark.proof
+
 URL = "https://example.org/hook"
 LOCAL = {"DULY_EGRESS_ALLOW": "127.0.0.1"}
 NOWHERE = "http://127.0.0.1:9/"

@@ -53,6 +53,7 @@ def bare_home(tmp_path: Path, empty_sqlite_url: str) -> Home:
     return Home(tmp_path, empty_sqlite_url, start_anew)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_starts_by_itself(bare_home: Home, command: str) -> None:
     assert f"Usage: duly {command}" in bare_home.ok(command, "--help")

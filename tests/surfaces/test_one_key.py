@@ -14,6 +14,8 @@ import pytest
 
 from tests.surfaces.processes import DEADLINE_SECONDS, Home
 
+pytestmark = pytest.mark.proof
+
 ROUNDS = int(os.environ.get("DULY_TEST_ROUNDS", "20"))
 GIVEN = {"target": "log", "payload": "x" * 100, "after": 3600}
 NARROW = {"DULY_PAYLOAD_LIMIT": "64"}

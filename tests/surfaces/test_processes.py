@@ -12,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.surfaces.processes import Home, Running, children
 
+pytestmark = pytest.mark.proof
+
 SHOP = """
 import asyncio, logging, os, time, duly
 app = duly.App()

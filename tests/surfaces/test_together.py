@@ -15,6 +15,8 @@ import duly
 from tests.support.postgres import Server
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, Running
 
+pytestmark = pytest.mark.proof
+
 SHOP = """
 import duly
 app = duly.App()
