@@ -53,5 +53,5 @@ def _url(settings: Settings) -> str:
 def _answer(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
