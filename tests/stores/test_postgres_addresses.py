@@ -168,6 +168,24 @@ def test_an_address_that_cannot_be_is_an_error_without_its_secrets(url: str) -> 
     assert "hush" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hush@db.internal/duly?aplication_name=me@corp.example",
+        "postgresql://me:hush@db.internal?aplication_name=me@corp.example",
+        "postgresql://me@db.internal/duly?aplication_name=hush@corp.example",
+        "postgresql://db.internal:5432/duly?aplication_name=hush@corp.example",
+    ],
+)
+def test_a_mistyped_parameter_with_an_at_sign_leads_to_no_other_host(url: str) -> None:
+    with pytest.raises(BadSetting, match=r"%40 .* %3F") as raised:
+        store(url)
+    assert raised.value.field == "database"
+    assert "hush" not in str(raised.value)
+    escaped = place("postgresql://me:a%40b%2Fc%3Fd=e@host/name").dsn
+    assert escaped == "postgresql://me:a%40b%2Fc%3Fd%3De@host/name"
+
+
 def test_parameters_mean_what_they_say() -> None:
     found = place(
         "postgres://me:p/w@host/name?connect_timeout=7&application_name=mine&pgbouncer=true"
