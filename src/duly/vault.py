@@ -30,6 +30,7 @@ class Vault:
         self._keys = {_id(key): key for key in keys}
         self._first = next(iter(self._keys), None)
         self._random = random
+        self._ciphers: dict[str, Any] = {}
 
     @property
     def seals(self) -> str | None:
@@ -41,7 +42,7 @@ class Vault:
         if self._first is None:
             return Sealed(secret, None, until)
         nonce = self._random(NONCE_BYTES)
-        hidden = _cipher(self._keys[self._first]).encrypt(nonce, secret.encode(), context.encode())
+        hidden = self._cipher(self._first).encrypt(nonce, secret.encode(), context.encode())
         return Sealed(base64.b64encode(nonce + hidden).decode(), self._first, until)
 
     def open(self, sealed: Sealed, context: str) -> str:
@@ -55,10 +56,18 @@ class Vault:
         try:
             whole = base64.b64decode(sealed.text)
             nonce, hidden = whole[:NONCE_BYTES], whole[NONCE_BYTES:]
-            cipher = _cipher(self._keys[sealed.key])
+            cipher = self._cipher(sealed.key)
             return str(cipher.decrypt(nonce, hidden, context.encode()), "utf-8")
         except Exception as error:
             raise CannotOpen("it was changed, or sealed for another endpoint") from error
+
+    def _cipher(self, id: str) -> Any:
+        if id not in self._ciphers:
+            # Imported where it is needed: most apps have no key.
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+            self._ciphers[id] = AESGCM(self._keys[id])
+        return self._ciphers[id]
 
 
 def sealing_keys(setting: str) -> list[bytes]:
@@ -81,10 +90,3 @@ def _key(text: str) -> bytes:
 
 def _id(key: bytes) -> str:
     return hashlib.sha256(b"duly secret key id" + key).hexdigest()[:ID_LETTERS]
-
-
-def _cipher(key: bytes) -> Any:
-    # Imported where it is needed: most apps have no key.
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-    return AESGCM(key)

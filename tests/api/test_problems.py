@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.domain.errors import StoreUnavailable
+from duly.domain.errors import BadSetting, StoreUnavailable
 from tests.api.conftest import Client
 
 pytestmark = pytest.mark.requirement("S2")
@@ -109,11 +109,12 @@ async def test_a_store_that_is_away_is_503_with_a_moment_to_come_back(
     assert answer.headers["retry-after"] == "1"
 
 
+@pytest.mark.parametrize("error", [RuntimeError("a secret"), BadSetting("database", "a secret")])
 async def test_a_fault_of_ours_tells_nothing_of_itself(
-    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def broken(_id: str) -> None:
-        raise RuntimeError("a secret")
+        raise error
 
     monkeypatch.setattr(app, "get", broken)
     answer = await client.get(f"/v1/deliveries/{UNKNOWN}")

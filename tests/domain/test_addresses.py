@@ -85,6 +85,12 @@ def test_a_password_is_never_shown(
         ("postgresql://me:hush@[bad/name", "postgresql://me:***@[bad/name"),
         ("postgres://me@h/n?sslmode=require", "postgres://me@h/n?sslmode=require"),
         ("postgresql+asyncpg://me:hu@sh@h/n", "postgresql+asyncpg://me:***@h/n"),
+        ("postgresql://[::1]:5432,b:1,c/n", "postgresql://[::1]:5432,b:1,c/n"),
+        ("postgresql://me:hu?sslmode=sh@db/duly", "postgresql://***"),
+        ("postgresql://me:hu/sh?sslmode=require", "postgresql://***"),
+        ("postgresql://me:12?sslmode=sh@db/duly", "postgresql://***"),
+        ("postgresql://me@corp:hu?sslmode=sh@db/duly", "postgresql://***"),
+        ("postgresql://me:hush@h/n?user=a@b", "postgresql://me:***@h/n?user=a%40b"),
     ],
 )
 def test_addresses_of_every_kind_can_be_shown(text: str, expected: str) -> None:

@@ -42,6 +42,7 @@ def test_other_text_stays_as_it_is_and_json_means_the_same(text: str) -> None:
         ("https://example.org?hunter2", "https://example.org?…"),
         ("https://example.org/?a=b=hunter2?hunter2&&c", "https://example.org/?a=…&&…"),
         ("https://me:hunter2@example.org/x@y", "https://…@example.org/x@y"),
+        ("http://me:hunter2@hunter2@example.org/x", "http://…@example.org/x"),
         ("https://example.org/a@b?c=hunter2#d", "https://example.org/a@b?c=…#d"),
         ("no URL?hunter2", "no URL?…"),
         ("", ""),

@@ -214,7 +214,13 @@ def test_a_minute_is_the_utc_minute_in_which_it_ended() -> None:
 
 
 @pytest.mark.requirement("C9", "D14")
-@pytest.mark.parametrize("url", ["http://here", "banana", "redis://host:port/0"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://here", "banana", "redis://host:port/0"),
+        "redis://:banana@host/0?clientname=me@elsewhere",
+    ],
+)
 def test_what_is_no_address_of_a_redis_is_refused_without_telling_it(
     sqlite_url: str, url: str
 ) -> None:

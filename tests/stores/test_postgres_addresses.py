@@ -14,6 +14,8 @@ import pytest
 
 from duly.domain.addresses import PARAMETERS
 from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.stores.connections import BASE, Source
+from duly.stores.postgres import from_place
 from duly.stores.postgres_address import (
     DRIVERS,
     IGNORED,
@@ -36,10 +38,15 @@ def store(url: str) -> SqlStore:
 
 
 class Pooler:
-    """Refuses every startup with one parameter that it does not support, over TLS if asked."""
+    """Refuses every startup but the first `accepted`, over TLS if asked.
 
-    def __init__(self, refused: str = "jit") -> None:
+    Unless told otherwise, for one parameter that it does not support.
+    """
+
+    def __init__(self, refused: str = "jit", *, code: str = "08P01", accepted: int = 0) -> None:
         self.refused = refused
+        self.code = code
+        self.accepted = accepted
         self.parameters: dict[str, str] = {}
 
     @asynccontextmanager
@@ -61,14 +68,23 @@ class Pooler:
                 body = await reader.readexactly(size - 4)
             words = body[4:].decode().split("\0")
             self.parameters = dict(zip(words[:-2:2], words[1:-2:2], strict=True))
-            said = f"unsupported startup parameter: {self.refused}".encode()
-            fields = b"SFATAL\0VFATAL\0C08P01\0M" + said + b"\0\0"
-            writer.write(b"E" + struct.pack("!i", len(fields) + 4) + fields)
+            if self.accepted:
+                self.accepted -= 1
+                version = _message(b"S", b"server_version\x0016.0\0")
+                writer.write(_message(b"R", bytes(4)) + version + _message(b"Z", b"I"))
+                await reader.read()
+            said = f"unsupported startup parameter: {self.refused}"
+            told = said if self.code == "08P01" else "refused"
+            writer.write(_message(b"E", f"SFATAL\0VFATAL\0C{self.code}\0M{told}\0\0".encode()))
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
             pass  # whoever does not like the certificate is gone
         finally:
             writer.close()
+
+
+def _message(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("!i", len(body) + 4) + body
 
 
 async def refused(url: str) -> Exception:
@@ -152,6 +168,24 @@ def test_an_address_that_cannot_be_is_an_error_without_its_secrets(url: str) -> 
     assert "hush" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hush@db.internal/duly?aplication_name=me@corp.example",
+        "postgresql://me:hush@db.internal?aplication_name=me@corp.example",
+        "postgresql://me@db.internal/duly?aplication_name=hush@corp.example",
+        "postgresql://db.internal:5432/duly?aplication_name=hush@corp.example",
+    ],
+)
+def test_a_mistyped_parameter_with_an_at_sign_leads_to_no_other_host(url: str) -> None:
+    with pytest.raises(BadSetting, match=r"%40 .* %3F") as raised:
+        store(url)
+    assert raised.value.field == "database"
+    assert "hush" not in str(raised.value)
+    escaped = place("postgresql://me:a%40b%2Fc%3Fd=e@host/name").dsn
+    assert escaped == "postgresql://me:a%40b%2Fc%3Fd%3De@host/name"
+
+
 def test_parameters_mean_what_they_say() -> None:
     found = place(
         "postgres://me:p/w@host/name?connect_timeout=7&application_name=mine&pgbouncer=true"
@@ -206,6 +240,31 @@ async def test_a_refused_startup_parameter_names_the_setting() -> None:
         again = await refused(f"postgresql://{where}?pgbouncer=true&options=-cgeqo%3Doff")
     assert "take it out of the address" in str(again)
     assert pooler.parameters.keys() == {"user", "database", "client_encoding", "options"}
+
+
+@pytest.mark.parametrize("code", ["22023", "42704", "42602", "42601", "55P02"])
+async def test_a_refusal_that_the_address_can_cause_names_the_setting(code: str) -> None:
+    async with Pooler(code=code).listening() as where:
+        error = await refused(f"postgresql://{where}")
+    assert isinstance(error, BadSetting)
+    assert error.field == "database"
+
+
+@pytest.mark.parametrize("code", ["55000", "XX000", "58000", "28P01", "3D000", "0A000", "57P03"])
+async def test_any_other_refusal_says_that_the_store_is_away(code: str) -> None:
+    """As when a database accepts no connections for a while, or a hosted pooler has a fault."""
+    async with Pooler(code=code).listening() as where:
+        assert isinstance(await refused(f"postgresql://{where}"), StoreUnavailable)
+
+
+@pytest.mark.parametrize("code", ["08P01", "22023", "42704", "55000", "XX000"])
+async def test_after_the_first_connection_no_refusal_blames_the_address(code: str) -> None:
+    async with Pooler(code=code, accepted=1).listening() as where:
+        connect, discard = from_place(place(f"postgresql://{where}"), pooler=False)
+        source = Source(connect, discard, counts_slots=False)
+        await source.drop(await source.open(BASE))
+        with pytest.raises(StoreUnavailable):
+            await source.open(BASE)
 
 
 async def test_channel_binding_demands_a_certificate_that_can_be_verified() -> None:

@@ -7,7 +7,7 @@ before the parameters ends the password. Every place that reads or shows an addr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -28,6 +28,13 @@ PARAMETERS = frozenset(_NAMES.split())
 """What libpq and other drivers of PostgreSQL take, whether it means something here or not."""
 SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
 _QUERY = re.compile(rf"\?(?=(?:{'|'.join(sorted(PARAMETERS))})=)")
+AMBIGUOUS = (
+    "what stands before the last @ holds a ? and a parameter that is not known; write %40 for an "
+    "@ in a parameter or a password, and %3F for a ? in a password"
+)
+_PARAMETER = re.compile(r"[@/].*\?[\w.-]+=", re.DOTALL)
+_NO_PORT = re.compile(r":(?!\d{1,5}(?:,|$))")
+_BRACKETS = re.compile(r"\[[^\]]*\]")
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -51,8 +58,18 @@ class Address(msgspec.Struct, frozen=True):
     def shown(self) -> str:
         """The address for people: passwords, and parameters of unknown meaning, are hidden."""
         known = PARAMETERS - SECRET_PARAMETERS
+        if self._may_be_cut(known):
+            return f"{self.scheme}://{HIDDEN}"
         parameters = [(key, each if key in known else HIDDEN) for key, each in self.parameters]
         return self._text(HIDDEN, parameters)
+
+    def _may_be_cut(self, known: Collection[str]) -> bool:
+        """Whether a password that holds `?name=` may have been read as hosts and parameters."""
+        if _NO_PORT.search(_BRACKETS.sub("", self.hosts)):
+            return True
+        return self.user is None and any(
+            "@" in name or ("@" in value and name in known) for name, value in self.parameters
+        )
 
     @property
     def encoded(self) -> str:
@@ -90,6 +107,17 @@ def address(text: str) -> Address:
         _decoded(name) if slash else None,
         tuple(_pair(each) for each in query.split("&") if each),
     )
+
+
+def is_ambiguous(text: str) -> bool:
+    """Whether what is read as user and password may be an address with a mistyped parameter.
+
+    The host after the `@` in its value would be sent the password.
+    """
+    rest = text.partition("://")[2]
+    if found := _QUERY.search(rest):
+        rest = rest[: found.start()]
+    return _PARAMETER.search(rest.rpartition("@")[0]) is not None
 
 
 def shown(text: str) -> str:

@@ -2,7 +2,7 @@
 
 DulyError
 ├── InvalidInput        the value cannot be taken            (HTTP 422, exit 2)
-│   └── BadSetting      a setting cannot be taken            (exit 2)
+│   └── BadSetting      a setting cannot be taken            (HTTP 500, exit 2)
 ├── NotFound            there is no such thing               (HTTP 404, exit 3)
 ├── Conflict            the thing is in another state        (HTTP 409, exit 5)
 │   ├── Outdated        it was changed since it was read     (HTTP 412)

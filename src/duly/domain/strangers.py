@@ -12,7 +12,8 @@ CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f{UNSAFE}]")
 LINE_CONTROL = re.compile(f"[\x00-\x08\x0a-\x1f{UNSAFE}]")
 IN_JSON = re.compile(f"[{UNSAFE}]")
 """What JSON does not escape by itself."""
-USER = re.compile("(?<=//)[^/?#@]*@")
+USER = re.compile("(?<=//)[^/?#]*@")
+"""Up to the last `@` before the path: a password may hold one."""
 QUERY = re.compile(r"\?[^#\s]*")
 ELLIPSIS = "…"
 

@@ -48,6 +48,12 @@ AWAY = (
     TimeoutError,
     asyncio.IncompleteReadError,
 )
+OF_THE_ADDRESS = (
+    asyncpg.DataError,
+    asyncpg.SyntaxOrAccessError,
+    asyncpg.CantChangeRuntimeParamError,
+)
+"""What a parameter in the address can cause at the start of a connection, unless it is in AWAY."""
 REMEDIES: tuple[tuple[type[Exception], str], ...] = (
     (
         asyncpg.ReadOnlySQLTransactionError,
@@ -89,24 +95,36 @@ def away(error: BaseException, source: object) -> StoreUnavailable:
 
 
 @contextmanager
-def startup_errors(*, pooler: bool, verifies: bool) -> Iterator[None]:
-    """Name the setting, or the part of the address, for which no connection can be had."""
+def startup_errors(*, pooler: bool, verifies: bool, is_first: bool) -> Iterator[None]:
+    """Name the setting, or the part of the address, for which no connection can be had.
+
+    Only until the first connection: it proves the settings, and later refusals have other causes.
+    """
     try:
         yield
-    except (ValueError, asyncpg.ClientConfigurationError) as error:
-        if isinstance(error, ssl.SSLCertVerificationError):  # a ValueError as well
-            raise _unverified(error, verifies) from error
-        raise BadSetting(
-            "database", f"the address cannot be used: {error}; see postgresql://user@host/name"
-        ) from error
-    except asyncpg.PostgresError as error:
-        if UNSUPPORTED in str(error):
-            raise BadSetting("pooler", _refusal(str(error), pooler)) from error
+    except ssl.SSLCertVerificationError as error:  # a ValueError as well
+        raise _unverified(error, verifies) from error
+    except (ValueError, asyncpg.PostgresError) as error:
+        if is_first and (bad := _bad_setting(error, pooler)) is not None:
+            raise bad from error
         if isinstance(error, AWAY):
             raise
-        raise BadSetting(
+        raise away(error, None) from error
+
+
+def _bad_setting(error: Exception, pooler: bool) -> BadSetting | None:
+    """The setting that caused the error; None if another cause is possible."""
+    if isinstance(error, ValueError):
+        return BadSetting(
+            "database", f"the address cannot be used: {error}; see postgresql://user@host/name"
+        )
+    if UNSUPPORTED in str(error):
+        return BadSetting("pooler", _refusal(str(error), pooler))
+    if isinstance(error, OF_THE_ADDRESS) and not isinstance(error, AWAY):
+        return BadSetting(
             "database", f"PostgreSQL refuses what the address asks for, as in options: {error}"
-        ) from error
+        )
+    return None
 
 
 def _unverified(error: ssl.SSLCertVerificationError, verifies: bool) -> StoreUnavailable:

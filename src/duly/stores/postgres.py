@@ -327,10 +327,13 @@ class Beside(Postgres):
 def from_place(place: Place, *, pooler: bool) -> tuple[Connect, Discard]:
     """Connections to the database at an address."""
     context = cache(place.context)  # reading the authorities takes longer than connecting
+    has_connected = False
 
     async def connect() -> Connection:
-        with startup_errors(pooler=pooler, verifies=place.verified is not None):
-            return await asyncpg.connect(
+        nonlocal has_connected
+        verifies = place.verified is not None
+        with startup_errors(pooler=pooler, verifies=verifies, is_first=not has_connected):
+            connection = await asyncpg.connect(
                 place.dsn,
                 timeout=place.connect_seconds or CONNECT_SECONDS,
                 command_timeout=COMMAND_SECONDS,
@@ -338,6 +341,8 @@ def from_place(place: Place, *, pooler: bool) -> tuple[Connect, Discard]:
                 server_settings=({} if pooler else SETTINGS) | place.settings,
                 ssl=context(),
             )
+        has_connected = True
+        return connection
 
     return connect, _close
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from duly.domain.addresses import Address, address
+from duly.domain.addresses import AMBIGUOUS, Address, address, is_ambiguous
 from duly.domain.errors import BadSetting
 
 SCHEME = re.compile(r"postgres(ql)?(\+\w+)?\Z")
@@ -142,6 +142,8 @@ def _version(given: Mapping[str, str], name: str, default: str) -> ssl.TLSVersio
 def place(url: str) -> Place:
     """Read an address; BadSetting names the part that cannot be."""
     found = address(url)
+    if is_ambiguous(url):
+        raise _refused(AMBIGUOUS)
     _check_hosts(found)
     given = _checked(found)
     driven = {name: value for name, value in given.items() if name in DRIVERS}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from duly.domain.addresses import address
+from duly.domain.addresses import AMBIGUOUS, address, is_ambiguous
 from duly.domain.analytics import Count, key_of
 from duly.domain.errors import BadSetting
 from duly.ports import Trouble
@@ -65,6 +65,8 @@ def _client(url: str) -> Any:
         raise BadSetting(
             "analytics", "it needs the package redis: pip install 'duly[analytics]'"
         ) from error
+    if is_ambiguous(url):
+        raise BadSetting("analytics", AMBIGUOUS)
     try:
         return Redis.from_url(
             address(url).encoded,

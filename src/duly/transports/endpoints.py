@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from duly.domain import retry
-from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
+from duly.domain.endpoints import Details, Endpoint, EndpointState, Sealed, still_used
 from duly.domain.errors import DulyError
 from duly.domain.events import Event, SecretUnreadable
 from duly.domain.retry import RetryPlan
@@ -40,6 +40,14 @@ class Reach(msgspec.Struct, frozen=True):
     keys: list[bytes]
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """How an endpoint is reached, and what that was made of."""
+
+    details: Details
+    secrets: tuple[Sealed, ...]
+    reach: Reach
+
+
 class Book:
     """The endpoints that this process sends to.
 
@@ -64,7 +72,7 @@ class Book:
         self.default = default
         """The plan where an endpoint has none, and of plain URLs."""
         self._known: dict[Place, Endpoint] = {}
-        self._reaches: dict[Place, Reach] = {}
+        self._reaches: dict[Place, Kept] = {}
         self._complained: set[Place] = set()
         self._wanted: dict[Place, float] = {}
         self._read_at = float("-inf")
@@ -92,7 +100,8 @@ class Book:
         endpoint = self._known.get(place)
         if endpoint is None or endpoint.state is not EndpointState.ACTIVE:
             return None
-        return self._reaches.get(place)
+        kept = self._reaches.get(place)
+        return None if kept is None else kept.reach
 
     def _is_fresh(self, place: Place) -> bool:
         age = self._clock.monotonic() - self._read_at
@@ -108,10 +117,19 @@ class Book:
         for namespace, names in wanted.items():
             for each in await self._source(namespace).some(names):
                 known[namespace, each.name] = each
-                if (found := self.reach_of(each, namespace)) is not None:
+                if (found := self._kept(each, namespace)) is not None:
                     usable[namespace, each.name] = found
         self._known, self._reaches = known, usable
         self._read_at = self._clock.monotonic()
+
+    def _kept(self, endpoint: Endpoint, namespace: str) -> Kept | None:
+        """The same as before if nothing changed: opening hundreds of headers takes long."""
+        details, secrets = endpoint.details, still_used(endpoint.secrets, self._clock.now())
+        before = self._reaches.get((namespace, endpoint.name))
+        if before is not None and (before.details, before.secrets) == (details, secrets):
+            return before
+        reach = self.reach_of(endpoint, namespace)
+        return None if reach is None else Kept(details, secrets, reach)
 
     def reach_of(self, endpoint: Endpoint, namespace: str) -> Reach | None:
         """How it is reached; None, and a word to the operator, if it cannot be read."""

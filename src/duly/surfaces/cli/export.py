@@ -76,7 +76,7 @@ async def _written(
     counts, missing = dict.fromkeys(KINDS.values(), 0), Counter[str]()
     is_seen = out.isatty()
     async for each in lines:
-        out.write(safe_json(each.line.decode()).encode() if is_seen else each.line)
+        out.write(safe_json(each.line.decode(errors="replace")).encode() if is_seen else each.line)
         if each.kind is not None:
             counts[each.kind] += 1
             missing[each.kind] += bool(each.missing)

@@ -8,13 +8,18 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from duly.domain.strangers import shown_url
 from duly.settings import Settings, load
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.options import Json
 from duly.surfaces.cli.render import answer
 from duly.surfaces.remote.exchange import exchanged
-from duly.surfaces.remote.messages import Request
+from duly.surfaces.remote.messages import Reply, Request, Unanswered
+from duly.system import Threads
 
+LONGEST_SECONDS = 10.0
+"""How long the whole answer may take: whoever asks for health decides soon."""
+LONGEST_ANSWER = 64 << 10
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 """Who listens on all addresses is asked on loopback."""
 
@@ -36,11 +41,25 @@ def health(
     """
     url = _url(load({"server": server}, os.environ))
     path = "/ready" if ready else "/health"
-    reply = exchanged(url, Request(method="GET", path=path, headers={}))
+    reply = _asked(url, Request(method="GET", path=path, headers={}))
     well = reply.status == 200
     found = {"ok": well, "status": reply.status, "answer": _answer(reply.body)}
-    answer(json, found, lambda: f"{'ok' if well else 'not ok'}: {url}{path} answers {reply.status}")
+    place = f"{shown_url(url)}{path}"
+    answer(json, found, lambda: f"{'ok' if well else 'not ok'}: {place} answers {reply.status}")
     return 0 if well else FAILED
+
+
+def _asked(url: str, request: Request) -> Reply:
+    # In a thread that may be left behind: a server that drips can keep the HTTP client for ever.
+    asking = Threads().run(lambda: exchanged(url, request, longest=LONGEST_ANSWER))
+    try:
+        reply: Reply = asking.result(LONGEST_SECONDS)
+    except TimeoutError as error:
+        raise Unanswered(
+            f"the server at {shown_url(url)} did not finish its answer within "
+            f"{LONGEST_SECONDS:g} seconds"
+        ) from error
+    return reply
 
 
 def _url(settings: Settings) -> str:
@@ -53,5 +72,5 @@ def _url(settings: Settings) -> str:
 def _answer(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None

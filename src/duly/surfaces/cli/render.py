@@ -32,9 +32,9 @@ def talk(text: str) -> None:
 def json_text(document: object) -> str:
     """The document as JSON, indented when somebody looks."""
     data = msgspec.json.encode(document)
-    return safe_json(
-        (msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data).decode()
-    )
+    shown = msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data
+    # A document in it that was stored or answered as it came may be no UTF-8.
+    return safe_json(shown.decode(errors="replace"))
 
 
 def items(found: Sequence[object], next_id: str | None = None) -> dict[str, object]:

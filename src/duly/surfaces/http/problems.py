@@ -13,6 +13,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from msgspec import UNSET, UnsetType
 
 from duly.domain.errors import (
+    BadSetting,
     Busy,
     Conflict,
     DulyError,
@@ -27,6 +28,7 @@ logger = logging.getLogger("duly.http")
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 STATUS: dict[type[DulyError], int] = {
+    BadSetting: 500,
     InvalidInput: 422,
     NotFound: 404,
     Outdated: 412,

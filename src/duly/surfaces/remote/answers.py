@@ -49,19 +49,25 @@ def value(server: str, reply: Reply, kind: type[Value]) -> Value:
     if reply.media != JSON:
         raise _stranger(server, reply)
     try:
-        return msgspec.json.decode(reply.body, type=kind)
-    except msgspec.DecodeError as error:
+        return _decoded(reply.body, kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUnavailable(
             f"what the server at {server} answers cannot be read by this version: {error}"
         ) from error
+
+
+def _decoded(body: bytes, kind: type[Value]) -> Value:
+    # The decoder does not look into what it leaves as it is, such as payloads.
+    body.decode()
+    return msgspec.json.decode(body, type=kind)
 
 
 def _error(server: str, reply: Reply) -> DulyError:
     if reply.media != PROBLEM:
         return _stranger(server, reply)
     try:
-        problem = msgspec.json.decode(reply.body, type=Problem)
-    except msgspec.DecodeError:
+        problem = _decoded(reply.body, Problem)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return _stranger(server, reply)
     if reply.status == 404 and problem.detail == NO_ROUTE:
         return StoreUnavailable(

@@ -23,15 +23,18 @@ LONGEST_ANSWER = 256 << 20
 """Bytes; a page of 200 deliveries with the largest payloads is shorter."""
 
 
-def exchanged(server: str, request: Request) -> Reply:
-    """Ask, and wait for the whole answer; StoreUnavailable says where it ended."""
+def exchanged(server: str, request: Request, *, longest: int | None = None) -> Reply:
+    """Ask, and wait for the whole answer; StoreUnavailable says where it ended.
+
+    An answer of more than `longest` bytes (LONGEST_ANSWER) is refused.
+    """
     connection = _connected(server)
     try:
         path = urlsplit(server).path.rstrip("/") + request.path
         connection.request(request.method, path, request.body, dict(request.headers))
         # Closed by itself: until then it keeps the connection open.
         with connection.getresponse() as answer:
-            return _reply(server, answer)
+            return _reply(server, answer, longest or LONGEST_ANSWER)
     except (OSError, HTTPException) as error:
         told = str(error) or type(error).__name__
         raise Unanswered(f"the server at {shown_url(server)} did not answer: {told}") from error
@@ -39,12 +42,13 @@ def exchanged(server: str, request: Request) -> Reply:
         connection.close()
 
 
-def _reply(server: str, answer: HTTPResponse) -> Reply:
-    body = answer.read(LONGEST_ANSWER + 1)
-    if len(body) > LONGEST_ANSWER:
+def _reply(server: str, answer: HTTPResponse, longest: int) -> Reply:
+    body = answer.read(longest + 1)
+    if len(body) > longest:
+        size = f"{longest >> 20} MB" if longest >= 1 << 20 else f"{longest >> 10} KB"
         raise StoreUnavailable(
-            f"the answer of the server at {shown_url(server)} is longer than "
-            f"{LONGEST_ANSWER >> 20} MB; is it a duly server? If so, ask for less: --limit"
+            f"the answer of the server at {shown_url(server)} is longer than {size}; is it a duly "
+            "server? If so, ask for less: --limit"
         )
     headers = {name.lower(): value for name, value in answer.getheaders()}
     return Reply(answer.status, headers, body)
