@@ -144,6 +144,57 @@ async def test_a_worker_beside_a_host_works_until_its_block_ends(database_url: s
         assert (await app.get(accepted.id)).state == "completed"
 
 
+@pytest.mark.requirement("D13")
+async def test_a_second_run_during_the_start_leaves_the_first_one_its_store(
+    database_url: str,
+) -> None:
+    app, began, refused = App(database_url, environment={}), asyncio.Event(), asyncio.Event()
+
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None:
+        began.set()
+
+    async def first() -> None:
+        async with app.worker():
+            await refused.wait()
+            await app.deliver("work")
+            await began.wait()
+
+    async def second() -> None:
+        with pytest.raises(Conflict, match="works already"):
+            await app.run()
+        refused.set()
+
+    async with asyncio.timeout(SECONDS):
+        await asyncio.gather(first(), second())
+
+
+@pytest.mark.requirement("D13")
+async def test_of_two_that_open_at_once_one_waits_for_the_other(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, opened = App(database_url, environment={}), 0
+    really_open = app.store.open
+
+    async def count(**options: Any) -> None:
+        nonlocal opened
+        opened += 1
+        await asyncio.tasks.sleep(0)
+        if opened == 1:
+            raise StoreUnavailable("not yet")
+        await really_open(**options)
+
+    monkeypatch.setattr(app.store, "open", count)
+    calls = [app.open(), app.open(), app.open()]
+    first, *others = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(first, StoreUnavailable)
+    assert (others, opened) == ([None, None], 2)
+    async with app.worker():
+        pass
+    assert await app.list() == []
+    await app.close()
+
+
 @pytest.mark.requirement("D14")
 async def test_a_worker_that_cannot_start_says_so_at_once(sqlite_url: str, tmp_path: Any) -> None:
     with pytest.raises(BadSetting, match="role: api alone"):
