@@ -11,6 +11,7 @@ import pytest
 from duly import App, Conflict, Delivery, StoreUnavailable
 from duly.domain.errors import BadSetting
 from duly.domain.events import LoopEnded
+from duly.signals import listen_for_signals
 
 SECONDS = 30
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -108,6 +109,27 @@ async def test_a_host_that_takes_the_signals_later_keeps_them(sqlite_url: str) -
         await asyncio.wait_for(app.run(), SECONDS)
         assert [each.state for each in await app.list()] == ["completed"]
     assert signal.getsignal(signal.SIGTERM) is hosts_own
+
+
+@pytest.mark.requirement("D13")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_that_a_host_gives_back_too_late_goes_to_the_handler_before(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exits: list[int] = []
+    monkeypatch.setattr(os, "_exit", exits.append)
+    heard: list[str] = []
+    signal.signal(number, lambda *_: heard.append("before"))
+    with listen_for_signals(lambda: heard.append("first")):
+        ours = signal.signal(number, hosts_own)
+    signal.signal(number, ours)
+    signal.raise_signal(number)
+    signal.raise_signal(number)
+    assert heard == ["before", "before"]
+    with listen_for_signals(lambda: heard.append("second")):
+        signal.raise_signal(number)
+    assert heard[2:] == ["second"]
+    assert exits == []
 
 
 @pytest.mark.requirement("D13")
