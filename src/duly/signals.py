@@ -24,6 +24,8 @@ class StopSignals:
 
     def add(self, stop: Callable[[], object], numbers: Iterable[int]) -> None:
         """Take these signals, unless they are taken already, and call `stop` when one comes."""
+        if not self._stops:
+            self._heard = False
         self._stops.append(stop)
         for number in numbers:
             if signal.getsignal(number) != self._hear:
@@ -34,11 +36,9 @@ class StopSignals:
         self._stops.remove(stop)
         if self._stops:
             return
-        self._heard = False
-        while self._before:
-            number, handler = self._before.popitem()
+        for number in list(self._before):
             if signal.getsignal(number) == self._hear:
-                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+                self._give_back(number)
 
     def unclaimed(self) -> list[int]:
         """Those that a guest may take: none if the host handles one, and never an ignored one."""
@@ -53,7 +53,16 @@ class StopSignals:
         origin = handler.func if isinstance(handler, partial) else handler
         return handler not in usual and getattr(origin, "__module__", "") != "asyncio.runners"
 
+    def _give_back(self, number: int) -> None:
+        handler = self._before.pop(number, None)
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
     def _hear(self, number: int, _frame: object) -> None:
+        if not self._stops:
+            # A host that took the signal from us restored our handler after we had ended.
+            self._give_back(number)
+            signal.raise_signal(number)
+            return
         if self._heard:
             os._exit(128 + number)
         self._heard = True

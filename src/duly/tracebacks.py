@@ -1,15 +1,27 @@
-"""The traceback of a failed attempt as text: the user's frames, never the values of variables."""
+"""The traceback of a failed attempt as text: the user's frames, never the values of variables.
+
+It is written on the event loop for every failure, so everything is cut before it is formatted: not
+by `traceback`, which formats all of it first and asks the user's objects for similar names.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import linecache
 import os
+from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from traceback import StackSummary, TracebackException
+from types import TracebackType
 
 OUTER_FRAMES, INNER_FRAMES = 8, 12
+FIRST_CAUSES, LAST_CAUSES = 5, 5
+"""How many exceptions of a longer chain are kept: from the first cause, and up to the error."""
+MOST_MEMBERS, MOST_DEPTH, MOST_NOTES = 15, 10, 15
+MOST_EXCEPTIONS = 100
+"""After so many, no further members of groups are written."""
 LONGEST_ENTRY = 1000
 """How many characters of one frame, or of one exception's message, are kept."""
 LONGEST_HEAD, LONGEST_TAIL = 3000, 5000
@@ -19,6 +31,8 @@ MACHINERY = tuple(
     for file in (__file__, asyncio.__file__, concurrent.futures.__file__)
 )
 """Code that stands between a worker's task and the user's function."""
+CAUSED = "\nThe above exception was the direct cause of the following exception:\n\n"
+DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
 
 def traceback_text(error: BaseException, *, own: bool = False) -> str | None:
@@ -27,59 +41,159 @@ def traceback_text(error: BaseException, *, own: bool = False) -> str | None:
     Frames of duly and asyncio above the user's function are left out, and what is too long is cut
     in the middle. `own` keeps them if there are no others: then the fault is probably duly's.
     """
-    found = TracebackException.from_exception(error, lookup_lines=False, compact=True)
-    whole = found.stack
-    if not any(each.stack for each in list(_trimmed(found))):
+    written = Written(error)
+    if not written.has_frames:
         if not own:
             return None
-        found.stack = Trimmed(whole)
-    text = "".join(_cut(entry) for entry in found.format()).rstrip("\n")
+        written = Written(error, keeps_machinery=True)
+    text = "".join(written.entries).rstrip("\n")
     left_out = len(text) - LONGEST_HEAD - LONGEST_TAIL
     if left_out <= 0:
         return text
     return f"{text[:LONGEST_HEAD]}\n... {left_out} characters left out ...\n{text[-LONGEST_TAIL:]}"
 
 
-class Trimmed(StackSummary):
-    """The frames of one exception, shown without the middle ones if there are many."""
+class Written:
+    """An exception and all that belong to it, laid out as Python does."""
 
-    def format(self, **options: bool) -> list[str]:
-        """One entry for each frame that is shown."""
-        left_out = len(self) - OUTER_FRAMES - INNER_FRAMES
-        if left_out <= 0:
-            return super().format(**options)
-        outer, inner = self[:OUTER_FRAMES], self[-INNER_FRAMES:]
-        return [
-            *StackSummary.from_list(outer).format(**options),
-            f"  ... {left_out} frames left out ...\n",
-            *StackSummary.from_list(inner).format(**options),
-        ]
+    def __init__(self, error: BaseException, *, keeps_machinery: bool = False) -> None:
+        self.entries: list[str] = []
+        self.has_frames = False
+        self._whole = error if keeps_machinery else None
+        self._seen: set[int] = set()
+        self._left = MOST_EXCEPTIONS
+        self._write(error, 0)
+
+    def _write(self, error: BaseException, depth: int) -> None:
+        chain = self._chain(error)
+        for each, link in chain[:FIRST_CAUSES]:
+            self._write_one(each, link, depth)
+        if (left_out := len(chain) - FIRST_CAUSES - LAST_CAUSES) > 0:
+            self._add(f"\n... {left_out} exceptions left out ...\n", depth)
+        for each, link in chain[FIRST_CAUSES:][-LAST_CAUSES:]:
+            self._write_one(each, link, depth)
+
+    def _chain(self, error: BaseException) -> list[tuple[BaseException, str]]:
+        """The error after its causes, each with the words that link it to the one before."""
+        chain: list[tuple[BaseException, str]] = []
+        following: BaseException | None = error
+        while following is not None:
+            each = following
+            self._seen.add(id(each))
+            following, link = _behind(each)
+            if id(following) in self._seen:
+                following = None
+            chain.append((each, "" if following is None else link))
+        chain.reverse()
+        return chain
+
+    def _write_one(self, error: BaseException, link: str, depth: int) -> None:
+        self._left -= 1
+        if link:
+            self._add(link, depth)
+        is_group = isinstance(error, BaseExceptionGroup)
+        depth = max(depth, is_group)
+        traceback = error.__traceback__
+        if error is not self._whole:
+            traceback = _from_the_user_on(traceback)
+        if traceback is not None:
+            self.has_frames = True
+            kind = "Exception Group Traceback" if is_group else "Traceback"
+            self._add(f"{kind} (most recent call last):\n", depth)
+        for entry in (*_frames(traceback), *_final_lines(error)):
+            self._add(entry, depth)
+        if isinstance(error, BaseExceptionGroup):
+            self._write_members(error.exceptions, depth)
+
+    def _write_members(self, members: tuple[BaseException, ...], depth: int) -> None:
+        indent, written = "  " * depth, 0
+        for each in members[: MOST_MEMBERS if depth < MOST_DEPTH else 0]:
+            if self._left <= 0:
+                break
+            joint = "  " if written else "+-"
+            written += 1
+            self.entries.append(f"{indent}{joint}+---------------- {written} ----------------\n")
+            self._write(each, depth + 1)
+        if left_out := len(members) - written:
+            self._add(f"... {left_out} more exceptions left out ...\n", depth + 1)
+        self.entries.append(f"{indent}  +------------------------------------\n")
+
+    def _add(self, entry: str, depth: int) -> None:
+        if len(entry) > LONGEST_ENTRY:
+            entry = f"{entry[:LONGEST_ENTRY]}...\n"
+        if depth:
+            margin = "  " * depth + "| "
+            entry = "".join(margin + line for line in entry.splitlines(keepends=True))
+        self.entries.append(entry)
 
 
-def _trimmed(found: TracebackException) -> Iterator[TracebackException]:
-    """The exception and all that belong to it, each trimmed."""
-    waiting = [found]
-    while waiting:
-        each = waiting.pop()
-        each.stack = Trimmed(_from_the_user_on(each.stack))
-        if each.__context__ is not None and _is_machinery(each.__context__):
-            # The cancellation of the task that waits for a plain handler, for example.
-            each.__context__ = None
-        yield each
-        chained = (each.__cause__, each.__context__, *(each.exceptions or ()))
-        waiting += [other for other in chained if other is not None]
+def _behind(error: BaseException) -> tuple[BaseException | None, str]:
+    if error.__cause__ is not None:
+        return error.__cause__, CAUSED
+    context = error.__context__
+    if context is None or error.__suppress_context__ or _is_machinery(context):
+        return None, ""
+    return context, DURING
 
 
-def _from_the_user_on(stack: StackSummary) -> StackSummary:
-    for index, frame in enumerate(stack):
-        if not frame.filename.startswith(MACHINERY):
-            return StackSummary.from_list(stack[index:])
-    return StackSummary()
+def _is_machinery(error: BaseException) -> bool:
+    """Whether it is none of the user's: the cancellation of the task that waits for a thread."""
+    has_frames = error.__traceback__ is not None
+    is_group = isinstance(error, BaseExceptionGroup)
+    return has_frames and not is_group and _from_the_user_on(error.__traceback__) is None
 
 
-def _is_machinery(found: TracebackException) -> bool:
-    return bool(found.stack) and not _from_the_user_on(found.stack) and not found.exceptions
+def _from_the_user_on(traceback: TracebackType | None) -> TracebackType | None:
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.startswith(MACHINERY):
+            return traceback
+        traceback = traceback.tb_next
+    return None
 
 
-def _cut(entry: str) -> str:
-    return entry if len(entry) <= LONGEST_ENTRY else f"{entry[:LONGEST_ENTRY]}...\n"
+def _frames(traceback: TracebackType | None) -> Iterator[str]:
+    frames = _walk(traceback)
+    yield from map(_frame, islice(frames, OUTER_FRAMES))
+    inner: deque[TracebackType] = deque(maxlen=INNER_FRAMES)
+    left_out = -INNER_FRAMES
+    for each in frames:
+        inner.append(each)
+        left_out += 1
+    if left_out > 0:
+        yield f"  ... {left_out} frames left out ...\n"
+    yield from map(_frame, inner)
+
+
+def _walk(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _frame(traceback: TracebackType) -> str:
+    frame, number = traceback.tb_frame, traceback.tb_lineno
+    file = frame.f_code.co_filename
+    place = f'  File "{file}", line {number}, in {frame.f_code.co_name}\n'
+    # An instruction that belongs to no line has None, whatever its type says.
+    line = linecache.getline(file, number or 0, frame.f_globals).strip()
+    return f"{place}    {line}\n" if line else place
+
+
+def _final_lines(error: BaseException) -> Iterator[str]:
+    if isinstance(error, SyntaxError) and error.filename:
+        yield f'  File "{error.filename}", line {error.lineno}\n    {(error.text or "").strip()}\n'
+    kind = type(error)
+    is_plain = kind.__module__ in ("__main__", "builtins")
+    name = kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
+    said = _said(error)
+    yield f"{name}: {said}\n" if said else f"{name}\n"
+    notes = getattr(error, "__notes__", None)
+    for note in notes[:MOST_NOTES] if isinstance(notes, list | tuple) else ():
+        yield f"{_said(note)}\n"
+
+
+def _said(thing: object) -> str:
+    try:
+        return str(thing)
+    except Exception:
+        return f"<str() of {type(thing).__qualname__} failed>"

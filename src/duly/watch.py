@@ -68,7 +68,7 @@ class Watch:
             clock,
             lambda: telemetry.tallies(store.namespace),
         )
-        self.live = Live(store.rollups, self.situation, clock)
+        self.live = Live(store, self.situation, clock)
         self._store = store
         self._clock = clock
         self._telemetry = telemetry

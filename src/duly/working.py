@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Self
 
 from duly.domain.errors import Conflict, StoreUnavailable
@@ -26,26 +27,44 @@ class Working(Faces):
 
     def __init__(self) -> None:
         self._open = False
-        self._works = False
+        self._opening: asyncio.Event | None = None
+        self._works = self._is_to_close = False
         self._stop = Stop()
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect to the store and bring its schema up to date."""
+        await self._open_unless_open(migrate)
+
+    async def _open_unless_open(self, migrate: bool) -> bool:
+        """Open the app, or wait for the call that is opening it; whether this call opened it."""
         # First of all: a failed opening closes the store, which may be another event loop's.
         self.store.enter()
-        if not self._open:
-            try:
-                await self.store.open(migrate=migrate)
-            except BaseException:
-                # Nobody closes what could not be opened, and a file must not stay open for it.
-                await self.store.close()
-                raise
-            self._open = True
-            try:
-                await self.schedules.declare_all(self.handlers.name_of)
-            except StoreUnavailable:
-                await self.close()
-                raise
+        while self._opening is not None:
+            await self._opening.wait()
+            self.store.enter()
+        if self._open:
+            return False
+        self._opening = opening = asyncio.Event()
+        try:
+            await self._open_now(migrate)
+        finally:
+            self._opening = None
+            opening.set()
+        return True
+
+    async def _open_now(self, migrate: bool) -> None:
+        try:
+            await self.store.open(migrate=migrate)
+        except BaseException:
+            # Nobody closes what could not be opened, and a file must not stay open for it.
+            await self.store.close()
+            raise
+        self._open = True
+        try:
+            await self.schedules.declare_all(self.handlers.name_of)
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Let go of the store."""
@@ -90,7 +109,8 @@ class Working(Faces):
         signals are left alone if the program handles one of them itself, as web servers do.
         """
         refuse_idle(self.settings.roles)
-        with listen_for_signals(self.stop if signals else None, as_guest=True):
+        claim = self._claimed()
+        with claim, listen_for_signals(self.stop if signals else None, as_guest=True):
             try:
                 async with self._closing():
                     if await self._stop.unless_wished(self._prepare()):
@@ -108,50 +128,57 @@ class Working(Faces):
         `drain`. It never touches signals; the block's end is the one way to stop it.
         """
         refuse_idle(self.settings.roles)
-        async with self._closing():
-            await self._prepare()
-            async with self._working(on_failed=_do_nothing):
-                yield self
+        with self._claimed():
+            async with self._closing():
+                await self._prepare()
+                async with self._working(on_failed=_do_nothing):
+                    yield self
 
     def stop(self) -> None:
         """End `run` gracefully, or the next one at once if none runs; from any thread."""
         self._stop.wish()
 
-    async def _prepare(self) -> None:
-        await self.open()
-        await self.webhooks.prepare()
-
-    @asynccontextmanager
-    async def _closing(self) -> AsyncIterator[None]:
-        """Close the app at the end, unless it was open before."""
-        was_open = self._open
-        try:
-            yield
-        finally:
-            if not was_open:
-                await self.close()
-
-    @asynccontextmanager
-    async def _working(self, on_failed: Callable[[], None]) -> AsyncIterator[None]:
+    @contextmanager
+    def _claimed(self) -> Iterator[None]:
+        """Work as the only one; Conflict, before anything was touched, if another one does."""
+        self.store.check_loop()
         if self._works:
             raise Conflict(
                 "this App works already; run one app.run() or app.worker() of it at a time"
             )
-        engine = self.engine()
-        engine.on_failed = on_failed
         self._works = True
         try:
-            await engine.start()
-            try:
-                yield
-            finally:
-                await engine.stop()
-                if engine.dispatcher.running:
-                    # Whoever took the file over would attempt again what still runs here.
-                    self.store.stay_owned()
-            engine.raise_failure()
+            yield
         finally:
             self._works = False
+
+    async def _prepare(self) -> None:
+        self._is_to_close = await self._open_unless_open(migrate=True)
+        await self.webhooks.prepare()
+
+    @asynccontextmanager
+    async def _closing(self) -> AsyncIterator[None]:
+        """Close the app at the end if `_prepare` opened it."""
+        self._is_to_close = False
+        try:
+            yield
+        finally:
+            if self._is_to_close:
+                await self.close()
+
+    @asynccontextmanager
+    async def _working(self, on_failed: Callable[[], None]) -> AsyncIterator[None]:
+        engine = self.engine()
+        engine.on_failed = on_failed
+        await engine.start()
+        try:
+            yield
+        finally:
+            await engine.stop()
+            if engine.dispatcher.running:
+                # Whoever took the file over would attempt again what still runs here.
+                self.store.stay_owned()
+        engine.raise_failure()
 
 
 def _do_nothing() -> None:

@@ -6,6 +6,7 @@ import pytest
 from httpx import AsyncClient
 
 from duly import App
+from duly.domain.situation import Situation
 from duly.faces import live
 from duly.surfaces.http.port import HttpPort
 from duly.testing import VirtualClock
@@ -28,7 +29,7 @@ async def test_what_failed_before_does_not_hinder_a_stop(small_app: App) -> None
     async def broken() -> None:
         raise ValueError("no")
 
-    found = live.Live(small_app.store.rollups, broken, small_app.clock)  # type: ignore[arg-type]
+    found = live.Live(small_app.store, broken, small_app.clock)  # type: ignore[arg-type]
     listening = asyncio.create_task(anext(found.listen(), None))  # type: ignore[arg-type]
     async with asyncio.timeout(10):
         while found._task is None or not found._task.done():
@@ -37,6 +38,22 @@ async def test_what_failed_before_does_not_hinder_a_stop(small_app: App) -> None
     await found.stop()
     assert await listening is None
     assert isinstance(task.exception(), ValueError)
+
+
+async def test_a_failure_ends_the_streams_and_the_next_one_may_listen(small_app: App) -> None:
+    broken = True
+
+    async def look() -> Situation:
+        if broken:
+            raise ValueError("no")
+        return await small_app.watch.situation()
+
+    found = live.Live(small_app.store, look, small_app.clock)
+    async with asyncio.timeout(10):
+        assert [each async for each in found.listen()] == []
+        broken = False
+        assert (await anext(found.listen())).workers == 0
+    await found.stop()
 
 
 @pytest.mark.requirement("D13")

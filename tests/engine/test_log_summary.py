@@ -152,3 +152,21 @@ async def test_whoever_stops_or_closes_tells_the_rest_first(house: House, lines:
     await life.engine.stop()
     assert lines.left_out() == MANY - LINES_PER_SECOND
     assert lines.told[-1][0] == "WorkerStopped"
+
+
+def test_the_same_traceback_is_logged_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    clock = VirtualClock(START)
+    telemetry = Telemetry(clock.monotonic)
+
+    def logged(*tracebacks: str) -> list[str | None]:
+        caplog.clear()
+        for each in tracebacks:
+            failed = events.AttemptFailed("1", "work", 1, "error", "no", None, traceback=each)
+            telemetry.emit(failed)
+        assert len({record.getMessage() for record in caplog.records}) == 1
+        return [record.exc_text for record in caplog.records]
+
+    clock.advance(10)
+    assert logged("first", "first", "second", "first") == ["first", None, "second", None]
+    clock.advance(1)
+    assert logged("first", "first") == ["first", None]

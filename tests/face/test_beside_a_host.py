@@ -11,6 +11,7 @@ import pytest
 from duly import App, Conflict, Delivery, StoreUnavailable
 from duly.domain.errors import BadSetting
 from duly.domain.events import LoopEnded
+from duly.signals import listen_for_signals
 
 SECONDS = 30
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -111,6 +112,27 @@ async def test_a_host_that_takes_the_signals_later_keeps_them(sqlite_url: str) -
 
 
 @pytest.mark.requirement("D13")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_that_a_host_gives_back_too_late_goes_to_the_handler_before(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exits: list[int] = []
+    monkeypatch.setattr(os, "_exit", exits.append)
+    heard: list[str] = []
+    signal.signal(number, lambda *_: heard.append("before"))
+    with listen_for_signals(lambda: heard.append("first")):
+        ours = signal.signal(number, hosts_own)
+    signal.signal(number, ours)
+    signal.raise_signal(number)
+    signal.raise_signal(number)
+    assert heard == ["before", "before"]
+    with listen_for_signals(lambda: heard.append("second")):
+        signal.raise_signal(number)
+    assert heard[2:] == ["second"]
+    assert exits == []
+
+
+@pytest.mark.requirement("D13")
 async def test_a_worker_beside_a_host_works_until_its_block_ends(database_url: str) -> None:
     app, entered, before = App(database_url, environment={}), asyncio.Event(), handlers()
     left: list[str] = []
@@ -142,6 +164,57 @@ async def test_a_worker_beside_a_host_works_until_its_block_ends(database_url: s
         async with app.worker():
             pass
         assert (await app.get(accepted.id)).state == "completed"
+
+
+@pytest.mark.requirement("D13")
+async def test_a_second_run_during_the_start_leaves_the_first_one_its_store(
+    database_url: str,
+) -> None:
+    app, began, refused = App(database_url, environment={}), asyncio.Event(), asyncio.Event()
+
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None:
+        began.set()
+
+    async def first() -> None:
+        async with app.worker():
+            await refused.wait()
+            await app.deliver("work")
+            await began.wait()
+
+    async def second() -> None:
+        with pytest.raises(Conflict, match="works already"):
+            await app.run()
+        refused.set()
+
+    async with asyncio.timeout(SECONDS):
+        await asyncio.gather(first(), second())
+
+
+@pytest.mark.requirement("D13")
+async def test_of_two_that_open_at_once_one_waits_for_the_other(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, opened = App(database_url, environment={}), 0
+    really_open = app.store.open
+
+    async def count(**options: Any) -> None:
+        nonlocal opened
+        opened += 1
+        await asyncio.tasks.sleep(0)
+        if opened == 1:
+            raise StoreUnavailable("not yet")
+        await really_open(**options)
+
+    monkeypatch.setattr(app.store, "open", count)
+    calls = [app.open(), app.open(), app.open()]
+    first, *others = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(first, StoreUnavailable)
+    assert (others, opened) == ([None, None], 2)
+    async with app.worker():
+        pass
+    assert await app.list() == []
+    await app.close()
 
 
 @pytest.mark.requirement("D14")

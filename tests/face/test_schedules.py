@@ -155,8 +155,8 @@ async def test_two_decorators_of_one_name_are_refused_and_nothing_is_stored(
     with pytest.raises(duly.InvalidInput, match="'work' is declared twice") as refused:
         await app.open()
     assert refused.value.field == "name"
-    assert await app.schedules.list() == []
-    await app.close()
+    async with App(sqlite_url, clock=clock, environment={}) as other:
+        assert await other.schedules.list() == []
 
 
 async def test_a_decorator_that_changed_changes_the_schedule_at_the_next_start(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,14 @@ import duly
 from duly import App, Delivery
 from duly.domain.delivery import Attempt
 from duly.testing import run_until_idle
-from duly.tracebacks import INNER_FRAMES, LONGEST_HEAD, LONGEST_TAIL, OUTER_FRAMES, traceback_text
+from duly.tracebacks import (
+    INNER_FRAMES,
+    LONGEST_HEAD,
+    LONGEST_TAIL,
+    MOST_EXCEPTIONS,
+    OUTER_FRAMES,
+    traceback_text,
+)
 
 pytestmark = pytest.mark.requirement("P3")
 
@@ -125,7 +133,7 @@ def test_a_deep_stack_keeps_its_outermost_and_innermost_frames() -> None:
     assert 'raise ValueError("the bottom")' in text
 
 
-def test_a_long_message_hides_no_frame_and_long_chains_are_cut() -> None:
+def test_a_long_message_hides_no_frame_and_a_long_chain_keeps_both_ends() -> None:
     def shout() -> None:
         raise ValueError("x" * 100_000)
 
@@ -141,9 +149,99 @@ def test_a_long_message_hides_no_frame_and_long_chains_are_cut() -> None:
         raise error
 
     text = traceback_text(raised(chain)) or ""
-    assert LONGEST_HEAD + LONGEST_TAIL <= len(text) <= 8192
+    assert "... 191 exceptions left out ..." in text
     assert text.startswith("ValueError: first")
     assert text.endswith("KeyError: 199")
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
+    def shout() -> None:
+        raise ExceptionGroup("all", [ValueError(str(each) * 900) for each in range(20)])
+
+    text = traceback_text(raised(shout)) or ""
+    assert LONGEST_HEAD + LONGEST_TAIL <= len(text) <= 8192
+    assert "in shout" in text[:LONGEST_HEAD]
+    assert "characters left out" in text
+    assert "... 5 more exceptions left out ..." in text[-LONGEST_TAIL:]
+
+
+class Counted(Exception):
+    """Counts how many were written, which costs time on the event loop."""
+
+    written = 0
+
+    def __str__(self) -> str:
+        Counted.written += 1
+        return "counted"
+
+
+def wide() -> Exception:
+    return ExceptionGroup("wide", [Counted() for _ in range(1000)])
+
+
+def nested() -> Exception:
+    found: Exception = Counted()
+    for _ in range(6):
+        found = ExceptionGroup("nested", [found] * 4)
+    return found
+
+
+def long() -> Exception:
+    found = first = Counted()
+    for _ in range(10_000):
+        found.__cause__ = found = Counted()
+    return first
+
+
+def inward() -> Exception:
+    found: Exception = Counted()
+    for _ in range(500):
+        found = ExceptionGroup("inward", [Counted(), found])
+    return found
+
+
+@pytest.mark.parametrize("make", [wide, nested, long, inward])
+def test_what_is_not_shown_is_not_written(make: Callable[[], Exception]) -> None:
+    def fail() -> None:
+        raise make()
+
+    Counted.written = 0
+    assert "in fail" in (traceback_text(raised(fail)) or "")
+    assert 0 < Counted.written <= MOST_EXCEPTIONS
+
+
+def test_it_reads_as_python_writes_it() -> None:
+    def fail() -> None:
+        try:
+            try:
+                price({"pieces": 0})
+            except ZeroDivisionError:
+                raise duly.Fail("during") from None
+        except duly.Fail as error:
+            error.add_note("a note\nof two lines")
+            try:
+                raise KeyError("key") from error
+            except KeyError:
+                compile("1 +", "there.py", "exec")
+
+    error = raised(fail)
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    expected = [each for each in lines if each.strip(" ^~")]
+    # Python puts the place of a wrong syntax elsewhere in the last line.
+    found = [each for each in (traceback_text(error) or "").splitlines() if each]
+    assert found[:-1] == expected[:-1]
+    assert found[-1].startswith(expected[-1])
+
+
+def test_an_error_that_cannot_be_printed_is_still_shown() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no")
+
+    def fail() -> None:
+        raise Mute
+
+    assert (traceback_text(raised(fail)) or "").endswith("Mute failed>")
 
 
 def dive(left: int) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from duly.domain.errors import Busy, StoreUnavailable
 from duly.domain.rollups import MINUTE, Span, Tally, grown
 from duly.domain.situation import Situation
-from duly.ports import Clock, Rollups
+from duly.ports import Clock, Store
 
 SECONDS = 1.0
 REMEMBERED = 300
@@ -49,9 +49,9 @@ class Live:
     """Looks every second while somebody listens."""
 
     def __init__(
-        self, rollups: Rollups, look: Callable[[], Awaitable[Situation]], clock: Clock
+        self, store: Store, look: Callable[[], Awaitable[Situation]], clock: Clock
     ) -> None:
-        self._rollups = rollups
+        self._store = store
         self._look = look
         self._sleep = clock.sleep
         self._minutes: dict[datetime, Tally] | None = None
@@ -73,7 +73,9 @@ class Live:
         """A listener, to be iterated over and to `leave`; TooManyListen when there is no place.
 
         It has its place from now on, so those who come at the same moment cannot all pass.
+        OtherEventLoop if the App belongs to another event loop than the running one.
         """
+        self._store.check_loop()
         if len(self._listeners) >= MOST_LISTENERS:
             raise TooManyListen(
                 f"{MOST_LISTENERS} already listen in this namespace; try again later"
@@ -92,7 +94,7 @@ class Live:
         """Look once, and hand it to all that listen."""
         now = await self._look()
         span = Span(now.at - LOOKED_BACK, now.at + MINUTE, MINUTE)
-        minutes = await self._rollups.series(span)
+        minutes = await self._store.rollups.series(span)
         tally = Tally() if self._minutes is None else grown(minutes, self._minutes)
         self._minutes = minutes
         second = Second(
@@ -116,6 +118,14 @@ class Live:
         return max(second, self._past[-1].id + 1) if self._past else second
 
     async def _go_on(self) -> None:
+        try:
+            await self._look_every_second()
+        except Exception:
+            # The next one to join starts it again; these would wait for ever.
+            self._end_all()
+            raise
+
+    async def _look_every_second(self) -> None:
         self._unheard = 0
         while self._unheard < LINGER:
             with contextlib.suppress(StoreUnavailable):
@@ -126,13 +136,16 @@ class Live:
 
     async def stop(self) -> None:
         """Send everyone home."""
-        for listener in self._listeners:
-            listener.put(None)
+        self._end_all()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             # Not its failure, if it failed before: whoever stops has more to see to.
             await asyncio.wait([task])
+
+    def _end_all(self) -> None:
+        for listener in self._listeners:
+            listener.put(None)
 
 
 class Listener:

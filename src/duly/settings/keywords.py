@@ -12,10 +12,12 @@ class Keywords(TypedDict, total=False):
     namespaces: str | None
     server: str | None
     key: str | None
+    bootstrap_key: str | None
     host: str | None
     port: int | None
     role: str | None
     processes: int | None
+    log_level: str | None
     loopback_open: bool | None
     allowed_hosts: str | None
     cors_origins: str | None
@@ -35,6 +37,7 @@ class Keywords(TypedDict, total=False):
     sweep_batch: int | None
     payload_limit: int | None
     accept_queue: int | None
+    http_connections: int | None
     retry: str | None
     egress_allow: str | None
     webhook_secret: str | None

@@ -57,6 +57,7 @@ class Telemetry:
         self.trace_of: Callable[[str], str | None] = _unknown
         """The trace of a delivery, if there is one."""
         self._limits = {kind: LineLimit(monotonic) for kind in LIMITED}
+        self._tracebacks = RepeatLimit(monotonic)
         self._takes: dict[type[Event], Callable[[Any], None]] = {
             events.BatchSettled: self._count_batch,
             events.DeliveriesAccepted: self._count_accepted,
@@ -138,6 +139,8 @@ class Telemetry:
         if logger.isEnabledFor(level):
             facts = {"worker": self._worker, **msgspec.structs.asdict(event)}
             traceback = facts.pop("traceback", None)
+            if traceback is not None and not self._tracebacks.admits(traceback):
+                traceback = None
             if facts["namespace"] is None:
                 del facts["namespace"]
             if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
@@ -242,6 +245,25 @@ class LineLimit:
         """How many were left out since this was last asked."""
         left_out, self._left_out = self._left_out, 0
         return left_out
+
+
+class RepeatLimit:
+    """Admits the same text once a second."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._second = 0
+        self._hashes: set[int] = set()
+
+    def admits(self, text: str) -> bool:
+        """Whether this text was not admitted in this second yet."""
+        second = int(self._monotonic())
+        if second != self._second:
+            self._second = second
+            self._hashes.clear()
+        is_new = hash(text) not in self._hashes
+        self._hashes.add(hash(text))
+        return is_new
 
 
 def _spoken(facts: dict[str, Any]) -> dict[str, Any]:
