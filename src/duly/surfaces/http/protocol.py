@@ -66,6 +66,8 @@ class Connection(HttpToolsProtocol):
         """Bytes of an unfinished head or trailers, and perhaps of what came right before."""
         self._is_long = False
         """Whether what is parsed may hold a head that is too large."""
+        self._plain_head = b""
+        """The head of a request that asked for an upgrade, without that."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Called when it is open."""
@@ -88,8 +90,6 @@ class Connection(HttpToolsProtocol):
                 self._parse(data)
             else:
                 self._parse_parts(data)
-        except httptools.HttpParserUpgrade:
-            """Nothing else is spoken here; the request is answered as if it had not asked."""
         except Refused as refused:
             self.refuse(refused.refusal)
         except httptools.HttpParserError as error:
@@ -97,10 +97,30 @@ class Connection(HttpToolsProtocol):
             self.refuse(cause.refusal if isinstance(cause, Refused) else NOT_HTTP)
 
     def _parse(self, data: bytes | memoryview) -> None:
-        self.parser.feed_data(data)
+        unparsed: bytes | memoryview | None = data
+        while unparsed is not None:
+            unparsed = self._after_upgrade(unparsed)
         cycle = self.cycle
         if cycle is None or cycle.more_body or cycle.scope is not self.scope:
             self._check_unfinished(len(data))
+
+    def _after_upgrade(self, data: bytes | memoryview) -> bytes | memoryview | None:
+        """Parse up to the end of a head that asks for an upgrade; what comes after it, if any.
+
+        No other protocol is supported, so the request is answered as if it had not asked. The
+        parser would not read its body, and take that for the next request: a new parser gets the
+        head again, without the header.
+        """
+        try:
+            self.parser.feed_data(data)
+            return None
+        except httptools.HttpParserUpgrade as upgrade:
+            end: int = upgrade.args[0]
+        # Not within `except`: what is raised here must keep its own cause.
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser.feed_data(self._plain_head)
+        return data[end:]
 
     def _parse_parts(self, data: bytes) -> None:
         self._is_long = True
@@ -132,10 +152,27 @@ class Connection(HttpToolsProtocol):
             raise Refused(LARGE_HEAD)
         if len(self.pipeline) >= MOST_AHEAD:
             raise Refused(FAR_AHEAD)
-        super().on_headers_complete()
         self._framing = 0
+        if self.parser.should_upgrade():
+            self._pass_over_upgrade()
+            return
+        super().on_headers_complete()
         # Trailers are parsed as headers: they must not become headers of a request that is checked.
         self.headers = []
+
+    def _pass_over_upgrade(self) -> None:
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            raise Refused(NOT_HTTP)
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (method, self.url, version)]
+        lines += [b"%s: %s" % each for each in self.headers if each[0] != b"upgrade"]
+        self._plain_head = b"\r\n".join([*lines, b"", b""])
+
+    def on_message_complete(self) -> None:
+        """Called by the parser at the end of a request."""
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         """Called by the parser with a part of the body."""
