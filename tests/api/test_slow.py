@@ -1,5 +1,6 @@
 """Clients that keep the port waiting: each phase of a connection has a deadline."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -10,6 +11,8 @@ from duly.surfaces.http.connections import (
     BODY_SECONDS,
     HEAD_SECONDS,
     IDLE_SECONDS,
+    LARGE_BODY,
+    LARGE_BODY_RATE,
     LINGER_SECONDS,
     STALL_SECONDS,
 )
@@ -74,6 +77,25 @@ async def test_a_body_may_be_slow_but_not_stand_still(caplog: pytest.LogCaptureF
         assert await stuck.is_closed()
         assert stand.bodies == [b"a" * LENGTH]
     assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
+@on_served_loop
+async def test_a_large_body_may_not_be_that_slow() -> None:
+    rest = int(BODY_SECONDS) * 2 * LARGE_BODY_RATE
+    large = POST.replace(b"%d" % LENGTH, b"%d" % (LARGE_BODY + 1 + rest)) + b"a" * (LARGE_BODY + 1)
+    async with standing() as stand:
+        slow = await (await stand.caller()).send(large)
+        steady = await (await stand.caller()).send(large)
+        while sum(each.body_bytes for each in stand.connections._open) < 2 * LARGE_BODY + 2:
+            await stand.turns()
+        refused = asyncio.create_task(slow.status())
+        for _ in range(rest // LARGE_BODY_RATE):
+            if not refused.done():
+                slow.writer.write(b"a" * BODY_RATE)
+            await steady.send(b"a" * LARGE_BODY_RATE)
+            await stand.pass_time(1)
+        assert await refused == 408
+        assert await steady.status() == 200
 
 
 @on_served_loop

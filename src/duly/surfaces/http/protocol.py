@@ -59,6 +59,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*given, **more)
         self._all = connections
         self.received = 0
+        self.body_bytes = 0
         self.seen: Seen | None = None
         self._is_refused = False
         self._discarded = 0
@@ -156,6 +157,7 @@ class Connection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             self._pass_over_upgrade()
             return
+        self.body_bytes = 0
         super().on_headers_complete()
         # Trailers are parsed as headers: they must not become headers of a request that is checked.
         self.headers = []
@@ -177,6 +179,7 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Called by the parser with a part of the body."""
         self._framing = 0
+        self.body_bytes += len(body)
         super().on_body(body)
 
     def on_response_complete(self) -> None:
