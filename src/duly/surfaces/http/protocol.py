@@ -12,7 +12,7 @@ from typing import Any
 
 import httptools
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from duly.surfaces.http.connections import Connections, Phase, Refusal, Seen
 from duly.surfaces.http.problems import MEDIA_TYPE, Problem, later
@@ -61,6 +61,8 @@ class Connection(HttpToolsProtocol):
         self.received = 0
         self.body_bytes = 0
         self.seen: Seen | None = None
+        self._answering: RequestResponseCycle | None = None
+        """The request that is being answered: not the newest one, if others were sent ahead."""
         self._is_refused = False
         self._discarded = 0
         self._framing = 0
@@ -79,6 +81,13 @@ class Connection(HttpToolsProtocol):
         """Called when it is closed."""
         self._all.discard(self)
         super().connection_lost(exc)
+        # uvicorn tells only the newest request.
+        waiting = [cycle for cycle, _ in self.pipeline]
+        self.pipeline.clear()
+        for cycle in [*waiting, *([self._answering] if self._answering else [])]:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._answering = None
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, a part at a time if it is more than a head may be."""
@@ -182,12 +191,17 @@ class Connection(HttpToolsProtocol):
         self.body_bytes += len(body)
         super().on_body(body)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
     def on_response_complete(self) -> None:
         """Called after an answer: go on with the next request.
 
         The sweep closes idle connections, so unlike uvicorn's this sets no timer.
         """
         self.server_state.total_requests += 1
+        self._answering = None
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
