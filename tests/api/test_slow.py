@@ -141,9 +141,22 @@ async def test_an_answer_before_the_body_ended_is_no_leave_to_go_on_for_ever() -
     async with standing() as stand:
         early = await (await stand.caller()).send(POST.replace(b"/ ", b"/early "))
         assert await early.status() == 200
-        for _ in range(int(IDLE_SECONDS) + 2):
+        for _ in range(int(BODY_SECONDS) + 2):
             early.writer.write(b"a")
             await stand.pass_time(1)
+        assert await early.is_closed()
+
+
+@on_served_loop
+async def test_a_body_that_goes_on_after_its_answer_may_arrive_and_the_next_request_too() -> None:
+    async with standing() as stand:
+        early = await (await stand.caller()).send(POST.replace(b"/ ", b"/early "))
+        assert await early.status() == 200
+        for _ in range(LENGTH // BODY_RATE):
+            await early.send(b"a" * BODY_RATE)
+            await stand.pass_time(1)
+        assert await (await early.send(PLAIN)).status() == 200
+        await stand.pass_time(IDLE_SECONDS + 1)
         assert await early.is_closed()
 
 

@@ -53,6 +53,8 @@ class Phase(Enum):
     """The client, to read its answer."""
     IDLE = auto()
     """The next request."""
+    SURPLUS = auto()
+    """The rest of a body that was answered before its end."""
     REFUSED = auto()
     """The client, to read why it was refused."""
 
@@ -187,6 +189,8 @@ class Connections:
                 connection.refuse(SLOW_HEAD)
             case Phase.BODY if waited >= _body_seconds(connection, seen):
                 connection.refuse(SLOW_BODY)
+            case Phase.SURPLUS if waited >= _body_seconds(connection, seen):
+                connection.close()
             case Phase.SILENT if waited >= HEAD_SECONDS:
                 connection.close()
             case Phase.IDLE if waited >= IDLE_SECONDS:
@@ -243,7 +247,7 @@ def _rank(connection: Open, now: float) -> int | None:
         case Phase.SILENT | Phase.HEAD:
             is_known = seen is not None and seen.is_still(phase, connection.request())
             return 1 if is_known and seen and now - seen.at >= YOUNG_SECONDS else 4
-        case Phase.IDLE:
+        case Phase.IDLE | Phase.SURPLUS:
             return 2
         case Phase.BODY | Phase.STALLED:
             return 3

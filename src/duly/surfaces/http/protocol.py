@@ -63,6 +63,8 @@ class Connection(HttpToolsProtocol):
         self.seen: Seen | None = None
         self._answering: RequestResponseCycle | None = None
         """The request that is being answered: not the newest one, if others were sent ahead."""
+        self._is_arriving = False
+        """Whether the newest request's body is not complete, answered or not."""
         self._is_refused = False
         self._discarded = 0
         self._framing = 0
@@ -167,6 +169,7 @@ class Connection(HttpToolsProtocol):
             self._pass_over_upgrade()
             return
         self.body_bytes = 0
+        self._is_arriving = True
         super().on_headers_complete()
         # Trailers are parsed as headers: they must not become headers of a request that is checked.
         self.headers = []
@@ -183,6 +186,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Called by the parser at the end of a request."""
         if not self.parser.should_upgrade():
+            self._is_arriving = False
             super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -218,7 +222,9 @@ class Connection(HttpToolsProtocol):
         if cycle is None or (cycle.response_complete and cycle.scope is not self.scope):
             return Phase.HEAD
         if cycle.response_complete:
-            return Phase.STALLED if self.unsent() else Phase.IDLE
+            if self.unsent():
+                return Phase.STALLED
+            return Phase.SURPLUS if self._is_arriving else Phase.IDLE
         if self.flow.write_paused:
             return Phase.STALLED
         # While we do not read, or have not said that we will, it is not the client who is slow.
