@@ -66,6 +66,8 @@ class Connection(HttpToolsProtocol):
         self._is_arriving = False
         """Whether the newest request's body is not complete, answered or not."""
         self._is_refused = False
+        self._is_last = False
+        """Whether nothing more is read: what was read is answered, then it is closed."""
         self._discarded = 0
         self._framing = 0
         """Bytes of an unfinished head or trailers, and perhaps of what came right before."""
@@ -94,7 +96,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse what came, a part at a time if it is more than a head may be."""
         self.received += len(data)
-        if self._is_refused:
+        if self._is_refused or self._is_last:
             self._discard(len(data))
             return
         try:
@@ -208,7 +210,8 @@ class Connection(HttpToolsProtocol):
         self._answering = None
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self._discarded <= LINGER_BYTES:
+            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
 
@@ -240,12 +243,23 @@ class Connection(HttpToolsProtocol):
         return self.transport.get_write_buffer_size()
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a problem, and close it soon; at once where the answer would be in a mix."""
+        """Answer with a problem, and close it soon; at once where the answer would be in a mix.
+
+        Where complete requests wait for their answers, those are sent instead.
+        """
         if self.transport.is_closing():
             return
         self._all.count(refusal.kind)
-        self._is_refused = True
         cycle = self.cycle
+        if cycle is not None and not cycle.response_complete and not self._is_arriving:
+            self._is_last = True
+            cycle.keep_alive = False
+            # What comes after it is dropped, and must not count as an unfinished head.
+            self.scope = cycle.scope
+            # Read and dropped: closed with unread bytes, the client could lose its answers.
+            self.flow.resume_reading()
+            return
+        self._is_refused = True
         if cycle is not None and not cycle.response_complete:
             is_alone = not cycle.response_started and cycle.scope is self.scope
             if self.pipeline or not is_alone:
@@ -273,7 +287,11 @@ class Connection(HttpToolsProtocol):
 
     def _discard(self, received: int) -> None:
         self._discarded += received
-        if self._discarded > LINGER_BYTES:
+        if self._discarded <= LINGER_BYTES:
+            return
+        if self._is_last:
+            self.flow.pause_reading()
+        else:
             self.cut()
 
     def close(self) -> None:
