@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from urllib.parse import urlsplit
 
 MEGABYTE = 1_048_576
+SLOW_BULKS, KEYED_BODIES = 20, 500
 HALF_REQUESTS, EVENT_CLIENTS, HOSTILE_WEBHOOKS = 1300, 1000, 50
 HOST = b"host: 127.0.0.1\r\n"
 MEMBERS = json.dumps({"target": "log", "payload": {f"field{n}": n for n in range(400)}}).encode()
@@ -72,6 +73,25 @@ class Attack:
         head = _posted(b"/v1/deliveries", JSON, 1000)
         await self.many(HALF_REQUESTS, lambda: iter([head + b'{"target": ']))
 
+    async def slow_bulks(self) -> None:
+        """20 bulks that bring 520 bytes a second, and 500 half bodies with an Idempotency-Key."""
+        key = b"\r\nidempotency-key: a key of many %d\r\n\r\n"
+        head = _posted(b"/v1/deliveries", JSON, 1000).removesuffix(b"\r\n\r\n")
+        keyed = (iter([head + key % n + b'{"target": ']) for n in range(KEYED_BODIES))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(SLOW_BULKS):
+                group.create_task(self._trickle())
+            group.create_task(self.many(KEYED_BODIES, lambda: next(keyed)))
+
+    async def _trickle(self) -> None:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection(self._place.hostname, self._place.port)
+            writer.write(_posted(b"/v1/deliveries/bulk", JSON, 64 * MEGABYTE) + b"[")
+            while not writer.is_closing():
+                writer.write(b" " * 520)
+                await writer.drain()
+                await asyncio.sleep(1)
+
     async def bulk_item(self) -> None:
         """A bulk of one item with 19 million objects."""
         await self.again(
@@ -112,6 +132,7 @@ ATTACKS: dict[str, Callable[[Attack], Awaitable[None]]] = {
     "request-line": Attack.request_line,
     "half-heads": Attack.half_heads,
     "half-bodies": Attack.half_bodies,
+    "slow-bulks": Attack.slow_bulks,
     "bulk-item": Attack.bulk_item,
     "bulk-lines": Attack.bulk_lines,
     "bulk-real": Attack.bulk_real,

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
 from typing import Any, Self
@@ -42,11 +42,15 @@ class Stand:
         """Set once a request to /unread is at work."""
         self.go_on = asyncio.Event()
         """What requests to /held and /unread wait for."""
+        self.meanwhile: Callable[[Any], Awaitable[None]] | None = None
+        """What requests to /held do before, given what they receive."""
 
     async def application(self, scope: Any, receive: Any, send: Any) -> None:
         self.scopes.append(scope)
         if scope["path"] in ("/unread", "/held"):
             self.unread.set()
+            if self.meanwhile is not None:
+                await self.meanwhile(receive)
             await self.go_on.wait()
         body = b""
         while scope["path"] != "/early" and (message := await receive())["type"] == "http.request":

@@ -1,5 +1,6 @@
 """Clients that keep the port waiting: each phase of a connection has a deadline."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -10,6 +11,8 @@ from duly.surfaces.http.connections import (
     BODY_SECONDS,
     HEAD_SECONDS,
     IDLE_SECONDS,
+    LARGE_BODY,
+    LARGE_BODY_RATE,
     LINGER_SECONDS,
     STALL_SECONDS,
 )
@@ -77,6 +80,25 @@ async def test_a_body_may_be_slow_but_not_stand_still(caplog: pytest.LogCaptureF
 
 
 @on_served_loop
+async def test_a_large_body_may_not_be_that_slow() -> None:
+    rest = int(BODY_SECONDS) * 2 * LARGE_BODY_RATE
+    large = POST.replace(b"%d" % LENGTH, b"%d" % (LARGE_BODY + 1 + rest)) + b"a" * (LARGE_BODY + 1)
+    async with standing() as stand:
+        slow = await (await stand.caller()).send(large)
+        steady = await (await stand.caller()).send(large)
+        while sum(each.body_bytes for each in stand.connections._open) < 2 * LARGE_BODY + 2:
+            await stand.turns()
+        refused = asyncio.create_task(slow.status())
+        for _ in range(rest // LARGE_BODY_RATE):
+            if not refused.done():
+                slow.writer.write(b"a" * BODY_RATE)
+            await steady.send(b"a" * LARGE_BODY_RATE)
+            await stand.pass_time(1)
+        assert await refused == 408
+        assert await steady.status() == 200
+
+
+@on_served_loop
 async def test_whoever_waits_for_us_is_never_too_slow() -> None:
     expect = POST.replace(b"\r\n\r\n", b"\r\nexpect: 100-continue\r\n\r\n")
     async with standing() as stand:
@@ -119,9 +141,22 @@ async def test_an_answer_before_the_body_ended_is_no_leave_to_go_on_for_ever() -
     async with standing() as stand:
         early = await (await stand.caller()).send(POST.replace(b"/ ", b"/early "))
         assert await early.status() == 200
-        for _ in range(int(IDLE_SECONDS) + 2):
+        for _ in range(int(BODY_SECONDS) + 2):
             early.writer.write(b"a")
             await stand.pass_time(1)
+        assert await early.is_closed()
+
+
+@on_served_loop
+async def test_a_body_that_goes_on_after_its_answer_may_arrive_and_the_next_request_too() -> None:
+    async with standing() as stand:
+        early = await (await stand.caller()).send(POST.replace(b"/ ", b"/early "))
+        assert await early.status() == 200
+        for _ in range(LENGTH // BODY_RATE):
+            await early.send(b"a" * BODY_RATE)
+            await stand.pass_time(1)
+        assert await (await early.send(PLAIN)).status() == 200
+        await stand.pass_time(IDLE_SECONDS + 1)
         assert await early.is_closed()
 
 

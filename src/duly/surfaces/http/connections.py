@@ -24,6 +24,9 @@ IDLE_SECONDS = 5.0
 BODY_SECONDS = 20.0
 """For a body, plus a second for every `BODY_RATE` bytes that arrived."""
 BODY_RATE = 500
+LARGE_BODY = 1_048_576
+LARGE_BODY_RATE = 50_000
+"""Instead of `BODY_RATE` once more than `LARGE_BODY` bytes arrived: they are kept meanwhile."""
 STALL_SECONDS = 60.0
 """Without progress while the client does not read its answer."""
 LINGER_SECONDS = 2.0
@@ -50,6 +53,8 @@ class Phase(Enum):
     """The client, to read its answer."""
     IDLE = auto()
     """The next request."""
+    SURPLUS = auto()
+    """The rest of a body that was answered before its end."""
     REFUSED = auto()
     """The client, to read why it was refused."""
 
@@ -73,7 +78,7 @@ SLOW_BODY = Refusal(
     408,
     "slow",
     f"the body arrives too slowly: within {BODY_SECONDS:g} seconds, and one more for every "
-    f"{BODY_RATE} bytes; send it again",
+    f"{BODY_RATE} bytes ({LARGE_BODY_RATE} of a body above {LARGE_BODY} bytes); send it again",
 )
 ROOM = "to make room"
 FULL = Refusal(503, "refused", "too many connections are open here; try again in a moment")
@@ -84,6 +89,8 @@ class Open(Protocol):
 
     received: int
     """Bytes, of all requests."""
+    body_bytes: int
+    """Of the newest request's body so far."""
     seen: Seen | None
 
     def phase(self) -> Phase:
@@ -180,8 +187,10 @@ class Connections:
         match phase:
             case Phase.HEAD if waited >= HEAD_SECONDS:
                 connection.refuse(SLOW_HEAD)
-            case Phase.BODY if waited >= _body_seconds(connection.received - seen.progress):
+            case Phase.BODY if waited >= _body_seconds(connection, seen):
                 connection.refuse(SLOW_BODY)
+            case Phase.SURPLUS if waited >= _body_seconds(connection, seen):
+                connection.close()
             case Phase.SILENT if waited >= HEAD_SECONDS:
                 connection.close()
             case Phase.IDLE if waited >= IDLE_SECONDS:
@@ -224,8 +233,9 @@ class Connections:
         )
 
 
-def _body_seconds(arrived: int) -> float:
-    return BODY_SECONDS + arrived / BODY_RATE
+def _body_seconds(connection: Open, seen: Seen) -> float:
+    rate = BODY_RATE if connection.body_bytes <= LARGE_BODY else LARGE_BODY_RATE
+    return BODY_SECONDS + (connection.received - seen.progress) / rate
 
 
 def _rank(connection: Open, now: float) -> int | None:
@@ -237,7 +247,7 @@ def _rank(connection: Open, now: float) -> int | None:
         case Phase.SILENT | Phase.HEAD:
             is_known = seen is not None and seen.is_still(phase, connection.request())
             return 1 if is_known and seen and now - seen.at >= YOUNG_SECONDS else 4
-        case Phase.IDLE:
+        case Phase.IDLE | Phase.SURPLUS:
             return 2
         case Phase.BODY | Phase.STALLED:
             return 3

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from litestar import Request
 from litestar.exceptions import HTTPException
@@ -23,7 +23,7 @@ from duly.ports import Asked
 from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.bodies import StrictRequest
 from duly.surfaces.http.door import Door
-from duly.surfaces.http.pressure import place_for
+from duly.surfaces.http.pressure import body_of, place_for
 from duly.surfaces.http.turns import Turns
 
 KEPT_HEADERS = ("content-type", "location", "etag")
@@ -53,23 +53,26 @@ class Idempotency(ASGIMiddleware):
         await request.route_handler.authorize_connection(connection=request)
         # What is refused out of hand is not noted: another server may be asked at once.
         await self._check(request)
-        with place_for(request):
-            await self._carry_out(key, request, next_app)
+        with body_of(request) as body:
+            read = await _read(request, body)
+            with place_for(request):
+                await self._carry_out(key, request, read, next_app)
 
-    async def _carry_out(self, key: str, request: StrictRequest, next_app: ASGIApp) -> None:
+    async def _carry_out(
+        self, key: str, request: StrictRequest, read: _Read, next_app: ASGIApp
+    ) -> None:
         door: Door = request.app.state.door
         app = door.app_for(request.scope["state"]["caller"])
         opt = request.route_handler.opt
-        fingerprint, parts = await _fingerprint(request)
         repeatable = opt.get("repeatable", False)
-        asked = await app.requests.begin(key, fingerprint, repeatable=repeatable)
+        asked = await app.requests.begin(key, read.fingerprint, repeatable=repeatable)
         if asked.status is not None:
             await _replay(asked, request.send)
             return
         request.scope["state"]["seed"] = asked.seed
         heard = _Answer()
         try:
-            await next_app(request.scope, _once_more(parts, request.receive), heard)
+            await next_app(request.scope, _once_more(read.parts, request.receive), heard)
         except BaseException:
             app.requests.leave(asked)
             raise
@@ -92,21 +95,27 @@ def _key(scope: Scope) -> str | None:
     )
 
 
-async def _fingerprint(request: StrictRequest) -> tuple[str, deque[bytes]]:
+class _Read(NamedTuple):
     """What tells this request from another with the same key, and its body as it came."""
+
+    fingerprint: str
+    parts: deque[bytes]
+
+
+async def _read(request: StrictRequest, body: AsyncIterator[bytes]) -> _Read:
     digest = sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
     parts: deque[bytes] = deque()
     turns: Turns = request.app.state.turns
     hashed = 0
     # Not joined: of the largest body, that alone would keep everybody waiting.
-    async for part in request.stream():
+    async for part in body:
         digest.update(part)
         parts.append(part)
         hashed += len(part)
         if hashed >= HASHED_AT_ONCE:
             hashed = 0
             await turns.next()
-    return digest.hexdigest(), parts
+    return _Read(digest.hexdigest(), parts)
 
 
 def _once_more(parts: deque[bytes], receive: Receive) -> Receive:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httptools
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from duly.surfaces.http.connections import Connections, Phase, Refusal, Seen
 from duly.surfaces.http.problems import MEDIA_TYPE, Problem, later
@@ -59,13 +59,22 @@ class Connection(HttpToolsProtocol):
         super().__init__(*given, **more)
         self._all = connections
         self.received = 0
+        self.body_bytes = 0
         self.seen: Seen | None = None
+        self._answering: RequestResponseCycle | None = None
+        """The request that is being answered: not the newest one, if others were sent ahead."""
+        self._is_arriving = False
+        """Whether the newest request's body is not complete, answered or not."""
         self._is_refused = False
+        self._is_last = False
+        """Whether nothing more is read: what was read is answered, then it is closed."""
         self._discarded = 0
         self._framing = 0
         """Bytes of an unfinished head or trailers, and perhaps of what came right before."""
         self._is_long = False
         """Whether what is parsed may hold a head that is too large."""
+        self._plain_head = b""
+        """The head of a request that asked for an upgrade, without that."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Called when it is open."""
@@ -76,11 +85,18 @@ class Connection(HttpToolsProtocol):
         """Called when it is closed."""
         self._all.discard(self)
         super().connection_lost(exc)
+        # uvicorn tells only the newest request.
+        waiting = [cycle for cycle, _ in self.pipeline]
+        self.pipeline.clear()
+        for cycle in [*waiting, *([self._answering] if self._answering else [])]:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._answering = None
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, a part at a time if it is more than a head may be."""
         self.received += len(data)
-        if self._is_refused:
+        if self._is_refused or self._is_last:
             self._discard(len(data))
             return
         try:
@@ -88,8 +104,6 @@ class Connection(HttpToolsProtocol):
                 self._parse(data)
             else:
                 self._parse_parts(data)
-        except httptools.HttpParserUpgrade:
-            """Nothing else is spoken here; the request is answered as if it had not asked."""
         except Refused as refused:
             self.refuse(refused.refusal)
         except httptools.HttpParserError as error:
@@ -97,10 +111,30 @@ class Connection(HttpToolsProtocol):
             self.refuse(cause.refusal if isinstance(cause, Refused) else NOT_HTTP)
 
     def _parse(self, data: bytes | memoryview) -> None:
-        self.parser.feed_data(data)
+        unparsed: bytes | memoryview | None = data
+        while unparsed is not None:
+            unparsed = self._after_upgrade(unparsed)
         cycle = self.cycle
         if cycle is None or cycle.more_body or cycle.scope is not self.scope:
             self._check_unfinished(len(data))
+
+    def _after_upgrade(self, data: bytes | memoryview) -> bytes | memoryview | None:
+        """Parse up to the end of a head that asks for an upgrade; what comes after it, if any.
+
+        No other protocol is supported, so the request is answered as if it had not asked. The
+        parser would not read its body, and take that for the next request: a new parser gets the
+        head again, without the header.
+        """
+        try:
+            self.parser.feed_data(data)
+            return None
+        except httptools.HttpParserUpgrade as upgrade:
+            end: int = upgrade.args[0]
+        # Not within `except`: what is raised here must keep its own cause.
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser.feed_data(self._plain_head)
+        return data[end:]
 
     def _parse_parts(self, data: bytes) -> None:
         self._is_long = True
@@ -132,15 +166,40 @@ class Connection(HttpToolsProtocol):
             raise Refused(LARGE_HEAD)
         if len(self.pipeline) >= MOST_AHEAD:
             raise Refused(FAR_AHEAD)
-        super().on_headers_complete()
         self._framing = 0
+        if self.parser.should_upgrade():
+            self._pass_over_upgrade()
+            return
+        self.body_bytes = 0
+        self._is_arriving = True
+        super().on_headers_complete()
         # Trailers are parsed as headers: they must not become headers of a request that is checked.
         self.headers = []
+
+    def _pass_over_upgrade(self) -> None:
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            raise Refused(NOT_HTTP)
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (method, self.url, version)]
+        lines += [b"%s: %s" % each for each in self.headers if each[0] != b"upgrade"]
+        self._plain_head = b"\r\n".join([*lines, b"", b""])
+
+    def on_message_complete(self) -> None:
+        """Called by the parser at the end of a request."""
+        if not self.parser.should_upgrade():
+            self._is_arriving = False
+            super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         """Called by the parser with a part of the body."""
         self._framing = 0
+        self.body_bytes += len(body)
         super().on_body(body)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """Called after an answer: go on with the next request.
@@ -148,9 +207,11 @@ class Connection(HttpToolsProtocol):
         The sweep closes idle connections, so unlike uvicorn's this sets no timer.
         """
         self.server_state.total_requests += 1
+        self._answering = None
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self._discarded <= LINGER_BYTES:
+            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
 
@@ -164,7 +225,9 @@ class Connection(HttpToolsProtocol):
         if cycle is None or (cycle.response_complete and cycle.scope is not self.scope):
             return Phase.HEAD
         if cycle.response_complete:
-            return Phase.STALLED if self.unsent() else Phase.IDLE
+            if self.unsent():
+                return Phase.STALLED
+            return Phase.SURPLUS if self._is_arriving else Phase.IDLE
         if self.flow.write_paused:
             return Phase.STALLED
         # While we do not read, or have not said that we will, it is not the client who is slow.
@@ -180,12 +243,23 @@ class Connection(HttpToolsProtocol):
         return self.transport.get_write_buffer_size()
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a problem, and close it soon; at once where the answer would be in a mix."""
+        """Answer with a problem, and close it soon; at once where the answer would be in a mix.
+
+        Where complete requests wait for their answers, those are sent instead.
+        """
         if self.transport.is_closing():
             return
         self._all.count(refusal.kind)
-        self._is_refused = True
         cycle = self.cycle
+        if cycle is not None and not cycle.response_complete and not self._is_arriving:
+            self._is_last = True
+            cycle.keep_alive = False
+            # What comes after it is dropped, and must not count as an unfinished head.
+            self.scope = cycle.scope
+            # Read and dropped: closed with unread bytes, the client could lose its answers.
+            self.flow.resume_reading()
+            return
+        self._is_refused = True
         if cycle is not None and not cycle.response_complete:
             is_alone = not cycle.response_started and cycle.scope is self.scope
             if self.pipeline or not is_alone:
@@ -213,7 +287,11 @@ class Connection(HttpToolsProtocol):
 
     def _discard(self, received: int) -> None:
         self._discarded += received
-        if self._discarded > LINGER_BYTES:
+        if self._discarded <= LINGER_BYTES:
+            return
+        if self._is_last:
+            self.flow.pause_reading()
+        else:
             self.cut()
 
     def close(self) -> None:

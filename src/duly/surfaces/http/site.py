@@ -32,7 +32,7 @@ from duly.surfaces.http.door import Door
 from duly.surfaces.http.health import Pulse, health_routes
 from duly.surfaces.http.idempotency import Idempotency
 from duly.surfaces.http.metrics import metrics_route
-from duly.surfaces.http.pressure import Queue
+from duly.surfaces.http.pressure import Arriving, Queue
 from duly.surfaces.http.problems import HANDLERS
 from duly.surfaces.http.siblings import Siblings
 from duly.surfaces.http.straight import Straight
@@ -84,6 +84,7 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
     turns = Turns(app.clock)
     state = {
         "queue": queue,
+        "arriving": Arriving(),
         "door": door,
         "straight": Straight(door, queue, pulse, turns, body_limit),
         "turns": turns,

@@ -16,7 +16,7 @@ from duly.domain.identity import sibling
 from duly.surfaces.http.bodies import JSON, check_media
 from duly.surfaces.http.bodies import asked as asked_query
 from duly.surfaces.http.items import Items
-from duly.surfaces.http.pressure import BULK, place_for
+from duly.surfaces.http.pressure import BULK, body_of, place_for
 from duly.surfaces.http.served import AnyRequest, Served, seed_of
 from duly.surfaces.http.shapes import bulk
 from duly.surfaces.http.shapes.bulk import MOST, NDJSON, Asked, BulkAnswer, BulkQuery, Listed
@@ -63,16 +63,20 @@ async def accept_bulk(
     seed = seed_of(request)
     turns: Turns = request.app.state.turns
     check_media(request, JSON, *NDJSON)
-    with place_for(request):
-        items = Items(request.stream(), turns, MOST, request.app.state.body_limit)
+    with body_of(request) as body:
+        items = Items(body, turns, MOST, request.app.state.body_limit)
         is_array = request.content_type[0] == JSON
         found = await (items.of_array() if is_array else items.of_lines())
         given = await bulk.asked(
             found, lambda place: None if seed is None else sibling(seed, place), turns
         )
-        if not wanted.atomic:
-            return await bulk.answered(await duly_app.deliver_each(given), turns)
-        return await bulk.answered(await _all_or_none(duly_app, _all_right(given)), turns)
+        with place_for(request):
+            accepted = (
+                await _all_or_none(duly_app, _all_right(given))
+                if wanted.atomic
+                else await duly_app.deliver_each(given)
+            )
+        return await bulk.answered(accepted, turns)
 
 
 async def _all_or_none(app: App, given: list[dict[str, Any]]) -> Sequence[Accepted]:
