@@ -31,7 +31,7 @@ Ran = Counter[tuple[str, ...]]
 
 def ended(fleet: Fleet, process: Process) -> Ran:
     """What a worker that is dead had to say since somebody last listened."""
-    process.popen.wait(20)
+    process.popen.wait(60)
     process._reader.join(5)
     words: Ran = Counter()
     while not fleet.said.empty():
