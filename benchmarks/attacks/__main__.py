@@ -148,7 +148,7 @@ async def accepts(url: str, sink: str) -> bool:
         return False
 
 
-async def measured(name: str, served: Running, sink: str, seconds: float) -> Seen:
+async def measured(name: str, served: Running, sink: str, hostile: str, seconds: float) -> Seen:
     """What is seen while a server is attacked."""
     seen = Seen(name)
     await answered(served.url, got("/health"))
@@ -158,7 +158,7 @@ async def measured(name: str, served: Running, sink: str, seconds: float) -> See
         asyncio.create_task(ask_health(served.url, seen)),
         asyncio.create_task(look_at_memory(served, seen)),
     ]
-    command = ("-m", "benchmarks.attacks.attacker", name, served.url, sink)
+    command = ("-m", "benchmarks.attacks.attacker", name, served.url, hostile)
     attacker = None
     if name != REST:
         attacker = await asyncio.create_subprocess_exec(sys.executable, *command, cwd=ROOT)
@@ -183,9 +183,11 @@ async def attacked(name: str, database: str, seconds: float) -> Seen:
     allowed = {"DULY_EGRESS_ALLOW": "127.0.0.1"}
     with (
         running("benchmarks.attacks.receiver") as sink,
+        # Of its own, since the circuit of one that misbehaves holds back what else goes there.
+        running("benchmarks.attacks.receiver") as hostile,
         running(*serve, descriptors=DESCRIPTORS, **allowed) as served,
     ):
-        return await measured(name, served, sink.url, seconds)
+        return await measured(name, served, sink.url, hostile.url, seconds)
 
 
 async def main(kind: str, names: list[str], seconds: float) -> bool:
