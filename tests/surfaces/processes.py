@@ -21,7 +21,7 @@ import asyncpg
 from duly import App, DeliveryRecord
 from tests.support.forks import Start, start
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
 DULY = (sys.executable, "-m", "duly")
 
 
