@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from litestar import Response, Router, delete, get, post, put
 from litestar.exceptions import PermissionDeniedException
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
@@ -56,6 +58,9 @@ def _new_users() -> Any:
     return Annotated[list[NewUser], Meta(min_length=1, max_length=MOST_AT_ONCE)]
 
 
+BirthdaysOf = Callable[[App], Birthdays]
+
+
 def user_routes(home: str, manner: Manner) -> list[Router]:
     """The routes; users live in one namespace, `home`."""
 
@@ -64,6 +69,31 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
             raise PermissionDeniedException(f"the users are in namespace {home!r}; use a key of it")
         return Birthdays(app, manner)
 
+    return [
+        _router([*_reading(of), *_changing(of)], request_max_body_size=LARGEST_BODY),
+        _router([_register_many(of)]),
+    ]
+
+
+def _reading(of: BirthdaysOf) -> list[HTTPRouteHandler]:
+    @get("/", dependencies={"wanted": asked(PageQuery)}, operation_id="list_users")
+    async def page(duly_app: Served, wanted: Wanted) -> Page[UserShape]:
+        """List users by id."""
+        found = await of(duly_app).page(wanted.cursor, wanted.limit)
+        following = found[-1].id if len(found) == wanted.limit else None
+        return Page([user_shape(each) for each in found], following)
+
+    @get("/{user_id:str}", operation_id="get_user", response_headers=ETAG)
+    async def show(duly_app: Served, user_id: UserId) -> Response[Shown]:
+        """Show a user, the next greeting, and the last one that ended."""
+        user, upcoming, last = await of(duly_app).show(user_id)
+        shape = Shown(user_shape(user), event_shape(upcoming, user), event_shape(last, user))
+        return Response(shape, headers=etag(user.version))
+
+    return [page, show]
+
+
+def _changing(of: BirthdaysOf) -> list[HTTPRouteHandler]:
     @post(
         "/",
         opt={"repeatable": True, "body": _new_user},
@@ -78,20 +108,6 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
         shape = Registered(user_shape(user), event_shape(greeting, user))
         headers = etag(user.version) | {"location": f"/user/{user.id}"}
         return Response(shape, status_code=201, headers=headers)
-
-    @get("/", dependencies={"wanted": asked(PageQuery)}, operation_id="list_users")
-    async def page(duly_app: Served, wanted: Wanted) -> Page[UserShape]:
-        """List users by id."""
-        found = await of(duly_app).page(wanted.cursor, wanted.limit)
-        following = found[-1].id if len(found) == wanted.limit else None
-        return Page([user_shape(each) for each in found], following)
-
-    @get("/{user_id:str}", operation_id="get_user", response_headers=ETAG)
-    async def show(duly_app: Served, user_id: UserId) -> Response[Shown]:
-        """Show a user, the next greeting, and the last one that ended."""
-        user, upcoming, last = await of(duly_app).show(user_id)
-        shape = Shown(user_shape(user), event_shape(upcoming, user), event_shape(last, user))
-        return Response(shape, headers=etag(user.version))
 
     @put(
         "/{user_id:str}",
@@ -114,6 +130,10 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
         """Remove a user; what is pending is cancelled, what is being sent ends."""
         await of(duly_app).remove(user_id)
 
+    return [register, edit, remove]
+
+
+def _register_many(of: BirthdaysOf) -> HTTPRouteHandler:
     @post(
         "/bulk",
         status_code=200,
@@ -130,11 +150,7 @@ def user_routes(home: str, manner: Manner) -> list[Router]:
         ids = None if seed is None else [sibling(seed, place) for place in range(len(data))]
         return imported_shape(await of(duly_app).register_many(data, ids))
 
-    one = [register, page, show, edit, remove]
-    return [
-        _router(one, request_max_body_size=LARGEST_BODY),
-        _router([register_many]),
-    ]
+    return register_many
 
 
 def _user(item: Item) -> dict[str, Any]:
@@ -148,7 +164,7 @@ def _user(item: Item) -> dict[str, Any]:
     return user
 
 
-def _router(handlers: list[Any], **options: Any) -> Router:
+def _router(handlers: list[HTTPRouteHandler], **options: Any) -> Router:
     return Router(
         "/user",
         route_handlers=handlers,

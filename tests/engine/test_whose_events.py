@@ -32,7 +32,13 @@ async def test_an_overrun(house: House, monkeypatch: pytest.MonkeyPatch, namespa
     app, leave = house.app(), threading.Event()
 
     told: list[Event] = []
-    monkeypatch.setattr(app.handlers, "_emit", told.append)
+    overran = asyncio.Event()
+
+    def emit(event: Event) -> None:
+        told.append(event)
+        overran.set()
+
+    monkeypatch.setattr(app.handlers, "_emit", emit)
 
     @app.handler("slow", timeout=0.02, retry=duly.no_retry)
     def slow(_: Delivery[Any]) -> None:
@@ -42,8 +48,7 @@ async def test_an_overrun(house: House, monkeypatch: pytest.MonkeyPatch, namespa
     await app.within(namespace).deliver("slow", {})
     await life.tick()
     async with asyncio.timeout(20):
-        while not told:
-            await asyncio.tasks.sleep(0.01)
+        await overran.wait()
     leave.set()
     await life.finish()
     assert whose(told, "HandlerOverran") == [None if namespace == "default" else namespace]

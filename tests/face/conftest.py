@@ -28,6 +28,21 @@ async def app(database_url: str, clock: VirtualClock) -> AsyncIterator[App]:
 
 
 @pytest.fixture
+def other_url(request: pytest.FixtureRequest, database_url: str) -> str:
+    """A fresh database of the other kind."""
+    name = "postgres" if database_url.startswith("sqlite") else "sqlite"
+    url: str = request.getfixturevalue(f"{name}_url")
+    return url
+
+
+@pytest.fixture
+async def other(other_url: str, clock: VirtualClock) -> AsyncIterator[App]:
+    """An open app on the other kind of store."""
+    async with App(other_url, clock=clock, environment={}) as found:
+        yield found
+
+
+@pytest.fixture
 async def small_app(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[App]:
     """An open app on SQLite, where the store is no matter."""
     async with App(sqlite_url, clock=clock, environment={}) as found:

@@ -21,21 +21,6 @@ WHOLE = {"everything": True, "with_secrets": True}
 
 
 @pytest.fixture
-def other_url(request: pytest.FixtureRequest, database_url: str) -> str:
-    """A fresh database of the other kind."""
-    name = "postgres" if database_url.startswith("sqlite") else "sqlite"
-    url: str = request.getfixturevalue(f"{name}_url")
-    return url
-
-
-@pytest.fixture
-async def other(other_url: str, clock: VirtualClock) -> AsyncIterator[App]:
-    """An open app on the other kind of store."""
-    async with App(other_url, clock=clock, environment={}) as found:
-        yield found
-
-
-@pytest.fixture
 async def third(tmp_path: Path, sqlite_schema: Path, clock: VirtualClock) -> AsyncIterator[App]:
     """And one more, on SQLite."""
     shutil.copyfile(sqlite_schema, tmp_path / "third.db")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import msgspec
@@ -20,21 +19,6 @@ from tests.stores.books import Books, settlement
 
 pytestmark = pytest.mark.requirement("C10")
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def other_url(request: pytest.FixtureRequest, database_url: str) -> str:
-    """A fresh database of the other kind."""
-    name = "postgres" if database_url.startswith("sqlite") else "sqlite"
-    url: str = request.getfixturevalue(f"{name}_url")
-    return url
-
-
-@pytest.fixture
-async def other(other_url: str, clock: VirtualClock) -> AsyncIterator[App]:
-    """An open app on the other kind of store."""
-    async with App(other_url, clock=clock, environment={}) as found:
-        yield found
 
 
 async def named(app: App, schedule: str) -> set[str]:

@@ -236,8 +236,9 @@ def test_an_endless_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.requirement("C7")
-def test_a_server_is_named_without_its_credentials() -> None:
+def test_the_credentials_in_a_server_address_are_never_shown() -> None:
     where = {"DULY_SERVER": f"http://me:{TOKEN}@127.0.0.1:9/?token={TOKEN}"}
     for arguments in (("deliveries", "list"), ("doctor",), ("config", "show")):
         done = command(*arguments, environ=where)
+        assert done.out + done.err
         assert TOKEN not in done.out + done.err

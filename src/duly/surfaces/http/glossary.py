@@ -22,7 +22,7 @@ TAGS = {
     "keys": "Who may use this API.",
     "schedules": "Rules that make deliveries.",
     "stats": "How much was done, and how it went.",
-    "status": "How it stands now.",
+    "status": "The current state.",
     "streams": "Deliveries that go one at a time, in order.",
     "user": "The birthday service: people who are greeted once a year.",
     "workers": "The processes that attempt deliveries.",
@@ -90,35 +90,37 @@ DELIVERIES = {
 SCHEDULES = {
     "rule": Words("when: exactly one of cron, every, at and yearly", {"every": "15m"}),
     "catch_up": Words("what becomes of occurrences that were missed", "latest"),
-    "window": Words("what was missed longer ago than so many seconds is left out", 3600),
+    "window": Words("occurrences missed longer ago than this many seconds are left out", 3600),
     "cap": Words("how many that were missed are made up at most", 1000),
     "overlap": Words("what becomes of an occurrence while an earlier one is unfinished", "skip"),
     "start": Words("no occurrence before that", MOMENT),
     "end": Words("no occurrence after that", LATER),
     "Backfill.start": Words("from when on", MOMENT),
     "Backfill.end": Words("up to when", LATER),
-    "max_runs": Words("it ends after so many occurrences", 12),
-    "jitter": Words("each is due up to so many seconds later", 30),
-    "expires_after": Words("each is cancelled if it was not started so many seconds after", 3600),
+    "max_runs": Words("the schedule ends after this many occurrences", 12),
+    "jitter": Words("each occurrence is delayed by a random time of up to this many seconds", 30),
+    "expires_after": Words(
+        "each delivery is cancelled if it has not started this many seconds after it was due", 3600
+    ),
 }
 
 OTHERS = {
     "NewEndpoint.name": Words("its name, by which deliveries name it", "billing"),
     "description": Words("what it is for", "invoices"),
-    "rate": Words("at most so many a second", 50),
-    "in_flight": Words("at most so many at once", 10),
+    "rate": Words("the most deliveries per second", 50),
+    "in_flight": Words("the most deliveries in flight at once", 10),
     "scope": Words("what it may do: read, operate or admin", "operate"),
     "NewKey.expires_at": Words("from when on it opens nothing", LATER),
 }
 
 ANSWERED = {
     "AcceptedDelivery.id": Words("the id of the delivery", ID),
-    "AcceptedDelivery.state": Words("where it stands"),
+    "AcceptedDelivery.state": Words("the state of the delivery"),
     "AcceptedDelivery.due_at": Words("when it is due"),
     "DeliveryRecord.id": Words("its id", ID),
     "DeliveryRecord.namespace": Words("whose it is"),
     "DeliveryRecord.target": Words("a handler, endpoint:NAME, or the origin of a URL"),
-    "DeliveryRecord.state": Words("where it stands"),
+    "DeliveryRecord.state": Words("the state of the delivery"),
     "DeliveryRecord.attempt": Words("how many attempts were begun"),
     "DeliveryRecord.due_at": Words("when it was, or will be, due"),
     "DeliveryRecord.accepted_at": Words("when it was stored"),
@@ -134,7 +136,7 @@ ANSWERED = {
     "DeliveryRecord.position": Words("its place in that stream"),
     "DeliveryRecord.schedule": Words("the schedule that made it"),
     "DeliveryRecord.scheduled_for": Words("the moment that the schedule's rule named"),
-    "DeliveryRecord.merged": Words("how many missed occurrences it stands for besides its own"),
+    "DeliveryRecord.merged": Words("how many missed occurrences were merged into this one"),
     "DeliveryRecord.reason": Words("why it failed last"),
     "DeliveryRecord.error": Words("what went wrong last"),
     "DeliveryRecord.fingerprint": Words("what like errors have in common"),

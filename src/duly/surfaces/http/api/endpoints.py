@@ -68,7 +68,7 @@ async def show(
     """
     endpoint = await duly_app.endpoints.get(name)
     may_see = request.scope["state"]["caller"].scope is Scope.ADMIN
-    return await _shown(duly_app, endpoint, **({"url": endpoint.details.url} if may_see else {}))
+    return await _shown(duly_app, endpoint, url=endpoint.details.url if may_see else None)
 
 
 @patch(NAME, dependencies=IF_MATCH, operation_id="update_endpoint", response_headers=ETAG)
@@ -157,8 +157,9 @@ async def _record(app: App, endpoint: Endpoint, kind: type[Kind], **more: Any) -
     return msgspec.convert(known, kind)
 
 
-async def _shown(app: App, endpoint: Endpoint, **more: Any) -> Response[EndpointRecord]:
-    found = await _record(app, endpoint, EndpointRecord, **more)
+async def _shown(app: App, endpoint: Endpoint, url: str | None = None) -> Response[EndpointRecord]:
+    """The endpoint; a `url` is shown in place of the masked one."""
+    found = await _record(app, endpoint, EndpointRecord, **({} if url is None else {"url": url}))
     return Response(found, headers=etag(endpoint.version))
 
 
