@@ -1,18 +1,24 @@
 """More connections than the port keeps: it makes room for new ones and loses no answer."""
 
+import asyncio
 import logging
 import resource
+import socket
+from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
 from duly.settings import Settings
 from duly.surfaces.descriptors import own, raised_limit, room_for_clients
+from duly.surfaces.http.connections import ROOM_SHARE
 from tests.api.raw import Caller, Stand, on_served_loop, standing
 
 pytestmark = pytest.mark.requirement("X1")
 
 MOST = 20
 PLAIN = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+PROBE = PLAIN.replace(b"/ ", b"/health ")
 HELD = PLAIN.replace(b"/ ", b"/held ")
 HALVES = {
     "silent": b"",
@@ -82,6 +88,32 @@ async def test_when_all_are_being_answered_one_more_is_told_to_come_later() -> N
         assert await (await (await stand.caller()).send(PLAIN)).status() == 200
 
 
+@on_served_loop
+async def test_a_probe_is_answered_before_most_of_those_that_connected_before_it() -> None:
+    async with standing() as stand:
+        with ExitStack() as stack:
+            before = [burst_in(stand, PLAIN, stack) for _ in range(320)]
+            probe = burst_in(stand, PROBE, stack)
+            assert await heard(probe) == b"200"
+            paths = [scope["path"] for scope in stand.scopes]
+            assert 0 < paths.index("/health") < 160
+            assert await asyncio.gather(*map(heard, before)) == [b"200"] * 320
+
+
+@on_served_loop
+async def test_what_waits_for_its_turn_makes_room_and_is_told_to_come_later() -> None:
+    async with standing(10 * MOST) as stand:
+        with ExitStack() as stack:
+            crowd = [burst_in(stand, HELD, stack) for _ in range(10 * MOST)]
+            await stand.turns()
+            assert 0 < len(stand.scopes) < 5 * MOST, "some are begun, the others wait"
+            probe = burst_in(stand, PROBE, stack)
+            assert await heard(probe) == b"200"
+            stand.go_on.set()
+            told = Counter(await asyncio.gather(*map(heard, crowd)))
+            assert told == {b"200": len(stand.scopes) - 1, b"503": 10 * MOST // ROOM_SHARE}
+
+
 @pytest.mark.parametrize(
     ("limit", "wanted", "expected"),
     [
@@ -116,3 +148,20 @@ async def crowd(stand: Stand, said: bytes, many: int) -> list[Caller]:
         callers.append(await (await stand.caller()).send(said))
         await stand.turns()
     return callers
+
+
+def burst_in(stand: Stand, said: bytes, stack: ExitStack) -> socket.socket:
+    """A connection that has said something before the server's loop has another turn."""
+    calling = stack.enter_context(socket.create_connection(stand.server.address))
+    calling.sendall(said)
+    calling.setblocking(False)
+    return calling
+
+
+async def heard(calling: socket.socket) -> bytes:
+    """The status that it was answered with; nothing if it was cut off."""
+    try:
+        answer = await asyncio.get_running_loop().sock_recv(calling, 4096)
+    except ConnectionResetError:
+        return b""
+    return answer.split(b" ")[1]

@@ -7,7 +7,9 @@ request pays nothing for its deadlines.
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from asyncio import get_running_loop
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Protocol
@@ -34,6 +36,8 @@ LINGER_SECONDS = 2.0
 WARN_SECONDS = 10.0
 YOUNG_SECONDS = 1.0
 """A request this new is about to be complete, and is the last to be closed to make room."""
+FIRST_REQUESTS = 4
+"""Of new connections, begun at each turn of the event loop."""
 ROOM_SHARE = 20
 """At the limit a twentieth is closed at once: looking for one at a time would cost too much."""
 
@@ -47,6 +51,8 @@ class Phase(Enum):
     """The rest of a line and headers."""
     BODY = auto()
     """The rest of a body."""
+    QUEUED = auto()
+    """Its turn: its first request is complete or not, and not begun."""
     ANSWERING = auto()
     """Us."""
     STALLED = auto()
@@ -128,6 +134,34 @@ class Seen:
         return self.phase is phase and self.request is request
 
 
+class FirstRequests:
+    """Begins the first requests of new connections a few at a time.
+
+    Where a thousand clients connect at once, taking them in costs little and answering them much.
+    A probe of /health that comes in after them waits for the former only.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._left = FIRST_REQUESTS
+
+    def begin(self, request: Callable[[], None]) -> None:
+        """Begin it now, or in its turn."""
+        if self._left == FIRST_REQUESTS:
+            get_running_loop().call_soon(self._turn)
+        if self._left > 0:
+            self._left -= 1
+            request()
+        else:
+            self._waiting.append(request)
+
+    def _turn(self) -> None:
+        """Begin those that wait; nothing may overtake them, so all of this turn may be theirs."""
+        self._left = FIRST_REQUESTS
+        for _ in range(min(len(self._waiting), FIRST_REQUESTS)):
+            self.begin(self._waiting.popleft())
+
+
 class Connections:
     """At most `most` of them."""
 
@@ -136,6 +170,7 @@ class Connections:
         self.most = most
         # In the order in which they came.
         self._open: dict[Any, None] = {}
+        self.first_requests = FirstRequests()
         self._closed: Counter[str] = Counter()
         self._warned_at = float("-inf")
         self._is_packed = False
@@ -149,9 +184,7 @@ class Connections:
         """
         self._open[connection] = None
         if len(self._open) > self.most and not self._make_room(connection):
-            connection.refuse(FULL)
-            # It has no place, so it may not wait until its client has read this.
-            connection.close()
+            self._turn_away(connection)
 
     def discard(self, connection: Open) -> None:
         """It is closed."""
@@ -217,9 +250,17 @@ class Connections:
         self._is_packed = len(ranked) < wanted
         for _, _, each in ranked[:wanted]:
             self.discard(each)
-            self.count(ROOM)
-            each.cut()
+            if each.phase() is Phase.QUEUED:
+                self._turn_away(each)
+            else:
+                self.count(ROOM)
+                each.cut()
         return len(self._open) <= self.most
+
+    def _turn_away(self, connection: Open) -> None:
+        connection.refuse(FULL)
+        # It has no place, so it may not wait until its client has read this.
+        connection.close()
 
     def _warn(self) -> None:
         told = dict(self._closed)
@@ -251,6 +292,8 @@ def _rank(connection: Open, now: float) -> int | None:
             return 2
         case Phase.BODY | Phase.STALLED:
             return 3
+        case Phase.QUEUED:
+            return 4
         case Phase.ANSWERING:
             return None
 

@@ -7,6 +7,7 @@ request line, the headers, trailers, and how many requests are sent ahead.
 from __future__ import annotations
 
 from asyncio import Transport
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -24,6 +25,8 @@ HEAD_BYTES = 16_384
 MOST_HEADERS = 100
 MOST_AHEAD = 16
 """Requests that may be sent before the first of them is answered."""
+PROBES = ("/health", "/ready")
+"""Answered without waiting for others that connected before."""
 LINGER_BYTES = 1_048_576
 """Read from a client after it was refused: closed earlier, it could not read why."""
 
@@ -63,6 +66,10 @@ class Connection(HttpToolsProtocol):
         self.seen: Seen | None = None
         self._answering: RequestResponseCycle | None = None
         """The request that is being answered: not the newest one, if others were sent ahead."""
+        self._is_new = True
+        """Whether no request was begun."""
+        self._is_queued = False
+        """Whether its first request is not begun yet."""
         self._is_arriving = False
         """Whether the newest request's body is not complete, answered or not."""
         self._is_refused = False
@@ -199,7 +206,17 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        super()._start_asgi_task(cycle, app)
+        if self._is_new and cycle.scope["path"] not in PROBES:
+            self._is_queued = True
+            self._all.first_requests.begin(partial(self._begin, cycle, app))
+        else:
+            super()._start_asgi_task(cycle, app)
+        self._is_new = False
+
+    def _begin(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self._is_queued:
+            self._is_queued = False
+            super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         """Called after an answer: go on with the next request.
@@ -224,6 +241,8 @@ class Connection(HttpToolsProtocol):
             return Phase.SILENT
         if cycle is None or (cycle.response_complete and cycle.scope is not self.scope):
             return Phase.HEAD
+        if self._is_queued:
+            return Phase.QUEUED
         if cycle.response_complete:
             if self.unsent():
                 return Phase.STALLED
@@ -251,6 +270,11 @@ class Connection(HttpToolsProtocol):
             return
         self._all.count(refusal.kind)
         cycle = self.cycle
+        if self._is_queued:
+            # Never begun, so there is nothing to wait for.
+            self._is_queued = False
+            self._answering = cycle = None
+            self.pipeline.clear()
         if cycle is not None and not cycle.response_complete and not self._is_arriving:
             self._is_last = True
             cycle.keep_alive = False
