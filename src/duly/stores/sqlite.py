@@ -128,7 +128,7 @@ class Sqlite(SqliteSession):
             connection.set_busy_timeout(BUSY_MILLISECONDS)
             connection.execute(
                 "pragma journal_mode=wal; pragma synchronous=full; pragma foreign_keys=on;"
-                "pragma journal_size_limit=67108864; pragma cache_size=-65536;"
+                "pragma journal_size_limit=67108864; pragma cache_size=-49152;"
                 "select count(*) from sqlite_schema"  # the first read makes the log and its index
             ).fetchall()
             _forget_statistics(connection)
