@@ -4,6 +4,8 @@ import asyncio
 import logging
 import resource
 import socket
+import subprocess
+import sys
 from collections import Counter
 from contextlib import ExitStack
 
@@ -139,6 +141,18 @@ def test_the_limit_of_open_files_is_raised_to_what_is_needed_and_never_lowered()
         assert raised_limit(10) == low - 50
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_table_of_descriptors_is_made_at_the_start() -> None:
+    """The kernel says how large it is, and never makes it smaller."""
+    wanted = own(Settings()) + Settings().http_connections
+    code = (
+        "from duly.settings import Settings; from duly.surfaces.descriptors import *\n"
+        "have_descriptors(Settings())\n"
+        "print(open('/proc/self/status').read().split('FDSize:')[1].split()[0])"
+    )
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(made.stdout) >= min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 
 async def crowd(stand: Stand, said: bytes, many: int) -> list[Caller]:

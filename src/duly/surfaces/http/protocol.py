@@ -269,7 +269,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._all.count(refusal.kind)
-        cycle = self.cycle
+        cycle: RequestResponseCycle | None = self.cycle
         if self._is_queued:
             # Never begun, so there is nothing to wait for.
             self._is_queued = False
