@@ -10,13 +10,6 @@ if TYPE_CHECKING:
     from duly.domain.delivery import Accepted, Attempt
     from duly.domain.delivery import Delivery as DeliveryRecord
     from duly.domain.endpoints import endpoint
-    from duly.domain.errors import (
-        Conflict,
-        DulyError,
-        InvalidInput,
-        NotFound,
-        StoreUnavailable,
-    )
     from duly.domain.failures import DependencyFailure, Fail, Reason, Retry, ValidationFailure
     from duly.domain.retry import delays, exponential, no_retry
     from duly.domain.rules import at, cron, every, yearly
@@ -24,6 +17,13 @@ if TYPE_CHECKING:
     from duly.domain.signatures import SignatureRefused
     from duly.domain.states import State
     from duly.domain.webhooks import webhook
+    from duly.errors import (
+        Conflict,
+        DulyError,
+        InvalidInput,
+        NotFound,
+        StoreUnavailable,
+    )
     from duly.ports import DeadFilter
     from duly.receiving import verify
     from duly.transports.handlers import HandledDelivery as Delivery
@@ -65,9 +65,7 @@ HOMES = {
     "duly.domain.endpoints": ("endpoint",),
     "duly.app": ("App",),
     "duly.domain.delivery": ("Accepted", "Attempt", "DeliveryRecord"),
-    "duly.domain.errors": (
-        *("Conflict", "DulyError", "InvalidInput", "NotFound", "StoreUnavailable"),
-    ),
+    "duly.errors": (*("Conflict", "DulyError", "InvalidInput", "NotFound", "StoreUnavailable"),),
     "duly.domain.failures": (
         *("DependencyFailure", "Fail", "Reason", "Retry", "ValidationFailure"),
     ),

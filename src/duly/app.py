@@ -17,12 +17,12 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from duly.domain import payloads
 from duly.domain.declarations import Keyworded
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
-from duly.domain.errors import DulyError
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import DEFAULT, WEBHOOK, RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
+from duly.errors import DulyError
 from duly.faces.intake import Item, Options, Target
 from duly.faces.listing import Page, Wanted, listed, page
 from duly.faces.schedules import Declaration, Declared

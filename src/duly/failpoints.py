@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 
 ACTIONS = ("kill", "stop", "sleep", "raise", "drop", "full")
 PLACES = (

@@ -24,10 +24,10 @@ import msgspec
 
 from duly.app import App
 from duly.domain import payloads, retry
-from duly.domain.errors import DulyError, InvalidInput
 from duly.domain.outcomes import Completed, Outcome
 from duly.domain.retry import RetryPlan
 from duly.engine.supervisor import Engine
+from duly.errors import DulyError, InvalidInput
 from duly.ports import Execution, Transport
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from duly.domain.delivery import Accepted
-from duly.domain.errors import StoreUnavailable
 from duly.domain.outcomes import Failed, Outcome
 from duly.domain.retry import RetryPlan
+from duly.errors import StoreUnavailable
 from duly.ports import Execution, Traces, Transport
 
 MOST_REMEMBERED = 10_000

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from duly.domain.endpoints import Sealed
-from duly.domain.errors import BadSetting, DulyError
+from duly.errors import BadSetting, DulyError
 
 KEY_BYTES, NONCE_BYTES, ID_LETTERS = 32, 12, 8
 

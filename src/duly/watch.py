@@ -14,7 +14,6 @@ from duly.domain import payloads
 from duly.domain.alerts import KEY, Alert, Limits
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import endpoint
-from duly.domain.errors import InvalidInput, StoreUnavailable
 from duly.domain.events import Event
 from duly.domain.rollups import HOUR, MINUTE, Series, checked_span, filled
 from duly.domain.situation import Situation
@@ -23,6 +22,7 @@ from duly.engine.bookkeeper import Bookkeeper
 from duly.engine.log_summary import LogSummary
 from duly.engine.supervisor import Engine
 from duly.engine.watchman import Watchman, Watchmen
+from duly.errors import InvalidInput, StoreUnavailable
 from duly.faces.live import Live
 from duly.faces.status import Status, Top, status, top
 from duly.ports import Clock, Store

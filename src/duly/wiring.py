@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from duly.domain.errors import BadSetting, InvalidInput
 from duly.domain.events import ConnectionsShort, DeliveryCompleted
 from duly.domain.roles import Role
 from duly.domain.signatures import secret_key
@@ -14,6 +13,7 @@ from duly.engine.analyst import Analyst
 from duly.engine.completions import emit_completions
 from duly.engine.loops import Emit
 from duly.engine.supervisor import Engine
+from duly.errors import BadSetting, InvalidInput
 from duly.ports import Clock, Store
 from duly.settings import Settings
 from duly.stores import postgres

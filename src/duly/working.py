@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Self
 
-from duly.domain.errors import Conflict, StoreUnavailable
 from duly.domain.roles import refuse_idle
 from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
+from duly.errors import Conflict, StoreUnavailable
 from duly.ports import Transport
 from duly.signals import listen_for_signals
 from duly.system import process_name

@@ -10,7 +10,7 @@ import cyclopts
 import uvloop
 from cyclopts import CycloptsError, Parameter
 
-from duly.domain.errors import DulyError, InvalidInput
+from duly.errors import DulyError, InvalidInput
 from duly.surfaces.cli.exits import BAD_USAGE, FAILED, exit_code
 from duly.surfaces.cli.render import talk
 from duly_birthday.importing import Summary, import_people

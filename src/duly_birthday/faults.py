@@ -10,7 +10,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from duly.domain.errors import Conflict, DulyError, InvalidInput, StoreUnavailable
+from duly.errors import Conflict, DulyError, InvalidInput, StoreUnavailable
 from duly_birthday.users.checks import InvalidUser, Problem
 from duly_birthday.users.user import UserChanged, UserNotFound
 

@@ -14,7 +14,7 @@ from uuid import UUID, uuid5
 
 import msgspec
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly_birthday.users.checks import NAMES, REQUIRED
 from duly_birthday.users.sql import Dialect
 from duly_birthday.wire import Birthdays, Refused

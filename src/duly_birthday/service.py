@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from duly import App, Delivery
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.greetings.occasion import Occasion
 from duly_birthday.http import user_routes

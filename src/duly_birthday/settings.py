@@ -8,7 +8,7 @@ from datetime import time
 from typing import get_args
 
 import duly
-from duly.domain.errors import BadSetting, InvalidInput
+from duly.errors import BadSetting, InvalidInput
 from duly_birthday.greetings.greetings import Manner, Target
 from duly_birthday.greetings.occasion import Occasion
 from duly_birthday.users.events import Feb29

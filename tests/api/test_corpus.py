@@ -9,7 +9,7 @@ import pytest
 from httpx import Response
 
 import duly
-from duly.domain.errors import DulyError
+from duly.errors import DulyError
 from tests.api.corpus import BODIES, MOMENTS, NUMBERS, TEXTS, TYPES, URLS, ZONES
 from tests.api.stage import Stage, stage
 

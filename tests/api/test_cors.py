@@ -4,7 +4,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from duly.settings import load
 from duly.testing import VirtualClock
 from tests.api.doors import Port, port

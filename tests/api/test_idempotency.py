@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.domain.errors import Busy, Conflict, StoreUnavailable
 from duly.engine.maintenance import Forgetter
+from duly.errors import Busy, Conflict, StoreUnavailable
 from duly.faces.requests import Requests
 from duly.ports import KEPT_FOR
 from duly.surfaces.http.health import Pulse

@@ -3,8 +3,8 @@
 import pytest
 
 import duly
-from duly.domain.errors import InvalidInput
 from duly.domain.webhooks import Webhook, encode_webhook
+from duly.errors import InvalidInput
 from duly.testing import VirtualClock, run_until_idle
 from tests.api.doors import Port, port
 from tests.transports.receiver import Taken, receiver

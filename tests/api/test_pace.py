@@ -6,7 +6,7 @@ import random
 import pytest
 
 from duly import App
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from duly.surfaces.http.pace import Pace
 from duly.testing import VirtualClock
 

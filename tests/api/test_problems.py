@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.errors import BadSetting, StoreUnavailable
 from tests.api.conftest import Client
 
 pytestmark = pytest.mark.requirement("S2")

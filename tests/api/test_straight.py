@@ -9,7 +9,7 @@ import pytest
 from httpx import Response
 
 from duly.domain.delivery import Delivery
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from duly.surfaces.http.straight import Straight
 from duly.testing import VirtualClock
 from tests.api.doors import Port, port

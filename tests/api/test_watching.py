@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import duly
 from duly import App
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from duly.surfaces.http.health import Pulse
 from duly.surfaces.http.site import site
 from duly.testing import VirtualClock, run_until_idle

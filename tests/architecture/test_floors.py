@@ -12,7 +12,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 # Lowest first. Rooms on one floor do not import each other. `duly` is the public face itself, so
 # only what stands above it may say `import duly`.
 FLOORS = (
-    {"duly.domain", "duly.version"},
+    {"duly.errors", "duly.version"},
+    {"duly.domain"},
     {"duly.ports", "duly.settings", "duly.failpoints", "duly.tracebacks"},
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.faces"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.failpoints import FailpointRaised, arm
 from duly_birthday.importing import PACE, Pace, Summary, import_people
 from duly_birthday.wire import Birthdays

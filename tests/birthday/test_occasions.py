@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import duly
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from duly.testing import VirtualClock, run_until_idle
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.service import BirthdayApp

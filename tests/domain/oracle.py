@@ -16,9 +16,9 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import count, islice
 from typing import NamedTuple
 
-from duly.domain.errors import InvalidInput
 from duly.domain.rules import Cron, cron
 from duly.domain.zones import names, zone
+from duly.errors import InvalidInput
 from tests.domain.expressions import expression
 
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]

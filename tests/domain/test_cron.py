@@ -8,8 +8,8 @@ from itertools import islice
 
 import pytest
 
-from duly.domain.errors import InvalidInput
 from duly.domain.rules import Cron, Every, cron
+from duly.errors import InvalidInput
 from tests.domain.expressions import expression
 from tests.domain.oracle import Naive, a_place, cases, runs
 

@@ -7,9 +7,9 @@ import pytest
 
 from duly.domain import retry
 from duly.domain.declarations import Options, checked_options, contents, timing
-from duly.domain.errors import InvalidInput
 from duly.domain.rules import cron
 from duly.domain.schedule import DEFAULT_CAP, LARGEST_CAP, CatchUp, Contents, Overlap, Timing
+from duly.errors import InvalidInput
 
 RULE = cron("0 9 * * *")
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from duly import failpoints
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from duly.failpoints import Failpoint, FailpointRaised, arm, arm_from, armed, hit
 
 

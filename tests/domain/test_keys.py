@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.keys import (
     ID_BYTES,
     SECRET_BYTES,
@@ -18,6 +17,7 @@ from duly.domain.keys import (
     is_token_of,
     new_token,
 )
+from duly.errors import InvalidInput, NotFound
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 CHANCE = bytes(range(ID_BYTES + SECRET_BYTES))

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from duly.domain import interventions
-from duly.domain.errors import Conflict
 from duly.domain.interventions import Fate, Member, Return
 from duly.domain.lines import Line, StreamState, plight, stream_of, to_do
+from duly.errors import Conflict
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

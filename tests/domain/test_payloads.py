@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.domain import payloads
-from duly.domain.errors import InvalidInput
 from duly.domain.payloads import (
     checked_id,
     checked_limit,
@@ -26,6 +25,7 @@ from duly.domain.payloads import (
     checked_wait,
     payload_bytes,
 )
+from duly.errors import InvalidInput
 
 
 @dataclasses.dataclass

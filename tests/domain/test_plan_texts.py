@@ -3,9 +3,9 @@
 import pytest
 
 from duly.domain import retry
-from duly.domain.errors import BadSetting, InvalidInput
 from duly.domain.plan_texts import plan_from_text
 from duly.domain.retry import Exponential, delays, exponential, no_retry
+from duly.errors import BadSetting, InvalidInput
 from duly.settings import load, problems
 
 pytestmark = pytest.mark.requirement("F2")

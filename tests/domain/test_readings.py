@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from duly.domain.errors import InvalidInput
 from duly.domain.readings import BATCH, Reading, Survey
 from duly.domain.signatures import new_secret
+from duly.errors import InvalidInput
 
 pytestmark = pytest.mark.requirement("C10")
 AT = "2026-11-15T12:00:00Z"

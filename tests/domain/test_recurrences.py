@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from duly.domain.errors import InvalidInput, quoted
 from duly.domain.rules import every
+from duly.errors import InvalidInput, quoted
 
 pytestmark = pytest.mark.requirement("C2")
 

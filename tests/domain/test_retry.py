@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.domain import retry
-from duly.domain.errors import InvalidInput
 from duly.domain.failures import Reason
 from duly.domain.retry import (
     NEVER_AGAIN,
@@ -16,6 +15,7 @@ from duly.domain.retry import (
     next_delay,
     no_retry,
 )
+from duly.errors import InvalidInput
 
 pytestmark = pytest.mark.requirement("F2")
 

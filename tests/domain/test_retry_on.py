@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from duly.domain import retry
-from duly.domain.errors import InvalidInput
 from duly.domain.plan_texts import plan_from_text
 from duly.domain.retry import delays, exponential
 from duly.domain.webhooks import outcome_of
+from duly.errors import InvalidInput
 
 pytestmark = pytest.mark.requirement("C5", "F2")
 NOW = datetime(2026, 11, 16, tzinfo=UTC)

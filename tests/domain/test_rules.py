@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import duly
-from duly.domain.errors import InvalidInput, UnreadableRule
 from duly.domain.rules import (
     At,
     Cron,
@@ -26,6 +25,7 @@ from duly.domain.rules import (
     every,
     yearly,
 )
+from duly.errors import InvalidInput, UnreadableRule
 
 pytestmark = pytest.mark.requirement("C2")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from duly.settings import Described, described, load, problems
 
 DOCS = Path(__file__).parents[2] / "docs" / "settings.md"

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.errors import InvalidInput
 from duly.domain.signatures import (
     SignatureRefused,
     check,
@@ -13,6 +12,7 @@ from duly.domain.signatures import (
     secret_keys,
     signatures,
 )
+from duly.errors import InvalidInput
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID = "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from duly.domain.errors import InvalidInput
 from duly.domain.outcomes import Verdict
 from duly.domain.streams import Move, OnFailure, Policy, checked_policy, move
+from duly.errors import InvalidInput
 
 BLOCK, RELEASE, QUEUE = Policy
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from duly.domain.errors import InvalidInput, quoted
 from duly.domain.rules import Occurrence, at, encode_rule, yearly
+from duly.errors import InvalidInput, quoted
 
 pytestmark = pytest.mark.requirement("C2")
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from duly import webhook
-from duly.domain.errors import InvalidInput
 from duly.domain.outcomes import Completed, Failed
 from duly.domain.webhooks import (
     decode_webhook,
@@ -14,6 +13,7 @@ from duly.domain.webhooks import (
     outcome_of,
     retry_after_seconds,
 )
+from duly.errors import InvalidInput
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 

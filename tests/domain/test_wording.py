@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from duly.domain.cron import pattern
-from duly.domain.errors import InvalidInput
 from duly.domain.patterns import Fields
 from duly.domain.rules import Rule, at, cron, every, yearly
 from duly.domain.wording import of_cron
+from duly.errors import InvalidInput
 from tests.domain.expressions import expression
 
 pytestmark = pytest.mark.requirement("C2")

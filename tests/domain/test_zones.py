@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from duly.domain import zones
-from duly.domain.errors import InvalidInput
 from duly.domain.offsets import ERA, STRIDE, Offsets
 from duly.domain.zones import fingerprint, names, zone, zone_data_version
+from duly.errors import InvalidInput
 
 pytestmark = pytest.mark.requirement("C2")
 

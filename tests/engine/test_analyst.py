@@ -12,11 +12,11 @@ from redis.asyncio import Redis
 import duly
 from duly import App, Delivery
 from duly.domain.analytics import Count, key_of
-from duly.domain.errors import BadSetting
 from duly.domain.outcomes import Settlement, Verdict
 from duly.domain.schedule import Occasion, encode_occasion
 from duly.engine import analyst as engine_analyst
 from duly.engine.analyst import Analyst
+from duly.errors import BadSetting
 from duly.ports import Trouble
 from duly.transports.analytics import RedisAnalytics
 from tests.engine.house import states

@@ -24,7 +24,7 @@ import duly.transports.routes
 import duly.transports.steps
 import duly.transports.transactions
 import duly.transports.webhooks
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from duly.failpoints import arm
 from tests.engine.attempts import ATTEMPTING, ATTEMPTS, SPENDING, WRITING, Stage, staged
 from tests.engine.awaits import Awaits, Fault, breathe

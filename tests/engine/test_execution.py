@@ -11,7 +11,7 @@ import pytest
 
 import duly
 from duly import Delivery, Reason
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from duly.testing import run_until_idle
 from tests.engine.house import Gate, House, only, states
 from tests.stores.books import Books

@@ -12,12 +12,12 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.domain import gates as rules
-from duly.domain.errors import StoreUnavailable
 from duly.domain.failures import Reason
 from duly.domain.gates import Circuit, Gate, Limits
 from duly.domain.outcomes import Completed, Deferred, Failed, Outcome, Settlement, Verdict
 from duly.domain.retry import RetryPlan
 from duly.engine.gates import Gates
+from duly.errors import StoreUnavailable
 from duly.ports import Ask, GateChange, SeenGate
 from duly.testing import VirtualClock
 from tests.engine.house import House, Life

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from duly.domain.errors import StoreUnavailable
 from duly.engine.lease import Heart, Lease
+from duly.errors import StoreUnavailable
 from duly.testing import VirtualClock
 
 pytestmark = pytest.mark.requirement("D7")

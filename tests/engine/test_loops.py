@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from duly.domain.errors import StoreUnavailable
 from duly.domain.events import Event, LoopFailed, StoreCameBack, StoreWentAway
 from duly.engine.loops import LONGEST_BACK_OFF, NOW, Pause, Runner
+from duly.errors import StoreUnavailable
 
 
 class Scripted:

@@ -7,8 +7,8 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.errors import BadSetting
 from duly.domain.roles import Role, roles_of
+from duly.errors import BadSetting
 from duly.testing import VirtualClock
 from tests.engine.conftest import START
 from tests.engine.house import House, states

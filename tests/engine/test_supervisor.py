@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import App, Delivery
-from duly.domain.errors import StoreIsOwned
+from duly.errors import StoreIsOwned
 from duly.failpoints import FailpointRaised, arm
 from tests.engine.house import only, states
 

@@ -8,11 +8,11 @@ import pytest
 import duly
 from duly import App
 from duly.domain.alerts import Alert
-from duly.domain.errors import StoreUnavailable
 from duly.domain.events import StoreWentAway
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Failed, Outcome
 from duly.engine.watchman import Watchman
+from duly.errors import StoreUnavailable
 from tests.engine.house import House
 
 pytestmark = pytest.mark.requirement("S4")

@@ -10,7 +10,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.errors import SchemaMismatch
+from duly.errors import SchemaMismatch
 from duly.testing import VirtualClock, run_until_idle
 from tests.engine.house import House, only
 

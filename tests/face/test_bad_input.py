@@ -8,7 +8,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from tests.face.conftest import noted
 
 BAD: list[tuple[str, dict[str, Any], str]] = [

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from duly import App, Conflict, Delivery, StoreUnavailable
-from duly.domain.errors import BadSetting
 from duly.domain.events import LoopEnded
+from duly.errors import BadSetting
 from duly.signals import listen_for_signals
 
 SECONDS = 30

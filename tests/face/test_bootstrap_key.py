@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from duly import App
-from duly.domain.errors import InvalidInput
 from duly.domain.keys import new_token
+from duly.errors import InvalidInput
 from duly.settings import load
 
 pytestmark = pytest.mark.requirement("S2")

@@ -8,7 +8,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.errors import Contended
+from duly.errors import Contended
 from tests.face.test_running import DEADLINE_SECONDS, running
 
 pytestmark = pytest.mark.requirement("D7", "D9")

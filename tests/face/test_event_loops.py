@@ -12,7 +12,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.errors import OtherEventLoop
+from duly.errors import OtherEventLoop
 
 SECONDS = 30
 pytestmark = pytest.mark.requirement("D1")

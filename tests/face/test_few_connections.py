@@ -11,7 +11,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.errors import BadSetting, Conflict
+from duly.errors import BadSetting, Conflict
 from duly.stores.connections import BASE, Connection, NoSlot, Source
 from duly.stores.pool import Level, Pool
 from duly.stores.postgres import FEWEST, SMALLEST_POOL, share_of

@@ -10,7 +10,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from duly.testing import run_until_idle
 
 

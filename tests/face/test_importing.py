@@ -10,7 +10,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.errors import Conflict
+from duly.errors import Conflict
 from duly.faces.importing import Manner
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import VirtualClock, run_until_idle

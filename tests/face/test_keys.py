@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.domain.errors import InvalidInput, NotFound
+from duly.errors import InvalidInput, NotFound
 from duly.testing import VirtualClock
 from tests.face.conftest import noted
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duly import App, Delivery
-from duly.domain.errors import StoreIsOwned
+from duly.errors import StoreIsOwned
 
 SECONDS = 30
 pytestmark = pytest.mark.requirement("D13")

@@ -10,7 +10,7 @@ import pytest
 
 import duly
 from duly import App, Delivery, Reason
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from duly.stores.sqlite import Sqlite
 from duly.testing import VirtualClock, run_until_idle
 from tests.stores.books import Books

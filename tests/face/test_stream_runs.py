@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from duly import App, Delivery
-from duly.domain.errors import StoreUnavailable
 from duly.domain.outcomes import Completed
+from duly.errors import StoreUnavailable
 from duly.testing import RecordingTransport, VirtualClock, run_until_idle
 from tests.engine.house import Life
 from tests.face.lines import DEADLINE_SECONDS, NAME, Work

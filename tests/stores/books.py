@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from duly.domain.delivery import Accepted, Claimed, Lane, Request
-from duly.domain.errors import Conflict
 from duly.domain.identity import delivery_id, token
 from duly.domain.outcomes import Settlement, Verdict
+from duly.errors import Conflict
 from duly.ports import Ask
 from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from duly.domain.delivery import Accepted, Request
-from duly.domain.errors import Conflict
+from duly.errors import Conflict
 from tests.stores.books import START, Books, number_id
 
 EXPIRES = START + timedelta(days=40)

@@ -6,8 +6,8 @@ import pytest
 
 from duly.domain import retry
 from duly.domain.dead_letters import why_suspected
-from duly.domain.errors import Conflict
 from duly.domain.outcomes import Verdict
+from duly.errors import Conflict
 from duly.ports import Again, DeadFilter, GiveUp, Place
 from tests.stores.books import START, Books, settlement
 

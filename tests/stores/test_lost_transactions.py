@@ -2,8 +2,8 @@
 
 import pytest
 
-from duly.domain.errors import StoreUnavailable
 from duly.domain.outcomes import Verdict
+from duly.errors import StoreUnavailable
 from duly.stores.postgres import LOCK_SECONDS
 from tests.stores.books import START, Books, settlement
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from duly.domain.errors import BadSetting, SchemaMismatch
+from duly.errors import BadSetting, SchemaMismatch
 from duly.failpoints import FailpointRaised, arm
 from duly.stores import migrations
 from duly.stores.postgres import Postgres

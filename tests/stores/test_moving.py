@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain.errors import Conflict, NotFound
 from duly.domain.outcomes import Verdict
+from duly.errors import Conflict, NotFound
 from tests.stores.books import START, Books, Row, number_id, settlement
 
 MINUTE = timedelta(minutes=1)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from duly.domain.delivery import Accepted
-from duly.domain.errors import NotFound
+from duly.errors import NotFound
 from duly.ports import Filter
 from duly.stores.upkeep import BEGINNING
 from duly.testing import VirtualClock

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.errors import NotFound
 from duly.domain.outcomes import Verdict
 from duly.domain.planning import Drop, Plan, Planned, Planning
 from duly.domain.rules import cron, every
+from duly.errors import NotFound
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import DueSchedule
 from duly.stores.postgres import Postgres

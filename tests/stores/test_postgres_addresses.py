@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from duly.domain.addresses import PARAMETERS
-from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.errors import BadSetting, StoreUnavailable
 from duly.stores.connections import BASE, Source
 from duly.stores.postgres import from_place
 from duly.stores.postgres_address import (

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from duly.domain import retry
-from duly.domain.errors import NotFound, UnreadableRule
 from duly.domain.outcomes import Verdict
 from duly.domain.planning import Planned
 from duly.domain.rules import Rule, cron, every, yearly
 from duly.domain.zones import fingerprint, zone_data_version
 from duly.engine.maintenance import Mender
+from duly.errors import NotFound, UnreadableRule
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import UnreadableSchedule
 from duly.stores.postgres import Postgres

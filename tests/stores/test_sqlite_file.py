@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from duly import App, Delivery
-from duly.domain.errors import StoreIsOwned, StoreUnavailable
+from duly.errors import StoreIsOwned, StoreUnavailable
 from duly.stores.sqlite import Sqlite, clear_errors
 
 pytestmark = pytest.mark.requirement("D1", "D14")
@@ -298,7 +298,7 @@ async def test_a_file_that_could_not_be_opened_is_let_go(path: Path, tmp_path: P
 FULL = """
 import asyncio, os, resource, sys
 from duly import App
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 
 async def main(path):
     app = App(f"sqlite:///{path}", environment={})

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.errors import Conflict
 from duly.domain.fingerprints import fingerprint
 from duly.domain.outcomes import Verdict
+from duly.errors import Conflict
 from tests.stores.books import START, Books, Row
 from tests.stores.lines import NAME, Lines
 

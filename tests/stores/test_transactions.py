@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.domain.outcomes import Verdict
+from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import OpenTransaction
 from duly.stores.sqlite import Sqlite

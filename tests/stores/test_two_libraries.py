@@ -20,7 +20,7 @@ import apsw
 import pytest
 
 from duly import App, Delivery
-from duly.domain.errors import Conflict, StoreUnavailable
+from duly.errors import Conflict, StoreUnavailable
 from duly.stores import sqlite_guard
 from duly.stores.sqlite import Sqlite
 from duly.stores.sqlite_guard import descriptors_of, identity_of
@@ -62,7 +62,7 @@ def file_of(app: App) -> Any:
 ALTERNATE = """
 import asyncio, sqlite3, subprocess, sys
 from duly import App
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 
 COUNT = '''
 import sys, apsw
@@ -259,7 +259,7 @@ async def test_a_copy_of_the_file_made_by_this_process_costs_no_lock(app: App, p
 FORK = """
 import asyncio, os, signal, sys
 from duly import App
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 
 async def tried(name, call):
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.surfaces.cli.apps import imported_app
 from tests.surfaces.processes import Home
 

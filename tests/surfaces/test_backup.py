@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from duly import App
-from duly.domain.errors import Conflict
+from duly.errors import Conflict
 from duly.stores.sqlite import Sqlite
 from duly.stores.sqlite_backup import back_up
 from duly.stores.store import SqlStore

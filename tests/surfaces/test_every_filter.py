@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from duly import App
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.faces.listing import Wanted
 from duly.ports import DeadFilter
 from duly.stores import listing

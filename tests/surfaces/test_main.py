@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.domain import errors
+from duly import errors
 from duly.surfaces.cli.commands import COMMANDS
 from duly.surfaces.cli.exits import exit_code
 from duly.version import __version__

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from duly import App
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from tests.support.postgres import free_port
 from tests.surfaces.processes import Home
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.system import is_own_address
 from duly.transports.egress import AddressRefused, Guard, literal_address
 

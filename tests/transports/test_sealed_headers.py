@@ -9,7 +9,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.errors import Conflict
+from duly.errors import Conflict
 from duly.surfaces.standing import record
 from duly.testing import run_until_idle
 from tests.face.moving import exported, imported

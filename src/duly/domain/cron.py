@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
-from duly.domain.errors import InvalidInput, quoted
 from duly.domain.patterns import Days, Fields, Monthdays, Pattern, Weekdays
+from duly.errors import InvalidInput, quoted
 
 LONGEST_EXPRESSION = 1000
 FIFTY_YEARS = 50 * 366

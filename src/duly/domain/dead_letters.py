@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from duly.domain.delivery import Delivery
-from duly.domain.errors import Conflict
 from duly.domain.retry import RetryPlan, attempts_allowed, decode
 from duly.domain.states import State
+from duly.errors import Conflict
 
 LOOKED_AT = 5000
 """How many of the latest a page looks at, however many there are."""

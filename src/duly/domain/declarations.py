@@ -12,7 +12,6 @@ import msgspec
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY
 from duly.domain.durations import duration
-from duly.domain.errors import InvalidInput
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.rules import At, Cron, Every, Rule, Yearly
 from duly.domain.schedule import (
@@ -24,6 +23,7 @@ from duly.domain.schedule import (
     Timing,
 )
 from duly.domain.streams import checked_own_stream
+from duly.errors import InvalidInput
 
 LONGEST_JITTER = timedelta(days=7)
 MOST_RUNS = 2**31 - 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.errors import quoted
+from duly.errors import quoted
 
 DEPTH_LIMIT = 64
 LARGE = 8192

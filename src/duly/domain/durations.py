@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from decimal import Decimal
 
-from duly.domain.errors import InvalidInput, quoted
+from duly.errors import InvalidInput, quoted
 
 MILLISECONDS = {
     "ms": 1,

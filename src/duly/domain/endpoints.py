@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from duly.domain import payloads
-from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.gates import Circuit, Gate, Limits
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.webhooks import (
@@ -25,6 +24,7 @@ from duly.domain.webhooks import (
     is_webhook,
     origin_of,
 )
+from duly.errors import InvalidInput, NotFound
 
 PREFIX = "endpoint:"
 LEAST_RATE, MOST_RATE = 0.001, 100_000.0

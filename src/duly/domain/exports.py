@@ -13,7 +13,6 @@ import msgspec
 
 from duly.domain.delivery import DEFAULT_PRIORITY
 from duly.domain.endpoints import EndpointState
-from duly.domain.errors import InvalidInput
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
 from duly.domain.schedule import (
@@ -27,6 +26,7 @@ from duly.domain.schedule import (
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, decode_webhook, is_hidden
+from duly.errors import InvalidInput
 
 VERSION = 1
 SECRET = "secret"

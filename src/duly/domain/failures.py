@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from enum import StrEnum
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 
 
 class Reason(StrEnum):

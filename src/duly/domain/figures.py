@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment, checked_wait
+from duly.errors import InvalidInput
 
 COUNTED_UP_TO = 10_000
 CANDIDATES = 10

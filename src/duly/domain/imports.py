@@ -12,7 +12,6 @@ import msgspec
 from duly.domain import declarations, endpoints, payloads
 from duly.domain.declarations import Options
 from duly.domain.endpoints import UNKEPT, Details, endpoint_name
-from duly.domain.errors import InvalidInput, quoted
 from duly.domain.exports import (
     DeliveryEntry,
     EndpointEntry,
@@ -30,6 +29,7 @@ from duly.domain.signatures import secret_key
 from duly.domain.steps import checked_step
 from duly.domain.streams import checked_stream
 from duly.domain.webhooks import Webhook, encode_webhook, is_webhook, webhook
+from duly.errors import InvalidInput, quoted
 
 ID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 LONGEST_REASON = 1000

@@ -19,10 +19,10 @@ from enum import StrEnum
 import msgspec
 
 from duly.domain.delivery import Lane
-from duly.domain.errors import Conflict
 from duly.domain.lines import Halt, Line, StreamState, plight, to_do
 from duly.domain.states import State
 from duly.domain.streams import OnFailure
+from duly.errors import Conflict
 
 
 class Fate(StrEnum):

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import msgspec
 
-from duly.domain.errors import InvalidInput, NotFound, quoted
+from duly.errors import InvalidInput, NotFound, quoted
 
 ID_BYTES, SECRET_BYTES = 10, 32
 ID = re.compile(r"[a-z2-7]{16}\Z")

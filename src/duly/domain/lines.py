@@ -9,9 +9,9 @@ from enum import StrEnum
 import msgspec
 
 from duly.domain.delivery import Lane
-from duly.domain.errors import NotFound
 from duly.domain.states import State
 from duly.domain.streams import Policy, policy_of
+from duly.errors import NotFound
 
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 """When the lane of a stream that stands still is due."""

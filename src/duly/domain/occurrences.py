@@ -9,9 +9,9 @@ from itertools import islice, takewhile
 
 import msgspec
 
-from duly.domain.errors import InvalidInput, quoted
 from duly.domain.offsets import EPOCH
 from duly.domain.payloads import EARLIEST, LATEST
+from duly.errors import InvalidInput, quoted
 
 LONGEST_PREVIEW = 10_000
 

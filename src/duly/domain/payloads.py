@@ -15,8 +15,8 @@ import msgspec
 from duly.domain import documents
 from duly.domain.delivery import LEAST_PRIORITY, MOST_PRIORITY
 from duly.domain.documents import DEPTH_LIMIT
-from duly.domain.errors import InvalidInput, quoted
 from duly.domain.states import State
+from duly.errors import InvalidInput, quoted
 
 BODY_LIMIT = 256 * 1024
 KEY_LIMIT = 255

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import msgspec
 
 from duly.domain.durations import duration
-from duly.domain.errors import InvalidInput, quoted
 from duly.domain.retry import (
     CLIENT_ERRORS,
     WEBHOOK,
@@ -19,6 +18,7 @@ from duly.domain.retry import (
     exponential,
     no_retry,
 )
+from duly.errors import InvalidInput, quoted
 
 NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 FORMS = (

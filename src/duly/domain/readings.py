@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from duly.domain.errors import InvalidInput
 from duly.domain.exports import KINDS, Ending, Heading, Thing, decode, decode_heading
 from duly.domain.imports import check
+from duly.errors import InvalidInput
 
 LONGEST_LINE = 64 * 1024 * 1024
 BATCH, BATCH_BYTES = 500, 4 * 1024 * 1024

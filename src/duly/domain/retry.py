@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import Meta
 
-from duly.domain.errors import InvalidInput, misfit
 from duly.domain.failures import Reason, reason_from
+from duly.errors import InvalidInput, misfit
 
 SHORTEST, YEAR = 0.001, 366 * 86400.0
 MOST_ATTEMPTS = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 
 
 class Role(StrEnum):

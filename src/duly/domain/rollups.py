@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment, checked_wait
+from duly.errors import InvalidInput
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from duly.domain.delivery import DEFAULT_PRIORITY
-from duly.domain.errors import NotFound
 from duly.domain.occurrences import Occurrence
 from duly.domain.rules import At, Rule, Yearly
 from duly.domain.zones import fingerprint, zone_data_version
+from duly.errors import NotFound
 
 DELIVERY_ID = "{{delivery.id}}"
 """A text in a schedule's payload in whose place each delivery has its own id."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from duly.domain.endpoints import Endpoint, Sealed
-from duly.domain.errors import DulyError
 from duly.domain.webhooks import SEALED_MARK
+from duly.errors import DulyError
 
 Seal = Callable[[str, str], Sealed]
 Open = Callable[[Sealed, str], str]

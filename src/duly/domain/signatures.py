@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from duly.domain.errors import DulyError, InvalidInput
+from duly.errors import DulyError, InvalidInput
 
 PREFIX = "whsec_"
 LEAST_BYTES, MOST_BYTES = 24, 64

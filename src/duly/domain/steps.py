@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_text, payload_bytes
+from duly.errors import InvalidInput
 
 NAME_LIMIT = 100
 RESULT_LIMIT = 64 * 1024

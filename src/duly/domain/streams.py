@@ -20,8 +20,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from duly.domain import payloads
-from duly.domain.errors import InvalidInput
 from duly.domain.outcomes import Verdict
+from duly.errors import InvalidInput
 
 OF_SCHEDULES = "duly:schedule:"
 """How the names of streams begin that belong to schedules; nobody else may deliver to them."""

@@ -10,11 +10,11 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from duly.domain.errors import InvalidInput, quoted
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Completed, Failed, Outcome
 from duly.domain.retry import GONE
 from duly.domain.strangers import shown_url
+from duly.errors import InvalidInput, quoted
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 LONGEST_URL = 2000

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import tzdata  # type: ignore[import-untyped]
 
-from duly.domain.errors import InvalidInput, quoted
+from duly.errors import InvalidInput, quoted
 
 
 def zone(name: str) -> ZoneInfo:

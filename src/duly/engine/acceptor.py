@@ -9,9 +9,9 @@ from contextvars import Context
 from datetime import timedelta
 
 from duly.domain.delivery import Accepted, Request
-from duly.domain.errors import Conflict, DulyError, StoreUnavailable
 from duly.domain.events import DeliveriesAccepted
 from duly.engine.loops import Emit
+from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.failpoints import hit
 from duly.ports import Clock, Store
 

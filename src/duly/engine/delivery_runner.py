@@ -10,7 +10,6 @@ from itertools import zip_longest
 from typing import Any
 
 from duly.domain.delivery import Claimed, Lane
-from duly.domain.errors import StoreUnavailable
 from duly.domain.events import AttemptFailed, RowPassedOver
 from duly.domain.failures import Reason
 from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
@@ -22,6 +21,7 @@ from duly.engine.known import Known
 from duly.engine.lease import Lease
 from duly.engine.loops import Breath, Emit
 from duly.engine.settler import Settler
+from duly.errors import StoreUnavailable
 from duly.tracebacks import traceback_text
 
 CANCEL_SECONDS = (3.0, 1.0, 1.0)

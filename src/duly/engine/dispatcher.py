@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from duly.domain.delivery import Claimed
-from duly.domain.errors import StoreUnavailable
 from duly.domain.events import SuspectRuns
 from duly.engine.aside import Aside
 from duly.engine.claims import Claims
@@ -20,6 +19,7 @@ from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Emit, Pause
 from duly.engine.openings import Openings
 from duly.engine.settler import Settler
+from duly.errors import StoreUnavailable
 from duly.ports import Ask
 
 UNTIL_WOKEN = Pause(3600.0)

@@ -13,7 +13,6 @@ import msgspec
 from duly.domain import retry
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import Claimed, Lane
-from duly.domain.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.domain.events import DeliveryLate, PlanUnreadable
 from duly.domain.failures import Reason
 from duly.domain.identity import worker_of
@@ -35,6 +34,7 @@ from duly.domain.schedule import Overlap, decode_occasion
 from duly.domain.streams import stream_of_schedule
 from duly.engine.loops import Emit
 from duly.engine.steps import Notebook
+from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.ports import (
     RUNNING,
     Chance,

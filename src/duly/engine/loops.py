@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from duly.domain.errors import StoreUnavailable
 from duly.domain.events import Event, LoopFailed, StoreCameBack, StoreWentAway
+from duly.errors import StoreUnavailable
 from duly.tracebacks import traceback_text
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.05, 5.0

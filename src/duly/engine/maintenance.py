@@ -10,12 +10,12 @@ from typing import Protocol
 
 import msgspec
 
-from duly.domain.errors import NotFound, UnreadableRule
 from duly.domain.events import Pruned, SweptUp
 from duly.domain.planning import NewId
 from duly.domain.revisions import Revision, Unclaimed, replan
 from duly.domain.schedule import Schedule
 from duly.engine.loops import Emit, Pause
+from duly.errors import NotFound, UnreadableRule
 from duly.ports import Schedules, Upkeep, Wakeups
 
 AFTER_START_SECONDS = 60.0

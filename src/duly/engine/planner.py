@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from duly.domain import revisions
-from duly.domain.errors import InvalidInput, NotFound, UnreadableRule
 from duly.domain.events import (
     ClockIsBehind,
     ClockStepped,
@@ -25,6 +24,7 @@ from duly.domain.planning import Plan, Planning, usual_plan
 from duly.domain.schedule import Schedule
 from duly.domain.zones import fingerprint, zone_data_version
 from duly.engine.loops import NOW, Breath, Emit, Pause
+from duly.errors import InvalidInput, NotFound, UnreadableRule
 from duly.ports import Chance, Clock, DueSchedule, Sitting, Store, ZoneUse
 
 BATCH = 250

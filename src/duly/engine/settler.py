@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from duly.domain.delivery import Lane
-from duly.domain.errors import SettlementRefused
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
 from duly.domain.outcomes import Settlement, Verdict
 from duly.engine.loops import NOW, Breath, Emit, Pause
 from duly.engine.telling import Call, told_of
+from duly.errors import SettlementRefused
 from duly.ports import Agenda, Clock
 
 MOST_IN_ONE_CALL = 1000

@@ -13,8 +13,8 @@ from typing import Protocol
 import msgspec
 
 from duly.domain.delivery import Claimed
-from duly.domain.errors import Conflict, InvalidInput, LeaseLost
 from duly.domain.steps import MOST_STEPS, Step
+from duly.errors import Conflict, InvalidInput, LeaseLost
 from duly.ports import Steps
 
 

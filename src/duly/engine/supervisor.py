@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import Lane
-from duly.domain.errors import StoreUnavailable
 from duly.domain.events import (
     CrashesTakenBack,
     Draining,
@@ -30,6 +29,7 @@ from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
 from duly.engine.settler import UNTIL_WOKEN, OnSettled, Settler
 from duly.engine.territory import Memories, Menders, Territory
+from duly.errors import StoreUnavailable
 from duly.ports import KEPT_FOR, Chance, Clock, Store, Transport
 from duly.settings import Settings
 

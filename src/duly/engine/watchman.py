@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from duly.domain import alerts
 from duly.domain.alerts import LATELY, Alert, AlertKind, Limits, Trouble, Watched
-from duly.domain.errors import Conflict, DulyError, StoreUnavailable
 from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
 from duly.domain.rollups import MINUTE, NOTHING, Span, plus
 from duly.domain.situation import Situation
 from duly.engine.loops import Emit, Pause, apart
+from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.ports import Store
 
 LOOK_SECONDS = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duly.domain import payloads
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.ports import AuditEntry, Store
 
 LAST = 2**62

@@ -16,9 +16,9 @@ from duly.domain import payloads, retry
 from duly.domain.dead_letters import LOOKED_AT, why_suspected
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS, endpoint, endpoint_name, wanted_target
-from duly.domain.errors import InvalidInput
 from duly.domain.retry import RetryPlan
 from duly.domain.streams import checked_stream
+from duly.errors import InvalidInput
 from duly.faces.interruption import ended
 from duly.ports import (
     Again,

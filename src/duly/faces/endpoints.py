@@ -10,7 +10,6 @@ import msgspec
 
 from duly.domain import endpoints, gates, payloads, retry
 from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Details, Endpoint, EndpointState, Sealed
-from duly.domain.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.domain.outcomes import Outcome
 from duly.domain.retry import RetryPlan
 from duly.domain.sealed_headers import (
@@ -21,6 +20,7 @@ from duly.domain.sealed_headers import (
 )
 from duly.domain.signatures import new_secret, secret_key
 from duly.domain.webhooks import Webhook
+from duly.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.ports import Chance, Clock, DeadFilter, Progress, Store, Waiting
 
 SECRET_BYTES = 32

@@ -10,7 +10,6 @@ import msgspec
 
 from duly.domain import exports, retry
 from duly.domain.endpoints import Endpoint, Sealed, still_used
-from duly.domain.errors import Conflict, DulyError
 from duly.domain.exports import (
     KINDS,
     Ending,
@@ -22,6 +21,7 @@ from duly.domain.exports import (
     Thing,
 )
 from duly.domain.sealed_headers import opened_headers, readable_headers
+from duly.errors import Conflict, DulyError
 from duly.ports import Clock, Shelves, Store
 from duly.version import __version__
 

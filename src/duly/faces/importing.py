@@ -14,7 +14,6 @@ import msgspec
 
 from duly.domain import imports, interventions
 from duly.domain.endpoints import Endpoint, EndpointState, Sealed
-from duly.domain.errors import Conflict, NotFound
 from duly.domain.exports import (
     KINDS,
     DeliveryEntry,
@@ -29,6 +28,7 @@ from duly.domain.lines import Line
 from duly.domain.readings import Batch, Reading, Survey, Tell
 from duly.domain.revisions import Revision
 from duly.domain.sealed_headers import sealed_headers
+from duly.errors import Conflict, NotFound
 from duly.faces.interruption import ended
 from duly.ports import Arrival, Store
 

@@ -16,10 +16,10 @@ from typing import Any, TypedDict, TypeVar
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Request
 from duly.domain.endpoints import EndpointTarget, endpoint_name, no_endpoint
-from duly.domain.errors import DulyError, InvalidInput, NotFound
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.streams import OnFailure, checked_own_stream, checked_policy
 from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
+from duly.errors import DulyError, InvalidInput, NotFound
 from duly.ports import Chance, Clock, Store
 
 BULK_CHUNK = 2000

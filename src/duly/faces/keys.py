@@ -8,8 +8,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from duly.domain import keys, payloads, rates
-from duly.domain.errors import DulyError, InvalidInput
 from duly.domain.keys import Key, KeyState, Made, Scope
+from duly.errors import DulyError, InvalidInput
 from duly.ports import Chance, Clock, Store
 
 NOTED_EVERY = timedelta(minutes=1)

@@ -11,9 +11,9 @@ from typing import Self
 
 import msgspec
 
-from duly.domain.errors import Busy, StoreUnavailable
 from duly.domain.rollups import MINUTE, Span, Tally, grown
 from duly.domain.situation import Situation
+from duly.errors import Busy, StoreUnavailable
 from duly.ports import Clock, Store
 
 SECONDS = 1.0

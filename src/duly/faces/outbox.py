@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from duly.domain.delivery import Accepted, Request
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.ports import Message, Store, WithTransaction, transaction_of
 
 

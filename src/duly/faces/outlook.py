@@ -9,11 +9,11 @@ import msgspec
 
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import Endpoint, endpoint_name, is_outside, why_waiting
-from duly.domain.errors import NotFound
 from duly.domain.lines import plight, to_do
 from duly.domain.retry import RetryPlan, attempts_allowed, decode
 from duly.domain.states import State
 from duly.domain.strangers import shown_url
+from duly.errors import NotFound
 from duly.ports import Store
 
 Problem = Callable[[Endpoint], str | None]

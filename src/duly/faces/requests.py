@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from duly.domain import payloads
-from duly.domain.errors import Conflict, InvalidInput
+from duly.errors import Conflict, InvalidInput
 from duly.ports import Asked, Store
 
 FIELD = "Idempotency-Key"

@@ -21,7 +21,6 @@ import msgspec
 from duly.domain import declarations, payloads, revisions
 from duly.domain.declarations import Keyworded, checked_options
 from duly.domain.endpoints import EndpointTarget
-from duly.domain.errors import NOT_YET, InvalidInput, Outdated
 from duly.domain.occurrences import Occurrence
 from duly.domain.planning import INSTANT, Planned
 from duly.domain.revisions import Revision, Unclaimed
@@ -35,6 +34,7 @@ from duly.domain.schedule import (
     no_schedule,
 )
 from duly.domain.webhooks import Webhook
+from duly.errors import NOT_YET, InvalidInput, Outdated
 from duly.faces.interruption import ended
 from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
 

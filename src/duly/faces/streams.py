@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from duly.domain import interventions, payloads
-from duly.domain.errors import Conflict, InvalidInput
 from duly.domain.interventions import Intervention
 from duly.domain.lines import Line, Stream, StreamState, stream_of
 from duly.domain.streams import OF_SCHEDULES, OnFailure, checked_policy, checked_stream
+from duly.errors import Conflict, InvalidInput
 from duly.ports import DecideStream, Store
 
 COUNTED_UP_TO = 1_000_000

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from duly.domain.endpoints import Endpoint
-from duly.domain.errors import Conflict
 from duly.domain.exports import DeliveryEntry, ScheduleEntry, StreamEntry
+from duly.errors import Conflict
 
 
 class Arrival(StrEnum):

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
 from duly.domain.delivery import Accepted, Request
-from duly.domain.errors import InvalidInput
 from duly.domain.outcomes import Settlement
+from duly.errors import InvalidInput
 
 
 class Transaction(Protocol):

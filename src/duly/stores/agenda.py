@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from duly.domain.delivery import Claimed, Lane
-from duly.domain.errors import SettlementRefused
 from duly.domain.identity import worker_of
 from duly.domain.outcomes import Settlement, Verdict
+from duly.errors import SettlementRefused
 from duly.failpoints import hit
 from duly.ports import Ask, LateWork, Opening
 from duly.stores import lines

@@ -12,12 +12,12 @@ import msgspec
 from duly.domain import retry
 from duly.domain.crashes import CrashRule
 from duly.domain.delivery import ALONE, Lane
-from duly.domain.errors import Conflict
 from duly.domain.exports import DeliveryEntry, content
 from duly.domain.imports import places
 from duly.domain.lines import NEVER, Halt
 from duly.domain.schedule import encode_occasion
 from duly.domain.webhooks import decode_webhook, encode_webhook
+from duly.errors import Conflict
 from duly.ports import Arrival
 from duly.stores.database import Session
 from duly.stores.deliveries import key_taken

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 
 ACCEPT = "select cast(duly.accept(cast(cast({} as text) as json)) as text)"
 

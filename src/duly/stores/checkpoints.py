@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import apsw
 
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from duly.stores.sqlite_file import SqliteFile
 
 LOOK_SECONDS = 1.0

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.errors import BadSetting, StoreUnavailable
 
 Connection = Any  # asyncpg's connection, or a pool's stand-in for one
 Connect = Callable[[], Awaitable[Connection]]

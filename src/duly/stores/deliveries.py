@@ -11,8 +11,8 @@ import msgspec
 
 from duly.domain.delivery import Accepted, Attempt, Delivery, Request
 from duly.domain.endpoints import endpoint_name
-from duly.domain.errors import Conflict, NotFound
 from duly.domain.states import State
+from duly.errors import Conflict, NotFound
 from duly.ports import Filter
 from duly.stores.agenda import Agenda
 from duly.stores.audit import note

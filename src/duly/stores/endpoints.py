@@ -21,8 +21,8 @@ from duly.domain.endpoints import (
     Sealed,
     no_endpoint,
 )
-from duly.domain.errors import Conflict
 from duly.domain.gates import Gate
+from duly.errors import Conflict
 from duly.ports import Waiting
 from duly.stores.audit import note
 from duly.stores.database import Database, Session

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from duly.domain.errors import OtherEventLoop, StoreUnavailable
+from duly.errors import OtherEventLoop, StoreUnavailable
 
 
 class HomeLoop:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.domain import payloads
-from duly.domain.errors import Conflict, InvalidInput
+from duly.errors import Conflict, InvalidInput
 from duly.ports import Transaction
 from duly.stores.database import Database, Session
 from duly.stores.transactions import StoreTransaction, own

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from duly.domain.errors import SchemaMismatch, StoreUnavailable
+from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.failpoints import hit, hit_in_thread
 from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite

@@ -12,7 +12,6 @@ import msgspec
 
 from duly.domain import retry
 from duly.domain.endpoints import Endpoint
-from duly.domain.errors import Conflict
 from duly.domain.exports import (
     DeliveryEntry,
     Past,
@@ -25,6 +24,7 @@ from duly.domain.exports import (
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import decode_occasion
 from duly.domain.webhooks import decode_webhook
+from duly.errors import Conflict
 from duly.failpoints import hit
 from duly.ports import Arrival, Shelves
 from duly.stores.arrivals import sorted_out, write

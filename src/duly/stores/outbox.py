@@ -10,9 +10,9 @@ import msgspec
 
 from duly.domain.delivery import Accepted, Request
 from duly.domain.endpoints import endpoint_name, no_endpoint
-from duly.domain.errors import DulyError, InvalidInput
 from duly.domain.payloads import unknown_handler
 from duly.domain.webhooks import is_webhook
+from duly.errors import DulyError, InvalidInput
 from duly.ports import Transaction
 from duly.stores.callers import Caller, caller_of
 from duly.stores.deliveries import Deliveries, key_taken

@@ -9,11 +9,11 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from duly.domain.errors import UnreadableRule
 from duly.domain.payloads import EARLIEST
 from duly.domain.planning import Plan, Planned
 from duly.domain.rules import decode_rule
 from duly.domain.schedule import CatchUp, Overlap, Progress, Timing
+from duly.errors import UnreadableRule
 from duly.failpoints import hit
 from duly.ports import DueSchedule, Soonest
 from duly.stores.database import Database, Session

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import IntEnum
 
-from duly.domain.errors import Contended
+from duly.errors import Contended
 from duly.stores.connections import (
     AWAY,
     BASE,

@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncpg
 
-from duly.domain.errors import BadSetting, StoreUnavailable
+from duly.errors import BadSetting, StoreUnavailable
 from duly.stores.connections import (
     BASE,
     BRIEF,

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from duly.domain.addresses import AMBIGUOUS, Address, address, is_ambiguous
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 
 SCHEME = re.compile(r"postgres(ql)?(\+\w+)?\Z")
 """With a driver's name, as SQLAlchemy writes it, too."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.errors import Conflict, UnreadableRule
 from duly.domain.planning import Drop, Planned
 from duly.domain.revisions import Revision, Unclaimed
 from duly.domain.rules import Yearly, encode_rule
 from duly.domain.schedule import Contents, Schedule, no_schedule
 from duly.domain.streams import stream_of_schedule
+from duly.errors import Conflict, UnreadableRule
 from duly.failpoints import hit
 from duly.ports import Transaction, UnreadableSchedule, ZoneUse
 from duly.stores import queues

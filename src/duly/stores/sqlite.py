@@ -15,7 +15,7 @@ from typing import Any
 
 import apsw
 
-from duly.domain.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavailable
+from duly.errors import BadSetting, Conflict, StoreIsOwned, StoreUnavailable
 from duly.ports import RUNNING
 from duly.stores.checkpoints import Checkpoints
 from duly.stores.database import Channel, Session

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from duly.domain.errors import Conflict, DulyError, InvalidInput
+from duly.errors import Conflict, DulyError, InvalidInput
 from duly.stores.sqlite import Sqlite
 
 PAGES = 2000

@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 import apsw
 
-from duly.domain.errors import StoreIsOwned, StoreUnavailable
+from duly.errors import StoreIsOwned, StoreUnavailable
 from duly.stores.sqlite_guard import (
     REMEDY,
     Identity,

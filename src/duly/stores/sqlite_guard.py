@@ -24,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 
 import apsw
 
-from duly.domain.errors import Conflict
+from duly.errors import Conflict
 
 Identity = tuple[int, int]
 """The device and the inode of a file: the same under whatever name."""

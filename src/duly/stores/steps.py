@@ -8,9 +8,9 @@ from datetime import datetime
 import msgspec
 
 from duly.domain.delivery import Claimed, Lane
-from duly.domain.errors import LeaseLost
 from duly.domain.outcomes import Settlement
 from duly.domain.steps import NOTHING, Step
+from duly.errors import LeaseLost
 from duly.failpoints import hit
 from duly.stores.database import Database, Row, Session
 

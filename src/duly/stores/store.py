@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from duly.domain.addresses import address
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations, postgres, transactions
 from duly.stores.agenda import Agenda

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from duly.domain.delivery import Claimed, Lane
-from duly.domain.errors import Conflict
 from duly.domain.interventions import Fate, Intervention
 from duly.domain.lines import Line, StreamState, no_stream
+from duly.errors import Conflict
 from duly.ports import DecideStream, Joined
 from duly.stores import heads, queues
 from duly.stores.audit import note

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import asyncpg
 
-from duly.domain.errors import Conflict, Contended, InvalidInput, LeaseLost, StoreUnavailable
 from duly.domain.outcomes import Settlement
+from duly.errors import Conflict, Contended, InvalidInput, LeaseLost, StoreUnavailable
 from duly.failpoints import hit
 from duly.ports import RUNNING, Transaction
 from duly.stores.agenda import settle_together

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 from duly.ports import Clock
 from duly.stores.connections import AWAY, CONNECT_SECONDS
 from duly.stores.postgres import Postgres

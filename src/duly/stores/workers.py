@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from duly.domain.errors import NotFound
+from duly.errors import NotFound
 from duly.failpoints import hit
 from duly.ports import EVERY, WorkerRow
 from duly.stores.audit import note

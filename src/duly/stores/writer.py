@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from duly.domain.errors import Conflict
+from duly.errors import Conflict
 
 Work = Callable[[apsw.Connection], Any]
 MOST_IN_ONE_COMMIT = 512

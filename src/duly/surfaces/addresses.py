@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.domain.errors import DulyError
+from duly.errors import DulyError
 from duly.system import bound_socket
 
 

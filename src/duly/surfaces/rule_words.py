@@ -9,9 +9,9 @@ from typing import Any, assert_never
 
 from duly.domain import rules
 from duly.domain.cron import pattern
-from duly.domain.errors import InvalidInput
 from duly.domain.offsets import EPOCH
 from duly.domain.rules import At, Cron, Every, Rule, Yearly
+from duly.errors import InvalidInput
 
 CLOCK_CHANGES = {
     "fixed-time": "a time that the clock skips runs once, just after the gap; one that comes twice "

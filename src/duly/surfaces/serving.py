@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from duly.app import App
-from duly.domain.errors import SchemaMismatch, StoreUnavailable
 from duly.domain.events import StoreCameBack, StoreWentAway
 from duly.domain.roles import Role
 from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
+from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.ports import Clock
 from duly.surfaces.board import Page
 from duly.surfaces.descriptors import have_descriptors

@@ -9,7 +9,7 @@ from typing import Any
 
 from duly.domain.addresses import AMBIGUOUS, address, is_ambiguous
 from duly.domain.analytics import Count, key_of
-from duly.domain.errors import BadSetting
+from duly.errors import BadSetting
 from duly.ports import Trouble
 
 PATIENCE_SECONDS = 2.0

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

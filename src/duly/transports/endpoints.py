@@ -10,12 +10,12 @@ import msgspec
 
 from duly.domain import retry
 from duly.domain.endpoints import Details, Endpoint, EndpointState, Sealed, still_used
-from duly.domain.errors import DulyError
 from duly.domain.events import Event, SecretUnreadable
 from duly.domain.retry import RetryPlan
 from duly.domain.sealed_headers import opened_headers
 from duly.domain.signatures import secret_key
 from duly.domain.webhooks import Webhook
+from duly.errors import DulyError
 from duly.ports import Clock
 
 FRESH_SECONDS = 1.0

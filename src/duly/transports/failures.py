@@ -6,9 +6,9 @@ import traceback
 
 import msgspec
 
-from duly.domain.errors import Contended, StoreUnavailable
 from duly.domain.failures import Fail, Reason, Retry
 from duly.domain.outcomes import Failed
+from duly.errors import Contended, StoreUnavailable
 from duly.ports import Execution
 from duly.tracebacks import traceback_text
 

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 
 
 def checked_function(function: object) -> Callable[[Any], Any]:

@@ -17,7 +17,6 @@ import msgspec
 import duly.failpoints as failpoints
 from duly.domain import retry
 from duly.domain.delivery import late_by
-from duly.domain.errors import InvalidInput
 from duly.domain.events import Event, HandlerOverran
 from duly.domain.failures import Fail, Reason, Retry
 from duly.domain.outcomes import (
@@ -31,6 +30,7 @@ from duly.domain.outcomes import (
 from duly.domain.payloads import checked_name
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
+from duly.errors import InvalidInput
 from duly.ports import Execution
 from duly.tracebacks import traceback_text
 from duly.transports.deadlines import Deadlines

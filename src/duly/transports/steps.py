@@ -9,9 +9,9 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from duly.domain.errors import Conflict
 from duly.domain.failures import Fail
 from duly.domain.steps import NOTHING, Step, checked_step, kept_result
+from duly.errors import Conflict
 from duly.ports import Execution
 
 Result = TypeVar("Result")

@@ -14,7 +14,7 @@ import msgspec
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.errors import DulyError, InvalidInput
+from duly.errors import DulyError, InvalidInput
 
 logger = logging.getLogger("duly.log")
 Path = Annotated[str, Parameter(name="module:app")]

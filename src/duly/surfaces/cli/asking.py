@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.errors import InvalidInput
 from duly.domain.strangers import visible
+from duly.errors import InvalidInput
 
 Yes = Annotated[bool, Parameter(negative=(), help="Do not ask.")]
 

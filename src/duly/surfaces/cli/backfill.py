@@ -9,8 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment
+from duly.errors import InvalidInput
 from duly.faces.schedules import BACKFILL_SLICE
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.bulk import stoppable, stopped_after

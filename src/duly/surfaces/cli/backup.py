@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from duly.domain.addresses import shown
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.stores.sqlite import Sqlite
 from duly.stores.sqlite_backup import back_up
 from duly.surfaces.cli.migrate import schema_of

@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.domain.addresses import shown
-from duly.domain.errors import InvalidInput
 from duly.domain.webhooks import HIDDEN
+from duly.errors import InvalidInput
 from duly.settings import ADDRESSES, SECRETS, Settings, problems
 from duly.surfaces.cli.exits import BAD_USAGE
 from duly.surfaces.cli.options import COMMON, Common, app_for

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.faces.dead_letters import checked_note
 from duly.ports import DeadFilter, Progress
 from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from duly.domain.delivery import Attempt, Delivery
-from duly.domain.errors import InvalidInput
 from duly.domain.states import State
 from duly.domain.steps import Step
+from duly.errors import InvalidInput
 from duly.surfaces.cli.ids import Id, whole_id
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.plans import plan_in_words

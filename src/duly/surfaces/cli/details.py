@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from duly.domain.durations import duration
 from duly.domain.endpoints import Endpoint
-from duly.domain.errors import InvalidInput
 from duly.domain.plan_texts import plan_from_text
+from duly.errors import InvalidInput
 from duly.surfaces.cli.headers import Headers, each_once, pairs
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from duly.app import App
-from duly.domain.errors import SchemaMismatch, StoreUnavailable
 from duly.domain.sealed_headers import key_ids
 from duly.domain.zones import zone_data_version
+from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.settings import ADDRESSES, SECRETS
 from duly.stores.postgres_address import ignored_parameters
 from duly.stores.sqlite import Sqlite

@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.domain.endpoints import Endpoint
-from duly.domain.errors import Conflict
 from duly.domain.strangers import shown_url
+from duly.errors import Conflict
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.details import add, edit

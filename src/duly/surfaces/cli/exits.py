@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from duly.domain.errors import (
+from duly.domain.strangers import visible
+from duly.errors import (
     Conflict,
     DulyError,
     InvalidInput,
@@ -18,7 +19,6 @@ from duly.domain.errors import (
     StoreIsOwned,
     StoreUnavailable,
 )
-from duly.domain.strangers import visible
 
 FAILED = 1
 BAD_USAGE = 2

@@ -14,9 +14,9 @@ from typing import IO, Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.errors import DulyError
 from duly.domain.exports import KINDS
 from duly.domain.strangers import safe_json
+from duly.errors import DulyError
 from duly.faces.exporting import Told
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress, talk

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 
 Headers = Annotated[
     tuple[str, ...],

@@ -10,9 +10,9 @@ from uuid import UUID
 from cyclopts import Parameter
 
 from duly.domain import keys
-from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.payloads import SHORTEST_BEGINNING, checked_beginning
 from duly.domain.states import State
+from duly.errors import InvalidInput, NotFound
 from duly.surfaces.cli.options import Books
 
 Id = Annotated[str, Parameter(help="Its id, or how that begins.")]

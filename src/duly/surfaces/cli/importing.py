@@ -15,9 +15,9 @@ from typing import IO, Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.errors import InvalidInput
 from duly.domain.exports import KINDS
 from duly.domain.readings import LONGEST_LINE, Survey
+from duly.errors import InvalidInput
 from duly.faces.importing import Manner
 from duly.stores import migrations
 from duly.stores.sqlite import Sqlite

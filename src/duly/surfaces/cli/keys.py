@@ -9,8 +9,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.domain.durations import duration
-from duly.domain.errors import InvalidInput
 from duly.domain.keys import ID_BYTES, SECRET_BYTES, Key, new_token
+from duly.errors import InvalidInput
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.ids import whole_key_id
 from duly.surfaces.cli.options import COMMON, Books, Common, Json, books

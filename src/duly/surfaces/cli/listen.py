@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.settings import Settings, load
 from duly.signals import listen_for_signals
 from duly.surfaces.cli.invocation import called

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.stores import migrations
 from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite

@@ -11,8 +11,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.errors import InvalidInput, StoreUnavailable
 from duly.domain.strangers import shown_url
+from duly.errors import InvalidInput, StoreUnavailable
 from duly.settings import Settings, load
 from duly.stores.sqlite import Sqlite
 from duly.stores.store import SqlStore

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from duly.app import App
 from duly.domain.durations import duration
 from duly.domain.endpoints import Endpoint
-from duly.domain.errors import BadSetting, InvalidInput
+from duly.errors import BadSetting, InvalidInput
 from duly.faces.endpoints import Added
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.options import COMMON, Books, Common, books, client

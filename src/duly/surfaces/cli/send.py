@@ -10,10 +10,10 @@ from cyclopts import Parameter
 from duly.domain.delivery import Delivery
 from duly.domain.durations import duration
 from duly.domain.endpoints import EndpointTarget, endpoint
-from duly.domain.errors import InvalidInput
 from duly.domain.states import FINISHED, State
 from duly.domain.strangers import shown_url
 from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
+from duly.errors import InvalidInput
 from duly.surfaces.cli.deliver import hand_over
 from duly.surfaces.cli.deliveries import document, record
 from duly.surfaces.cli.exits import FAILED

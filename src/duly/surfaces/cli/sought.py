@@ -9,8 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.errors import InvalidInput
 from duly.domain.failures import Reason
+from duly.errors import InvalidInput
 from duly.ports import DeadFilter
 from duly.surfaces.cli.bulk import flag
 from duly.surfaces.cli.times import moment_or_ago

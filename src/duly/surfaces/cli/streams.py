@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.errors import InvalidInput
 from duly.domain.lines import Stream, StreamState
+from duly.errors import InvalidInput
 from duly.faces.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.options import COMMON, After, Common, Why, books

@@ -13,9 +13,9 @@ from cyclopts import Parameter
 from duly.domain.delivery import DEFAULT_PRIORITY
 from duly.domain.durations import duration
 from duly.domain.endpoints import endpoint, endpoint_name
-from duly.domain.errors import InvalidInput
 from duly.domain.plan_texts import plan_from_text
 from duly.domain.webhooks import webhook
+from duly.errors import InvalidInput
 from duly.faces.intake import Target
 from duly.surfaces.cli.times import moment
 

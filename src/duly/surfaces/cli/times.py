@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from duly.domain.durations import MILLISECONDS, duration
-from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_moment
+from duly.errors import InvalidInput
 
 
 def moment(field: str, text: str) -> datetime:

@@ -23,8 +23,8 @@ from litestar.exceptions import (
 from litestar.handlers import BaseRouteHandler
 
 from duly.app import App
-from duly.domain.errors import BadSetting
 from duly.domain.keys import Key, Scope
+from duly.errors import BadSetting
 from duly.settings import Settings
 from duly.surfaces.http.keyring import Keyring
 from duly.surfaces.http.origins import Headers, Names, is_loopback, is_passed_on, text

@@ -11,10 +11,10 @@ from litestar.params import FromQuery
 from msgspec import UNSET, UnsetType
 
 from duly.app import App
-from duly.domain.errors import StoreUnavailable
 from duly.domain.situation import Recovering, Situation
 from duly.domain.zones import zone_data_version
 from duly.engine.supervisor import Engine
+from duly.errors import StoreUnavailable
 from duly.stores.statements import migrations
 from duly.surfaces.http.door import OPEN
 from duly.version import __version__

@@ -17,8 +17,8 @@ from litestar.exceptions import HTTPException
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
 
-from duly.domain.errors import StoreUnavailable
 from duly.domain.keys import Scope as KeyScope
+from duly.errors import StoreUnavailable
 from duly.ports import Asked
 from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.bodies import StrictRequest

@@ -15,7 +15,7 @@ from litestar.exceptions import ClientException, HTTPException
 
 from duly.domain import documents
 from duly.domain.documents import LARGE, MEMBERS, Twice, Unfit, Walk
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.surfaces.http.bodies import DEEPEST
 from duly.surfaces.http.turns import Turns
 

@@ -21,9 +21,9 @@ from prometheus_client.registry import Collector
 
 from duly.app import App
 from duly.domain.alerts import Alert, AlertKind
-from duly.domain.errors import StoreUnavailable
 from duly.domain.situation import Situation
 from duly.engine.supervisor import Engine
+from duly.errors import StoreUnavailable
 from duly.surfaces.http.siblings import Siblings, merged
 from duly.telemetry import Histogram
 from duly.version import __version__

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from duly.domain import rates
-from duly.domain.errors import StoreUnavailable
 from duly.domain.rates import Bucket
+from duly.errors import StoreUnavailable
 from duly.ports import Clock
 
 Spend = Callable[[str, int, float], Awaitable[float]]

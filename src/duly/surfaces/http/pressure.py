@@ -14,7 +14,7 @@ import msgspec
 from litestar import Request
 from litestar.types import Scope, Send
 
-from duly.domain.errors import Busy
+from duly.errors import Busy
 from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.problems import MEDIA_TYPE, later, problem_of
 

@@ -12,7 +12,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from msgspec import UNSET, UnsetType
 
-from duly.domain.errors import (
+from duly.errors import (
     BadSetting,
     Busy,
     Conflict,

@@ -9,7 +9,7 @@ from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
 
-from duly.domain.errors import NOT_YET, InvalidInput
+from duly.errors import NOT_YET, InvalidInput
 
 Version = NamedDependency[SkipValidation[int | None]]
 """`version: Version` in a route with `dependencies=IF_MATCH`: what the caller says of it."""

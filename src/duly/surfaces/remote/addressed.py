@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from duly.domain.endpoints import EndpointTarget
-from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_name, payload_bytes
 from duly.domain.webhooks import Webhook
+from duly.errors import InvalidInput
 from duly.faces.intake import Target
 from duly.surfaces.remote.answers import Missing
 

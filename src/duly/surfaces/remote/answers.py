@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duly.domain.errors import (
+from duly.errors import (
     BadSetting,
     Busy,
     Conflict,

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from duly.domain.delivery import Delivery
-from duly.domain.errors import InvalidInput
 from duly.domain.payloads import checked_id
 from duly.domain.retry import RetryPlan
+from duly.errors import InvalidInput
 from duly.faces.dead_letters import ALL, Candidate, checked, checked_note
 from duly.ports import DeadFilter, DeadGroup, Progress
 from duly.surfaces.remote.addressed import contents

@@ -10,8 +10,8 @@ import ssl
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
-from duly.domain.errors import BadSetting, StoreUnavailable
 from duly.domain.strangers import shown_url
+from duly.errors import BadSetting, StoreUnavailable
 from duly.surfaces.remote.messages import Reply, Request, Unanswered
 
 CONNECT_SECONDS = 10.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from duly.domain.errors import StoreUnavailable
+from duly.errors import StoreUnavailable
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,13 +10,13 @@ import msgspec
 
 from duly.domain import payloads
 from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
-from duly.domain.errors import InvalidInput
 from duly.domain.figures import Stats
 from duly.domain.payloads import checked_id
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.rollups import Series
 from duly.domain.steps import Step
 from duly.domain.streams import OnFailure, checked_policy
+from duly.errors import InvalidInput
 from duly.faces.intake import Target
 from duly.faces.listing import Wanted, checked
 from duly.faces.outlook import Outlook

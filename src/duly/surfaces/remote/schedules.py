@@ -10,10 +10,10 @@ import msgspec
 
 from duly.domain import declarations, payloads
 from duly.domain.declarations import checked_options
-from duly.domain.errors import InvalidInput
 from duly.domain.rules import Rule
 from duly.domain.schedule import CatchUp, Contents, Overlap, Progress, Schedule, Timing
 from duly.domain.webhooks import Webhook, encode_webhook
+from duly.errors import InvalidInput
 from duly.faces.interruption import ended
 from duly.faces.schedules import BACKFILL_SLICE, Declared, Target
 from duly.surfaces.moments import Moment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from litestar import get
 
-from duly.domain.errors import InvalidInput
 from duly.domain.keys import Scope
+from duly.errors import InvalidInput
 from duly.faces.audit import LAST
 from duly.ports import AuditEntry
 from duly.surfaces.http.bodies import asked

@@ -11,8 +11,8 @@ from litestar.params import SkipValidation
 
 from duly.app import App
 from duly.domain.delivery import Accepted
-from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.identity import sibling
+from duly.errors import InvalidInput, NotFound
 from duly.surfaces.http.bodies import JSON, check_media
 from duly.surfaces.http.bodies import asked as asked_query
 from duly.surfaces.http.items import Items

@@ -9,8 +9,8 @@ from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.app import App
 from duly.domain.delivery import Accepted, Attempt
-from duly.domain.errors import InvalidInput, NotFound
 from duly.domain.states import State
+from duly.errors import InvalidInput, NotFound
 from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page
 from duly.surfaces.http.pressure import SINGLE, place_for

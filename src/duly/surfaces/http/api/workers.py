@@ -7,7 +7,7 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, SkipValidation
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.ports import WorkerRow
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Most, Page

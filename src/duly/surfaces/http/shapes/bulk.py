@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.delivery import Accepted
-from duly.domain.errors import DulyError, InvalidInput
+from duly.errors import DulyError, InvalidInput
 from duly.surfaces.http.bodies import checked, decoder, refusal
 from duly.surfaces.http.items import EACH, SLICE, Item
 from duly.surfaces.http.problems import Problem, problem_of

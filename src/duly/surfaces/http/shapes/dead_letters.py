@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from duly.domain.errors import InvalidInput
+from duly.errors import InvalidInput
 from duly.ports import Clock, DeadFilter, DeadGroup, Progress
 from duly.surfaces.http.cursors import Cursor, Limit, Most, Payloads
 from duly.surfaces.http.shapes import Moment

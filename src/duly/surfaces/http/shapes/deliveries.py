@@ -11,11 +11,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from duly.domain.delivery import DEFAULT_PRIORITY, Attempt, Delivery
 from duly.domain.endpoints import EndpointTarget, endpoint
-from duly.domain.errors import InvalidInput
 from duly.domain.retry import RetryPlan
 from duly.domain.states import State
 from duly.domain.streams import OnFailure
 from duly.domain.webhooks import Webhook, webhook
+from duly.errors import InvalidInput
 from duly.faces.intake import Options
 from duly.faces.outlook import EndpointPlace
 from duly.surfaces.http.cursors import Cursor, Limit, Most, Payloads

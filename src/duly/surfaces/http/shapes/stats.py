@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.alerts import Alert
-from duly.domain.errors import InvalidInput
 from duly.domain.rollups import Tally
 from duly.domain.situation import Situation
+from duly.errors import InvalidInput
 
 Moment = Annotated[datetime, Meta(tz=True)]
 
