@@ -14,9 +14,10 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from duly.domain import payloads
+from duly.domain import checks
+from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.declarations import Keyworded
-from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
+from duly.domain.delivery import Accepted, Attempt, Delivery
 from duly.domain.figures import DAY, Stats
 from duly.domain.retry import DEFAULT, WEBHOOK, RetryPlan
 from duly.domain.rules import Rule
@@ -151,7 +152,7 @@ class App(Working):
             function, name = name, None
             return register(function)
         if name is not None:
-            payloads.checked_name("handler", name)
+            checks.checked_name("handler", name)
         return register
 
     def expect(self, *names: str) -> None:
@@ -292,7 +293,7 @@ class App(Working):
 
     async def get(self, id: str) -> Delivery:
         """One delivery with all its facts, or NotFound."""
-        return await self.store.deliveries.get(payloads.checked_id(id))
+        return await self.store.deliveries.get(checks.checked_id(id))
 
     async def list(
         self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
@@ -311,7 +312,7 @@ class App(Working):
 
     async def attempts(self, id: str) -> Sequence[Attempt]:
         """What happened to a delivery, oldest first."""
-        return await self.store.deliveries.attempts(payloads.checked_id(id))
+        return await self.store.deliveries.attempts(checks.checked_id(id))
 
     async def steps(self, id: str) -> Sequence[Step]:
         """The steps of a delivery that are done, in their order."""
@@ -322,11 +323,11 @@ class App(Working):
 
         Conflict when it is neither.
         """
-        return await self.store.deliveries.cancel(payloads.checked_id(id), self.actor)
+        return await self.store.deliveries.cancel(checks.checked_id(id), self.actor)
 
     async def retry(self, id: str) -> Delivery:
         """Try a dead letter again, with all its attempts, or a waiting delivery now."""
-        delivery = await self.store.deliveries.retry(payloads.checked_id(id), self.actor)
+        delivery = await self.store.deliveries.retry(checks.checked_id(id), self.actor)
         self.store.wakeups.hint()
         return delivery
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duly.domain.payloads import checked_moment, checked_wait
+from duly.domain.checks import checked_moment, checked_wait
 from duly.domain.signatures import TOLERANCE, SignatureRefused, check, secret_keys
 from duly.errors import InvalidInput
 from duly.system import SystemClock

@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from duly.app import App
-from duly.domain import payloads, retry
+from duly.domain import checks, retry
 from duly.domain.outcomes import Completed, Outcome
 from duly.domain.retry import RetryPlan
 from duly.engine.supervisor import Engine
@@ -47,7 +47,7 @@ class VirtualClock:
     virtual = True
 
     def __init__(self, start: datetime = NEW_YEAR, *, sleeping_moves_it: bool = False) -> None:
-        self._now = payloads.checked_moment("start", start)
+        self._now = checks.checked_moment("start", start)
         self._passed = timedelta()
         self._sleeping_moves_it = sleeping_moves_it
 
@@ -61,7 +61,7 @@ class VirtualClock:
 
     def advance(self, by: float | timedelta) -> datetime:
         """Move on by some seconds; returns the new moment. It never goes back."""
-        passed = timedelta(seconds=payloads.checked_wait("by", by))
+        passed = timedelta(seconds=checks.checked_wait("by", by))
         self._passed += passed
         self._now += passed
         return self._now
@@ -184,7 +184,7 @@ class _Counted:
 def _horizon(app: App, within: float | timedelta) -> datetime:
     if not isinstance(app.clock, VirtualClock):
         raise InvalidInput("within", "only a VirtualClock can be moved; App(..., clock=clock)")
-    return app.clock.now() + timedelta(seconds=payloads.checked_wait("within", within))
+    return app.clock.now() + timedelta(seconds=checks.checked_wait("within", within))
 
 
 async def _go_on(app: App, engine: Engine, until: datetime) -> bool:

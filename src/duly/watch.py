@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import payloads
+from duly.domain import checks
 from duly.domain.alerts import KEY, Alert, Limits
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import endpoint
@@ -53,7 +53,7 @@ class Alerts:
         """Also those that are over, newest first; `before` is the last id of the page before."""
         if before is not None and not 0 <= before < 2**62:
             raise InvalidInput("before", "give the id of an alert")
-        return await self._store.alerts.page(before, payloads.checked_limit(limit))
+        return await self._store.alerts.page(before, checks.checked_limit(limit))
 
 
 class Watch:
@@ -118,13 +118,13 @@ class Watch:
     async def late(self, grace: timedelta | None = None, *, limit: int = 50) -> Sequence[Delivery]:
         """What is due and not under way, longest waiting first; `grace` is the setting if None."""
         allowed = self._grace if grace is None else grace
-        return await self._store.deliveries.late(allowed, payloads.checked_limit(limit))
+        return await self._store.deliveries.late(allowed, checks.checked_limit(limit))
 
     async def stuck(
         self, held_for: timedelta, *, limit: int = 50
     ) -> Sequence[tuple[Delivery, str]]:
         """What will not move by itself, or is under way for longer than that; and why."""
-        return await self._store.deliveries.stuck(held_for, payloads.checked_limit(limit))
+        return await self._store.deliveries.stuck(held_for, checks.checked_limit(limit))
 
     @property
     def _grace(self) -> timedelta:

@@ -11,10 +11,9 @@ from duly.domain.roles import Role
 from duly.domain.signatures import secret_key
 from duly.engine.analyst import Analyst
 from duly.engine.completions import emit_completions
-from duly.engine.loops import Emit
 from duly.engine.supervisor import Engine
 from duly.errors import BadSetting, InvalidInput
-from duly.ports import Clock, Store
+from duly.ports import Clock, Emit, Store
 from duly.settings import Settings
 from duly.stores import postgres
 from duly.stores.connections import Connect

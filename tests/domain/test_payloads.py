@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.domain import payloads
-from duly.domain.payloads import (
+from duly.domain.checks import (
     checked_id,
     checked_limit,
     checked_moment,
     checked_name,
     checked_priority,
-    checked_state,
     checked_tags,
     checked_text,
     checked_wait,
-    payload_bytes,
 )
+from duly.domain.payloads import payload_bytes
+from duly.domain.states import checked_state
 from duly.errors import InvalidInput
 
 

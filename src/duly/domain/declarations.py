@@ -9,8 +9,8 @@ from typing import Any, TypedDict, TypeVar
 
 import msgspec
 
-from duly.domain import payloads
-from duly.domain.delivery import DEFAULT_PRIORITY
+from duly.domain import checks, payloads
+from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.durations import duration
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.rules import At, Cron, Every, Rule, Yearly
@@ -116,24 +116,24 @@ def contents(
         target=target,
         address=address,
         payload=None if payload is None else payloads.payload_bytes(payload, limit),
-        priority=payloads.checked_priority(options.priority),
+        priority=checks.checked_priority(options.priority),
         stream=None if options.stream is None else checked_own_stream(options.stream),
         expires_after=None
         if options.expires_after is None
         else _seconds("expires_after", options.expires_after),
         retry=None if options.retry is None else encode_checked(options.retry),
-        tags=payloads.checked_tags(options.tags),
+        tags=checks.checked_tags(options.tags),
     )
 
 
 def _moment(field: str, value: datetime | None) -> datetime | None:
-    return None if value is None else payloads.checked_moment(field, value)
+    return None if value is None else checks.checked_moment(field, value)
 
 
 def _seconds(field: str, value: Span) -> float:
     if isinstance(value, str):
         value = duration(field, value)
-    return payloads.checked_wait(field, value)
+    return checks.checked_wait(field, value)
 
 
 def _jitter(value: Span) -> float:

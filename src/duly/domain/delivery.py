@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.retry import RetryPlan
 from duly.domain.states import State
 
-LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
 ALONE = 0
 """The level, below every priority, of lanes that run alone (see crashes)."""
 

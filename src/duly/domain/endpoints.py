@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import payloads
+from duly.domain import checks
 from duly.domain.gates import Circuit, Gate, Limits
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.webhooks import (
@@ -57,7 +57,7 @@ class EndpointTarget(msgspec.Struct, frozen=True):
 
 def endpoint(name: str) -> EndpointTarget:
     """A named endpoint as a target; its URL is the one it has when the attempt is made."""
-    return EndpointTarget(payloads.checked_name("endpoint", name))
+    return EndpointTarget(checks.checked_name("endpoint", name))
 
 
 def endpoint_name(target: str) -> str | None:
@@ -72,7 +72,7 @@ def wanted_target(target: object) -> str:
     if is_webhook(target):
         return origin_of(checked_url(target))
     name = endpoint_name(target)
-    return payloads.checked_name("target", target) if name is None else endpoint(name).target
+    return checks.checked_name("target", target) if name is None else endpoint(name).target
 
 
 def is_outside(target: str) -> bool:

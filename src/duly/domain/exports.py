@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from duly.domain.delivery import DEFAULT_PRIORITY
+from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.endpoints import EndpointState
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule

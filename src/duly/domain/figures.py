@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from duly.domain.payloads import checked_moment, checked_wait
+from duly.domain.checks import checked_moment, checked_wait
 from duly.errors import InvalidInput
 
 COUNTED_UP_TO = 10_000

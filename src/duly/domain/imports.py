@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from duly.domain import declarations, endpoints, payloads
+from duly.domain import checks, declarations, endpoints, payloads
 from duly.domain.declarations import Options
 from duly.domain.endpoints import UNKEPT, Details, endpoint_name
 from duly.domain.exports import (
@@ -43,7 +43,7 @@ def check(thing: Thing, payload_limit: int) -> None:
         case EndpointEntry():
             _check_endpoint(thing)
         case StreamEntry():
-            payloads.checked_text("name", thing.name)
+            checks.checked_text("name", thing.name)
             _check_texts(thing, ("reason",))
         case ScheduleEntry():
             revision_of(thing, payload_limit)
@@ -54,7 +54,7 @@ def check(thing: Thing, payload_limit: int) -> None:
 
 
 def _check_endpoint(entry: EndpointEntry) -> None:
-    payloads.checked_name("name", entry.name)
+    checks.checked_name("name", entry.name)
     details_of(entry)
     _check_texts(entry, ("state_reason",))
     for each in entry.secrets:
@@ -68,7 +68,7 @@ def details_of(entry: EndpointEntry) -> Details:
 
 def revision_of(entry: ScheduleEntry, payload_limit: int) -> Revision:
     """The schedule as it is written: with its progress as it was, and nothing made anew."""
-    payloads.checked_text("name", entry.name)
+    checks.checked_text("name", entry.name)
     _check_texts(entry, ("pause_reason",))
     _check_whole(entry.missing)
     options = Options(
@@ -129,14 +129,14 @@ def _check_delivery(entry: DeliveryEntry, payload_limit: int) -> None:
 
 PAST = ("outcome", "reason", "error")
 CHECKED: Mapping[str, Callable[[Any], object]] = {
-    "key": lambda value: payloads.checked_text("key", value),
-    "priority": payloads.checked_priority,
-    "tags": payloads.checked_tags,
+    "key": lambda value: checks.checked_text("key", value),
+    "priority": checks.checked_priority,
+    "tags": checks.checked_tags,
     "stream": checked_stream,
-    "schedule": lambda value: payloads.checked_text("schedule", value),
+    "schedule": lambda value: checks.checked_text("schedule", value),
     "retry": encode_checked,
-    "due_at": lambda value: payloads.checked_moment("due_at", value),
-    "expires_at": lambda value: payloads.checked_moment("expires_at", value),
+    "due_at": lambda value: checks.checked_moment("due_at", value),
+    "expires_at": lambda value: checks.checked_moment("expires_at", value),
 }
 
 
@@ -160,7 +160,7 @@ def _address(entry: ScheduleEntry | DeliveryEntry) -> str | None:
         raise InvalidInput("webhook", "a URL has one, and no other target")
     if entry.webhook is None:
         name = endpoint_name(entry.target)
-        payloads.checked_name("target", entry.target if name is None else name)
+        checks.checked_name("target", entry.target if name is None else name)
         return None
     checked = _webhook(entry.webhook)
     if checked.origin != entry.target:

@@ -9,8 +9,8 @@ from itertools import islice, takewhile
 
 import msgspec
 
+from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.offsets import EPOCH
-from duly.domain.payloads import EARLIEST, LATEST
 from duly.errors import InvalidInput, quoted
 
 LONGEST_PREVIEW = 10_000

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
 
-from duly.domain.payloads import EARLIEST, LATEST
+from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.zones import zone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

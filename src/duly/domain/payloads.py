@@ -1,34 +1,17 @@
-"""What may be taken in: payloads as JSON bytes within limits, keys, tags, names and moments."""
+"""Payloads: the JSON bytes that are stored, signed and sent, within limits."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from duly.domain import documents
-from duly.domain.delivery import LEAST_PRIORITY, MOST_PRIORITY
 from duly.domain.documents import DEPTH_LIMIT
-from duly.domain.states import State
-from duly.errors import InvalidInput, quoted
+from duly.errors import InvalidInput
 
 BODY_LIMIT = 256 * 1024
-KEY_LIMIT = 255
-TAGS_LIMIT = 20
-MOST_SHOWN = 20
-LONGEST_PAGE = 100_000
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z")
-HEXADECIMAL = re.compile(r"[0-9a-f]{1,32}\Z")
-SHORTEST_BEGINNING = 4
-LONGEST_WAIT = timedelta(days=366 * 100)
-LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -113,152 +96,3 @@ def _has_unreal_number(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_unreal_number, value.values()))
     return isinstance(value, list | tuple) and any(map(_has_unreal_number, value))
-
-
-def checked_text(field: str, value: object, limit: int = KEY_LIMIT) -> str:
-    """A short text that both stores keep as it is."""
-    if not isinstance(value, str):
-        raise InvalidInput(field, f"{quoted(value)} is not text")
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise InvalidInput(field, "it holds a lone surrogate, which is not text") from None
-    if not 1 <= size <= limit:
-        raise InvalidInput(field, f"it has {size} bytes; give 1 to {limit}")
-    if not value.isprintable():
-        raise InvalidInput(field, "it holds characters that cannot be printed; remove them")
-    return value
-
-
-def checked_start(field: str, value: object) -> str:
-    """Where a page begins: after that name, or with the first."""
-    return "" if value == "" else checked_text(field, value)
-
-
-def checked_name(field: str, value: object) -> str:
-    """A name: letters, digits and `_ . : / -`, at most 200 of them."""
-    # Asked apart: what is no text cannot always be remembered.
-    if not isinstance(value, str):
-        raise _no_name(field, value)
-    return _named(field, value)
-
-
-def _no_name(field: str, value: object) -> InvalidInput:
-    return InvalidInput(
-        field, f"{quoted(value)} is not a name; take letters, digits and _ . : / -, at most 200"
-    )
-
-
-@lru_cache(4096)
-def _named(field: str, value: str) -> str:
-    if not NAME.match(value):
-        raise _no_name(field, value)
-    if value.startswith(("http:", "https:")):
-        raise InvalidInput(
-            field, f"{quoted(value)} is a URL; deliver to duly.webhook({quoted(value)})"
-        )
-    if value.startswith("endpoint:"):
-        name = value.removeprefix("endpoint:")
-        raise InvalidInput(field, f"{value!r} is an endpoint; deliver to duly.endpoint({name!r})")
-    return value
-
-
-def unknown_handler(name: str, known: Iterable[str]) -> InvalidInput:
-    """Nobody has a handler of that name."""
-    names = sorted(known)
-    shown = ", ".join(names[:MOST_SHOWN]) or "none"
-    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    return InvalidInput(
-        "target",
-        f"no handler {name!r} is known; known are: {shown}{more}. "
-        f"Register it with @app.handler({name!r}), start the worker that has it, "
-        f"or declare it with app.expect({name!r})",
-    )
-
-
-def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags, each once, in the order given."""
-    if isinstance(tags, str):
-        raise InvalidInput("tags", f"give a list, as in [{quoted(tags)}]")
-    unique: dict[str, None] = {}
-    for tag in tags:
-        unique[checked_text("tags", tag, 100)] = None
-        if len(unique) > TAGS_LIMIT:
-            raise InvalidInput("tags", f"there are more than the {TAGS_LIMIT} allowed")
-    return tuple(unique)
-
-
-def checked_priority(value: object) -> int:
-    """A priority: 9 goes first, 1 last."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole or not LEAST_PRIORITY <= value <= MOST_PRIORITY:  # type: ignore[operator]
-        raise InvalidInput(
-            "priority",
-            f"{quoted(value)} is not a whole number from {LEAST_PRIORITY} to {MOST_PRIORITY}",
-        )
-    return value  # type: ignore[return-value]
-
-
-def checked_moment(field: str, value: object) -> datetime:
-    """A moment with its zone, in UTC."""
-    if not isinstance(value, datetime):
-        raise InvalidInput(field, f"{quoted(value)} is not a datetime")
-    if value.tzinfo is None or value.utcoffset() is None:
-        raise InvalidInput(
-            field, f"{value.isoformat()} has no time zone; give one, as in datetime.now(UTC)"
-        )
-    try:
-        moment = value.astimezone(UTC)
-    except OverflowError:
-        moment = LATEST
-    if not EARLIEST <= moment < LATEST:
-        raise InvalidInput(field, f"{value.isoformat()} is not between 1970 and 9000")
-    return moment
-
-
-def checked_wait(field: str, value: float | timedelta) -> float:
-    """A wait in seconds."""
-    if isinstance(value, timedelta):
-        value = value.total_seconds()
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(field, f"{quoted(value)} is not a number of seconds or a timedelta")
-    if not 0 <= value <= LONGEST_WAIT.total_seconds():
-        raise InvalidInput(field, f"{quoted(value)} is not from 0 seconds to 100 years")
-    return float(value)
-
-
-def checked_limit(value: object) -> int:
-    """How many to list."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_PAGE:
-        raise InvalidInput(
-            "limit", f"{quoted(value)} is not a whole number from 1 to {LONGEST_PAGE}"
-        )
-    return value
-
-
-def checked_id(value: object) -> str:
-    """A delivery id in its usual spelling."""
-    try:
-        return str(UUID(value))  # type: ignore[arg-type]
-    except (ValueError, TypeError, AttributeError):
-        raise InvalidInput("id", f"{quoted(value)} is no delivery id, which is a UUID") from None
-
-
-def checked_beginning(value: object) -> str:
-    """A delivery id, or how one begins, in its usual spelling."""
-    digits = value.replace("-", "").lower() if isinstance(value, str) else ""
-    if not HEXADECIMAL.match(digits):
-        raise InvalidInput(
-            "id", f"{value!r} is no delivery id, which is a UUID, and not the beginning of one"
-        )
-    if len(digits) < SHORTEST_BEGINNING:
-        raise InvalidInput("id", f"{value!r} is too short; give {SHORTEST_BEGINNING} characters")
-    return digits
-
-
-def checked_state(value: State | str) -> State:
-    """A state by its name."""
-    try:
-        return State(value)
-    except ValueError:
-        raise InvalidInput("state", f"{quoted(value)} is none of {', '.join(State)}") from None

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from duly.domain import wording
+from duly.domain.checks import EARLIEST, LATEST, LONGEST_WAIT, checked_moment
 from duly.domain.cron import normal, pattern
 from duly.domain.occurrences import AnyRule, Occurrence, instant_text, is_in_time, since_epoch
 from duly.domain.offsets import EPOCH
-from duly.domain.payloads import EARLIEST, LATEST, LONGEST_WAIT, checked_moment
 from duly.domain.runs import Runs, runs
 from duly.domain.zones import checked_zone
 from duly.errors import InvalidInput, quoted

@@ -10,8 +10,8 @@ from datetime import datetime
 
 import msgspec
 
+from duly.domain.checks import EARLIEST
 from duly.domain.occurrences import Occurrence
-from duly.domain.payloads import EARLIEST
 from duly.domain.planning import INSTANT, Drop, NewId, Plan, Planned, Planning, following
 from duly.domain.rules import At, Yearly
 from duly.domain.schedule import (

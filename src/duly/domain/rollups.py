@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from duly.domain.payloads import checked_moment, checked_wait
+from duly.domain.checks import checked_moment, checked_wait
 from duly.errors import InvalidInput
 
 MINUTE = timedelta(minutes=1)

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, time, timedelta
 
 import msgspec
 
+from duly.domain.checks import LONGEST_WAIT, checked_moment
 from duly.domain.cron import normal
 from duly.domain.durations import duration
 from duly.domain.occurrences import Occurrence
 from duly.domain.offsets import EPOCH
-from duly.domain.payloads import LONGEST_WAIT, checked_moment
 from duly.domain.recurrences import MILLISECOND, Cron, DstGap, Every
 from duly.domain.walltimes import At, Feb29, TimeOfDay, Yearly
 from duly.domain.zones import checked_zone

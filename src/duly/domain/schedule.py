@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.delivery import DEFAULT_PRIORITY
+from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.occurrences import Occurrence
 from duly.domain.rules import At, Rule, Yearly
 from duly.domain.zones import fingerprint, zone_data_version

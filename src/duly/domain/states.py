@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from duly.errors import InvalidInput, quoted
+
 
 class State(StrEnum):
     """Where a delivery stands."""
@@ -29,3 +31,11 @@ FINISHED = frozenset({State.COMPLETED, State.DEAD, State.CANCELLED})
 def may_move(before: State, after: State) -> bool:
     """Whether the drawing has an arrow from one state to the other."""
     return after in MOVES[before]
+
+
+def checked_state(value: State | str) -> State:
+    """A state by its name."""
+    try:
+        return State(value)
+    except ValueError:
+        raise InvalidInput("state", f"{quoted(value)} is none of {', '.join(State)}") from None

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.payloads import checked_text, payload_bytes
+from duly.domain.checks import checked_text
+from duly.domain.payloads import payload_bytes
 from duly.errors import InvalidInput
 
 NAME_LIMIT = 100

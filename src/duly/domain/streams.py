@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from duly.domain import payloads
+from duly.domain import checks
 from duly.domain.outcomes import Verdict
 from duly.errors import InvalidInput
 
 OF_SCHEDULES = "duly:schedule:"
 """How the names of streams begin that belong to schedules; nobody else may deliver to them."""
-LONGEST_NAME = payloads.KEY_LIMIT + len(OF_SCHEDULES)
+LONGEST_NAME = checks.KEY_LIMIT + len(OF_SCHEDULES)
 
 
 class OnFailure(StrEnum):
@@ -96,12 +96,12 @@ def policy_of(name: str, configured: str | None) -> Policy:
 
 def checked_stream(value: object) -> str:
     """The name of any stream, to look at it or to change it."""
-    return payloads.checked_text("stream", value, LONGEST_NAME)
+    return checks.checked_text("stream", value, LONGEST_NAME)
 
 
 def checked_own_stream(value: object) -> str:
     """The name of a stream to deliver to."""
-    name = payloads.checked_text("stream", value)
+    name = checks.checked_text("stream", value)
     if name.startswith(OF_SCHEDULES):
         raise InvalidInput(
             "stream", f"names that begin with {OF_SCHEDULES} belong to schedules; take another"

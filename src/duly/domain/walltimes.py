@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal, get_args
 
 from duly.domain import wording
+from duly.domain.checks import checked_moment
 from duly.domain.occurrences import AnyRule, Occurrence, instant_text, is_in_time
 from duly.domain.offsets import EPOCH
-from duly.domain.payloads import checked_moment
 from duly.domain.zones import checked_zone, zone
 from duly.errors import InvalidInput, quoted
 

@@ -10,10 +10,9 @@ from datetime import timedelta
 
 from duly.domain.delivery import Accepted, Request
 from duly.domain.events import DeliveriesAccepted
-from duly.engine.loops import Emit
 from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.failpoints import hit
-from duly.ports import Clock, Store
+from duly.ports import Clock, Emit, Store
 
 MOST_IN_ONE_CALL = 500
 SOON = timedelta(seconds=60)

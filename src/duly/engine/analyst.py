@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from duly.domain.analytics import Count, counts_of
 from duly.domain.events import AnalyticsCameBack, AnalyticsWentAway
 from duly.domain.outcomes import Settlement
-from duly.engine.loops import Emit, Pause
-from duly.ports import Analytics, Trouble
+from duly.engine.loops import Pause
+from duly.ports import Analytics, Emit, Trouble
 
 WRITE_SECONDS, LONGEST_SECONDS = 1.0, 10.0
 MOST = 10_000

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.domain.situation import Recovering
-from duly.engine.loops import Breath, Emit, Pause
-from duly.ports import Agenda, Clock, LateWork
+from duly.engine.loops import Breath, Pause
+from duly.ports import Agenda, Clock, Emit, LateWork
 
 LOOK_SECONDS = 5.0
 WHILE_RECOVERING = Pause(1.0)

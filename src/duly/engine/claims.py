@@ -8,8 +8,7 @@ from duly.domain.delivery import Claimed
 from duly.domain.events import LanesClaimed
 from duly.domain.identity import token
 from duly.engine.lease import Lease
-from duly.engine.loops import Emit
-from duly.ports import Agenda, Ask, Clock
+from duly.ports import Agenda, Ask, Clock, Emit
 
 HAND_BACK_SECONDS = 0.5
 DOUBT_SECONDS = 90.0

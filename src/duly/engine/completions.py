@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from duly.domain.events import DeliveryCompleted
 from duly.domain.outcomes import Settlement, Verdict
-from duly.engine.loops import Emit
 from duly.engine.settler import Settler
+from duly.ports import Emit
 
 
 def emit_completions(settler: Settler, emit: Emit) -> None:

@@ -19,9 +19,10 @@ from duly.engine.execution import Execution, Executor
 from duly.engine.gates import Gates
 from duly.engine.known import Known
 from duly.engine.lease import Lease
-from duly.engine.loops import Breath, Emit
+from duly.engine.loops import Breath
 from duly.engine.settler import Settler
 from duly.errors import StoreUnavailable
+from duly.ports import Emit
 from duly.tracebacks import traceback_text
 
 CANCEL_SECONDS = (3.0, 1.0, 1.0)

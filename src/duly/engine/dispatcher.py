@@ -16,11 +16,11 @@ from duly.engine.execution import Executor
 from duly.engine.gates import Gates
 from duly.engine.known import Known
 from duly.engine.lease import Lease
-from duly.engine.loops import NOW, Emit, Pause
+from duly.engine.loops import NOW, Pause
 from duly.engine.openings import Openings
 from duly.engine.settler import Settler
 from duly.errors import StoreUnavailable
-from duly.ports import Ask
+from duly.ports import Ask, Emit
 
 UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0

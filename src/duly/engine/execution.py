@@ -32,13 +32,13 @@ from duly.domain.outcomes import (
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Overlap, decode_occasion
 from duly.domain.streams import stream_of_schedule
-from duly.engine.loops import Emit
 from duly.engine.steps import Notebook
 from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.ports import (
     RUNNING,
     Chance,
     Clock,
+    Emit,
     Joined,
     Message,
     OpenTransaction,

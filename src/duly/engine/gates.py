@@ -14,8 +14,8 @@ from duly.domain.endpoints import EndpointState, endpoint_name, is_outside
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
 from duly.domain.gates import COUNTED, Circuit
 from duly.domain.outcomes import Settlement, Verdict
-from duly.engine.loops import Emit, Pause
-from duly.ports import Ask, GateChange, Opening, SeenGate
+from duly.engine.loops import Pause
+from duly.ports import Ask, Emit, GateChange, Opening, SeenGate
 from duly.ports import Gates as Store
 
 UNTIL_WOKEN = Pause(3600.0)

@@ -8,12 +8,12 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from duly.domain.events import Event, LoopFailed, StoreCameBack, StoreWentAway
+from duly.domain.events import LoopFailed, StoreCameBack, StoreWentAway
 from duly.errors import StoreUnavailable
+from duly.ports import Emit
 from duly.tracebacks import traceback_text
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.05, 5.0
-Emit = Callable[[Event], None]
 Outcome = TypeVar("Outcome")
 
 

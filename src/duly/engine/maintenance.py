@@ -14,9 +14,9 @@ from duly.domain.events import Pruned, SweptUp
 from duly.domain.planning import NewId
 from duly.domain.revisions import Revision, Unclaimed, replan
 from duly.domain.schedule import Schedule
-from duly.engine.loops import Emit, Pause
+from duly.engine.loops import Pause
 from duly.errors import NotFound, UnreadableRule
-from duly.ports import Schedules, Upkeep, Wakeups
+from duly.ports import Emit, Schedules, Upkeep, Wakeups
 
 AFTER_START_SECONDS = 60.0
 BEGINNING = "00000000-0000-0000-0000-000000000000"

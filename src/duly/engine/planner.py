@@ -23,9 +23,9 @@ from duly.domain.events import (
 from duly.domain.planning import Plan, Planning, usual_plan
 from duly.domain.schedule import Schedule
 from duly.domain.zones import fingerprint, zone_data_version
-from duly.engine.loops import NOW, Breath, Emit, Pause
+from duly.engine.loops import NOW, Breath, Pause
 from duly.errors import InvalidInput, NotFound, UnreadableRule
-from duly.ports import Chance, Clock, DueSchedule, Sitting, Store, ZoneUse
+from duly.ports import Chance, Clock, DueSchedule, Emit, Sitting, Store, ZoneUse
 
 BATCH = 250
 GENTLE_BATCH = 10

@@ -13,9 +13,9 @@ from typing import TypeVar
 import msgspec
 
 from duly.domain.events import ClockIsBehind, ClockStepped, Event, PlannerTicked
-from duly.engine.loops import NOW, REST, Emit, Pause, apart
+from duly.engine.loops import NOW, REST, Pause, apart
 from duly.engine.planner import Planner
-from duly.ports import Clock, Store
+from duly.ports import Clock, Emit, Store
 
 MakePlanner = Callable[[Store, Emit], Planner]
 Outcome = TypeVar("Outcome")

@@ -15,9 +15,9 @@ from duly.domain.outcomes import Crashed, Settlement, Verdict
 from duly.engine.execution import Executor
 from duly.engine.known import Known
 from duly.engine.lease import Lease
-from duly.engine.loops import NOW, Emit, Pause
+from duly.engine.loops import NOW, Pause
 from duly.failpoints import hit
-from duly.ports import TargetName
+from duly.ports import Emit, TargetName
 
 BATCH = 500
 

@@ -11,10 +11,10 @@ import msgspec
 from duly.domain.delivery import Lane
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
 from duly.domain.outcomes import Settlement, Verdict
-from duly.engine.loops import NOW, Breath, Emit, Pause
+from duly.engine.loops import NOW, Breath, Pause
 from duly.engine.telling import Call, told_of
 from duly.errors import SettlementRefused
-from duly.ports import Agenda, Clock
+from duly.ports import Agenda, Clock, Emit
 
 MOST_IN_ONE_CALL = 1000
 ENOUGH = 32

@@ -22,7 +22,7 @@ from duly.engine.dispatcher import Dispatcher
 from duly.engine.execution import Executor
 from duly.engine.gates import Gates
 from duly.engine.lease import Heart, Lease
-from duly.engine.loops import Emit, Loop, Pause, Runner
+from duly.engine.loops import Loop, Pause, Runner
 from duly.engine.maintenance import Forgetter, Listener, Pruner, Sweeper
 from duly.engine.planner import Planner
 from duly.engine.planners import Planners
@@ -30,7 +30,7 @@ from duly.engine.recovery import Recovery
 from duly.engine.settler import UNTIL_WOKEN, OnSettled, Settler
 from duly.engine.territory import Memories, Menders, Territory
 from duly.errors import StoreUnavailable
-from duly.ports import KEPT_FOR, Chance, Clock, Store, Transport
+from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
 from duly.settings import Settings
 
 AGAIN_SECONDS = 0.2

@@ -16,9 +16,9 @@ from duly.domain.alerts import LATELY, Alert, AlertKind, Limits, Trouble, Watche
 from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
 from duly.domain.rollups import MINUTE, NOTHING, Span, plus
 from duly.domain.situation import Situation
-from duly.engine.loops import Emit, Pause, apart
+from duly.engine.loops import Pause, apart
 from duly.errors import Conflict, DulyError, StoreUnavailable
-from duly.ports import Store
+from duly.ports import Emit, Store
 
 LOOK_SECONDS = 10.0
 TOLD_AT_ONCE = 20

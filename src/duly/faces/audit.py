@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.domain import payloads
+from duly.domain import checks
 from duly.errors import InvalidInput
 from duly.ports import AuditEntry, Store
 
@@ -21,4 +21,4 @@ class Audit:
         """Entries, the latest first; `before` is the id of the last of the page before."""
         if isinstance(before, bool) or not isinstance(before, int) or not 0 <= before <= LAST:
             raise InvalidInput("before", "it is the id of an entry")
-        return await self._store.audit.page(payloads.checked_limit(limit), before)
+        return await self._store.audit.page(checks.checked_limit(limit), before)

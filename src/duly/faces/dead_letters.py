@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import payloads, retry
+from duly.domain import checks, payloads, retry
 from duly.domain.dead_letters import LOOKED_AT, why_suspected
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import CHECKS, endpoint, endpoint_name, wanted_target
@@ -76,7 +76,7 @@ class DeadLetters:
     ) -> Sequence[Delivery]:
         """Dead letters, the latest first; `before` is `place` of the last of the page before."""
         start = None if before is None else _placed(before)
-        limit = payloads.checked_limit(limit)
+        limit = checks.checked_limit(limit)
         return await self._store.dead_letters.page(checked(filter), start, limit)
 
     async def page(
@@ -92,7 +92,7 @@ class DeadLetters:
             wanted = msgspec.structs.replace(wanted, since=lowest)
         else:
             lowest = None
-        limit = payloads.checked_limit(limit)
+        limit = checks.checked_limit(limit)
         found = await self._store.dead_letters.page(wanted, start, limit)
         if len(found) == limit:
             return DeadPage(found, place(found[-1]))
@@ -105,7 +105,7 @@ class DeadLetters:
         By reason, fingerprint, target and `since` all are counted; with anything else in the
         filter, so many of the latest as a page looks at.
         """
-        limit = payloads.checked_limit(limit)
+        limit = checks.checked_limit(limit)
         return await self._store.dead_letters.groups(checked(filter), limit)
 
     async def count(self, filter: DeadFilter = ALL) -> int:
@@ -119,7 +119,7 @@ class DeadLetters:
         and one that spent them all gets exactly one more.
         """
         moved = await self._store.dead_letters.retry(
-            payloads.checked_id(id), self.actor, reset=reset_attempts
+            checks.checked_id(id), self.actor, reset=reset_attempts
         )
         self._store.wakeups.hint()
         return moved
@@ -130,14 +130,14 @@ class DeadLetters:
         Its history keeps the payload that it had. Conflict if it is not dead.
         """
         data = payloads.payload_bytes(payload, self._payload_limit)
-        moved = await self._store.dead_letters.edit(payloads.checked_id(id), data, self.actor)
+        moved = await self._store.dead_letters.edit(checks.checked_id(id), data, self.actor)
         self._store.wakeups.hint()
         return moved
 
     async def discard(self, id: str, note: str) -> Delivery:
         """Give one up for good, with a note why; a stream that it blocked goes on."""
         told = checked_note(note)
-        moved = await self._store.dead_letters.discard(payloads.checked_id(id), told, self.actor)
+        moved = await self._store.dead_letters.discard(checks.checked_id(id), told, self.actor)
         self._store.wakeups.hint()
         return moved
 
@@ -201,7 +201,7 @@ class DeadLetters:
         plan is known where the handler is; for others the usual one is taken, unless `plan` knows
         better.
         """
-        limit = payloads.checked_limit(limit)
+        limit = checks.checked_limit(limit)
         suspects = await self._store.dead_letters.suspects(SUSPECTS, failed=last_attempts)
         plans = await self._plans({each.target for each in suspects}, plan or self._plan)
         reasons = {each.id: why_suspected(each, plans[each.target]) for each in suspects}
@@ -244,8 +244,8 @@ def place(delivery: Delivery) -> str:
 def _placed(text: str) -> tuple[datetime, str]:
     at, _, id = text.partition("/")
     try:
-        return payloads.checked_moment("before", datetime.fromisoformat(at)), str(
-            payloads.checked_id(id)
+        return checks.checked_moment("before", datetime.fromisoformat(at)), str(
+            checks.checked_id(id)
         )
     except (ValueError, InvalidInput):
         raise InvalidInput(
@@ -255,7 +255,7 @@ def _placed(text: str) -> tuple[datetime, str]:
 
 def checked_note(note: object) -> str:
     """Why something is given up."""
-    return payloads.checked_text("note", note, LONGEST_NOTE)
+    return checks.checked_text("note", note, LONGEST_NOTE)
 
 
 def checked(filter: DeadFilter) -> DeadFilter:
@@ -269,12 +269,12 @@ def checked(filter: DeadFilter) -> DeadFilter:
     }
     if isinstance(filter.ids, str):
         raise InvalidInput("ids", f"give a tuple, as in ({filter.ids!r},)")
-    ids = tuple(dict.fromkeys(map(payloads.checked_id, filter.ids)))
+    ids = tuple(dict.fromkeys(map(checks.checked_id, filter.ids)))
     return DeadFilter(**given, ids=ids)
 
 
-def _text(field: str, limit: int = payloads.KEY_LIMIT) -> Callable[[object], str]:
-    return lambda value: payloads.checked_text(field, value, limit)
+def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
+    return lambda value: checks.checked_text(field, value, limit)
 
 
 FIELDS: dict[str, Callable[[Any], Any]] = {
@@ -285,6 +285,6 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "schedule": _text("schedule"),
     "tag": _text("tag"),
     "text": _text("text", 1000),
-    "since": lambda value: payloads.checked_moment("since", value),
-    "until": lambda value: payloads.checked_moment("until", value),
+    "since": lambda value: checks.checked_moment("since", value),
+    "until": lambda value: checks.checked_moment("until", value),
 }

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain import endpoints, gates, payloads, retry
+from duly.domain import checks, endpoints, gates, payloads, retry
 from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Details, Endpoint, EndpointState, Sealed
 from duly.domain.outcomes import Outcome
 from duly.domain.retry import RetryPlan
@@ -98,7 +98,7 @@ class Endpoints:
 
         Details: description, method, headers, timeout, rate, in_flight, retry.
         """
-        name = payloads.checked_name("name", name)
+        name = checks.checked_name("name", name)
         checked = endpoints.details({"url": url, **details})
         self._check(checked.webhook)
         secret = self._checked_secret(secret)
@@ -139,12 +139,12 @@ class Endpoints:
         return self._readable(await self._stored(name))
 
     async def _stored(self, name: str) -> Endpoint:
-        return await self._store.endpoints.get(payloads.checked_text("name", name))
+        return await self._store.endpoints.get(checks.checked_text("name", name))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
         """Endpoints by name; `after` is the last name of the page before."""
-        start = payloads.checked_start("after", after)
-        found = await self._store.endpoints.page(start, payloads.checked_limit(limit))
+        start = checks.checked_start("after", after)
+        found = await self._store.endpoints.page(start, checks.checked_limit(limit))
         return [self._readable(each) for each in found]
 
     async def waiting(self, name: str) -> Waiting:
@@ -194,7 +194,7 @@ class Endpoints:
 
         Outdated when it is no longer at the `version` that is given.
         """
-        reason = None if reason is None else payloads.checked_text("reason", reason, 1000)
+        reason = None if reason is None else checks.checked_text("reason", reason, 1000)
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:
             _check_version(before, version)

@@ -13,8 +13,9 @@ from collections.abc import (
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, TypeVar
 
-from duly.domain import payloads
-from duly.domain.delivery import DEFAULT_PRIORITY, Request
+from duly.domain import checks, payloads
+from duly.domain.checks import DEFAULT_PRIORITY
+from duly.domain.delivery import Request
 from duly.domain.endpoints import EndpointTarget, endpoint_name, no_endpoint
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.streams import OnFailure, checked_own_stream, checked_policy
@@ -73,7 +74,7 @@ class Intake:
 
     def expect(self, names: Iterable[str]) -> None:
         """Take these handlers as known, though they live in another process."""
-        self._elsewhere.update(payloads.checked_name("handler", name) for name in names)
+        self._elsewhere.update(checks.checked_name("handler", name) for name in names)
 
     def addressed(self, target: Target) -> tuple[str, str | None]:
         """A target's name, and for a webhook where exactly it goes."""
@@ -82,7 +83,7 @@ class Intake:
             return target.origin, encode_webhook(target)
         if isinstance(target, EndpointTarget):
             return target.target, None
-        return payloads.checked_name("target", target), None
+        return checks.checked_name("target", target), None
 
     def request(
         self,
@@ -104,15 +105,15 @@ class Intake:
             raise InvalidInput("at", "give either at or after, not both")
         name, address = self.addressed(target)
         return Request(
-            self._chance.delivery_id() if id is None else payloads.checked_id(id),
+            self._chance.delivery_id() if id is None else checks.checked_id(id),
             name,
             payloads.payload_bytes(payload, self._payload_limit),
-            None if at is None else payloads.checked_moment("at", at),
-            None if after is None else payloads.checked_wait("after", after),
-            None if key is None else payloads.checked_text("key", key),
-            payloads.checked_priority(priority),
-            None if expires_at is None else payloads.checked_moment("expires_at", expires_at),
-            payloads.checked_tags(tags) if tags else (),
+            None if at is None else checks.checked_moment("at", at),
+            None if after is None else checks.checked_wait("after", after),
+            None if key is None else checks.checked_text("key", key),
+            checks.checked_priority(priority),
+            None if expires_at is None else checks.checked_moment("expires_at", expires_at),
+            checks.checked_tags(tags) if tags else (),
             None if retry is None else encode_checked(retry),
             address,
             None if stream is None else checked_own_stream(stream),
@@ -241,7 +242,7 @@ class Intake:
 
     async def _refuse(self, unknown: str, here: set[str]) -> None:
         known = here.union((await self._store.targets.refresh()).values())
-        raise payloads.unknown_handler(unknown, known)
+        raise checks.unknown_handler(unknown, known)
 
 
 def _policy(stream: str | None, on_failure: object) -> OnFailure:

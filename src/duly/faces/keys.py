@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from duly.domain import keys, payloads, rates
+from duly.domain import checks, keys, rates
 from duly.domain.keys import Key, KeyState, Made, Scope
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Chance, Clock, Store
@@ -44,7 +44,7 @@ class Keys:
         key = Key(
             id=id,
             namespace=self._store.namespace,
-            name=payloads.checked_text("name", name, keys.LONGEST_NAME),
+            name=checks.checked_text("name", name, keys.LONGEST_NAME),
             scope=keys.checked_scope(scope),
             created_at=now,
             expires_at=None if expires_at is None else _to_come(expires_at, now),
@@ -75,8 +75,8 @@ class Keys:
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
         """Keys by id, spent ones too; `after` is the last id of the page before."""
-        start = payloads.checked_start("after", after)
-        return await self._store.keys.page(start, payloads.checked_limit(limit))
+        start = checks.checked_start("after", after)
+        return await self._store.keys.page(start, checks.checked_limit(limit))
 
     async def revoke(self, id: str) -> Key:
         """Let a key open nothing any more; again it changes nothing. NotFound if there is none."""
@@ -125,7 +125,7 @@ class Keys:
 
 
 def _to_come(expires_at: datetime, now: datetime) -> datetime:
-    checked = payloads.checked_moment("expires_at", expires_at)
+    checked = checks.checked_moment("expires_at", expires_at)
     if checked <= now:
         raise InvalidInput("expires_at", f"{checked.isoformat()} has passed; give one to come")
     return checked

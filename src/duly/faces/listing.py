@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from duly.domain import payloads
+from duly.domain import checks, states
 from duly.domain.delivery import Delivery
 from duly.domain.endpoints import wanted_target
 from duly.domain.states import State
@@ -59,21 +59,21 @@ async def listed(store: Store, wanted: Wanted, before: str | None, limit: int) -
 def checked(wanted: Wanted, before: str | None, limit: int) -> Filter:
     """The filter with each of its fields checked."""
     given = {name: FIELDS[name](value) for name, value in wanted.items() if value is not None}
-    start = None if before is None else payloads.checked_id(before)
-    return Filter(**given, before=start, limit=payloads.checked_limit(limit))
+    start = None if before is None else checks.checked_id(before)
+    return Filter(**given, before=start, limit=checks.checked_limit(limit))
 
 
-def _text(field: str, limit: int = payloads.KEY_LIMIT) -> Callable[[object], str]:
-    return lambda value: payloads.checked_text(field, value, limit)
+def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
+    return lambda value: checks.checked_text(field, value, limit)
 
 
 FIELDS: dict[str, Callable[[Any], Any]] = {
-    "id": payloads.checked_beginning,
-    "state": payloads.checked_state,
+    "id": checks.checked_beginning,
+    "state": states.checked_state,
     "target": wanted_target,
     **{name: _text(name) for name in ("tag", "key", "schedule", "reason")},
     "stream": checked_stream,
     "text": _text("text", 1000),
-    "since": lambda value: payloads.checked_moment("since", value),
-    "until": lambda value: payloads.checked_moment("until", value),
+    "since": lambda value: checks.checked_moment("since", value),
+    "until": lambda value: checks.checked_moment("until", value),
 }

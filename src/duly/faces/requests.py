@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from duly.domain import payloads
+from duly.domain import checks
 from duly.errors import Conflict, InvalidInput
 from duly.ports import Asked, Store
 
@@ -32,7 +32,7 @@ class Requests:
         Conflict while it is under way. One that is not `repeatable` may only be taken over from
         whoever began it after a while.
         """
-        payloads.checked_text(FIELD, key)
+        checks.checked_text(FIELD, key)
         if key in self._under_way:
             raise _under_way(key)
         self._under_way.add(key)

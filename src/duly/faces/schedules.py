@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duly.domain import declarations, payloads, revisions
+from duly.domain import checks, declarations, revisions
 from duly.domain.declarations import Keyworded, checked_options
 from duly.domain.endpoints import EndpointTarget
 from duly.domain.occurrences import Occurrence
@@ -179,7 +179,7 @@ class Schedules:
         self, name: str, rule: Rule, target: Target, payload: Any, given: Mapping[str, Any]
     ) -> tuple[str, Timing, Contents]:
         options = checked_options(given)
-        name = payloads.checked_text("name", name)
+        name = checks.checked_text("name", name)
         timing = declarations.timing(rule, options)
         where, address = self._addressed(target)
         limit = self._payload_limit
@@ -195,21 +195,21 @@ class Schedules:
 
     async def get(self, name: str) -> Schedule:
         """One schedule, or NotFound."""
-        return await self._store.schedules.get(payloads.checked_text("name", name))
+        return await self._store.schedules.get(checks.checked_text("name", name))
 
     async def list(
         self, *, after: str = "", limit: int = 50
     ) -> Sequence[Schedule | UnreadableSchedule]:
         """Schedules by name; `after` is the last name of the page before."""
-        start = payloads.checked_start("after", after)
-        return await self._store.schedules.page(start, payloads.checked_limit(limit))
+        start = checks.checked_start("after", after)
+        return await self._store.schedules.page(start, checks.checked_limit(limit))
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
         """Make nothing until it is resumed; what is under way goes on.
 
         One that is paused already stays as it is.
         """
-        reason = None if reason is None else payloads.checked_text("reason", reason, 1000)
+        reason = None if reason is None else checks.checked_text("reason", reason, 1000)
 
         def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision | None:
             return revisions.pause(_known(was, name), reason, now, untouched=unclaimed.next)
@@ -249,7 +249,7 @@ class Schedules:
         With an `id` given, the same again makes nothing more.
         """
         schedule = await self.get(name)
-        id = self._chance.delivery_id() if id is None else payloads.checked_id(id)
+        id = self._chance.delivery_id() if id is None else checks.checked_id(id)
         now, _ = await self._store.plans.clock()
         run = _beside(schedule, id, Occurrence(f"triggered {id}", now), now)
         await self._store.schedules.add_runs(schedule, [run], self.actor)
@@ -284,7 +284,7 @@ class Schedules:
         self, name: str, start: datetime, end: datetime
     ) -> tuple[Schedule, datetime, int]:
         schedule = await self.get(name)
-        start, end = payloads.checked_moment("start", start), payloads.checked_moment("end", end)
+        start, end = checks.checked_moment("start", start), checks.checked_moment("end", end)
         now, _ = await self._store.plans.clock()
         if not start <= end <= now:
             raise InvalidInput("end", "give a range in the past: start <= end <= now")
@@ -316,7 +316,7 @@ class Schedules:
     ) -> tuple[Schedule, Revision | None]:
         transaction = None if connection is None else await transaction_of(connection)
         schedule, revision = await self._store.schedules.revise(
-            payloads.checked_text("name", name), decide, self.actor, detail or None, transaction
+            checks.checked_text("name", name), decide, self.actor, detail or None, transaction
         )
         assert schedule is not None
         if transaction is not None:
@@ -328,7 +328,7 @@ class Schedules:
 
 
 def _by_name(target: Target) -> tuple[str, str | None]:
-    return payloads.checked_name("target", target), None
+    return checks.checked_name("target", target), None
 
 
 def _made(revision: Revision) -> Sequence[Planned]:

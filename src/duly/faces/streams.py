@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from duly.domain import interventions, payloads
+from duly.domain import checks, interventions
 from duly.domain.interventions import Intervention
 from duly.domain.lines import Line, Stream, StreamState, stream_of
 from duly.domain.streams import OF_SCHEDULES, OnFailure, checked_policy, checked_stream
@@ -38,8 +38,8 @@ class Streams:
         `after` is the last name of the page before. Those who wait are counted up to ten thousand.
         """
         wanted = None if state is None else _listed(state)
-        limit = payloads.checked_limit(limit)
-        start = payloads.checked_start("after", after)
+        limit = checks.checked_limit(limit)
+        start = checks.checked_start("after", after)
         found = await self._store.streams.page(wanted, start, limit, COUNTED_IN_LISTS)
         return [stream_of(each) for each in found]
 
@@ -64,7 +64,7 @@ class Streams:
 
         What is claimed already is finished: at most a run, which is 32 deliveries.
         """
-        told = None if reason is None else payloads.checked_text("reason", reason, LONGEST_NOTE)
+        told = None if reason is None else checks.checked_text("reason", reason, LONGEST_NOTE)
 
         def decide(line: Line, now: datetime) -> Intervention:
             return interventions.pause(line, now, told)
@@ -101,7 +101,7 @@ class Streams:
 
     async def release_delivery(self, id: str) -> Stream:
         """Let those behind this delivery go on; Conflict when it is not its stream's head."""
-        delivery = await self._store.deliveries.get(payloads.checked_id(id))
+        delivery = await self._store.deliveries.get(checks.checked_id(id))
         if delivery.stream is None:
             raise Conflict(f"delivery {id} is in no stream, so nothing waits behind it")
 
@@ -117,7 +117,7 @@ class Streams:
 
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
         """Give its head up; those behind it go on, whatever the policy."""
-        told = None if note is None else payloads.checked_text("note", note, LONGEST_NOTE)
+        told = None if note is None else checks.checked_text("note", note, LONGEST_NOTE)
 
         def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
             return interventions.dead_letter_head(line, told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.domain import payloads
+from duly.domain import checks
 from duly.errors import InvalidInput
 from duly.ports import Store, WorkerRow
 
@@ -20,7 +20,7 @@ class Workers:
 
     async def list(self, *, limit: int = 100) -> Sequence[WorkerRow]:
         """Workers, those alive first."""
-        return await self._store.workers.roster(payloads.checked_limit(limit))
+        return await self._store.workers.roster(checks.checked_limit(limit))
 
     async def drain(self, worker: int) -> None:
         """Let it start nothing more, within a heartbeat; what runs there ends, and it stays.

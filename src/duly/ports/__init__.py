@@ -58,6 +58,7 @@ from duly.ports.world import (
     RUNNING,
     Chance,
     Clock,
+    Emit,
     Execution,
     Transport,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "DecideStream",
     "Deliveries",
     "DueSchedule",
+    "Emit",
     "Endpoints",
     "Execution",
     "Figures",

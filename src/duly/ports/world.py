@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol
 
 from duly.domain.delivery import Claimed
+from duly.domain.events import Event
 from duly.domain.outcomes import Outcome
 from duly.domain.retry import RetryPlan
 from duly.ports.steps import Notebook
 from duly.ports.transactions import Message, Transaction
+
+Emit = Callable[[Event], None]
+"""Who hears what happened."""
 
 
 class Clock(Protocol):

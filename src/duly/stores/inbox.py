@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import payloads
+from duly.domain import checks, payloads
 from duly.errors import Conflict, InvalidInput
 from duly.ports import Transaction
 from duly.stores.database import Database, Session
@@ -96,8 +96,8 @@ class Inbox:
         transaction = own(transaction, self._database)
         names = {
             "namespace": self._namespace,
-            "consumer": payloads.checked_name("consumer", consumer),
-            "message_id": payloads.checked_text("message_id", message_id),
+            "consumer": checks.checked_name("consumer", consumer),
+            "message_id": checks.checked_text("message_id", message_id),
         }
         first = await _first(transaction.session, names)
         return Message(transaction, names, first)

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.checks import unknown_handler
 from duly.domain.delivery import Accepted, Request
 from duly.domain.endpoints import endpoint_name, no_endpoint
-from duly.domain.payloads import unknown_handler
 from duly.domain.webhooks import is_webhook
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Transaction

@@ -9,7 +9,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from duly.domain.payloads import EARLIEST
+from duly.domain.checks import EARLIEST
 from duly.domain.planning import Plan, Planned
 from duly.domain.rules import decode_rule
 from duly.domain.schedule import CatchUp, Overlap, Progress, Timing

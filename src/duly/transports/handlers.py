@@ -16,6 +16,7 @@ import msgspec
 
 import duly.failpoints as failpoints
 from duly.domain import retry
+from duly.domain.checks import checked_name
 from duly.domain.delivery import late_by
 from duly.domain.events import Event, HandlerOverran
 from duly.domain.failures import Fail, Reason, Retry
@@ -27,7 +28,6 @@ from duly.domain.outcomes import (
     Outcome,
     Released,
 )
-from duly.domain.payloads import checked_name
 from duly.domain.retry import RetryPlan
 from duly.domain.schedule import Occasion, decode_occasion
 from duly.errors import InvalidInput

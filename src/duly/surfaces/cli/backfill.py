@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.payloads import checked_moment
+from duly.domain.checks import checked_moment
 from duly.errors import InvalidInput
 from duly.faces.schedules import BACKFILL_SLICE
 from duly.surfaces.cli.asking import Yes, agreed

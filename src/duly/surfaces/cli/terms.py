@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain.delivery import DEFAULT_PRIORITY
+from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.durations import duration
 from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.plan_texts import plan_from_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from duly.domain.checks import checked_moment
 from duly.domain.durations import MILLISECONDS, duration
-from duly.domain.payloads import checked_moment
 from duly.errors import InvalidInput
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.checks import checked_name
 from duly.domain.endpoints import EndpointTarget
-from duly.domain.payloads import checked_name, payload_bytes
+from duly.domain.payloads import payload_bytes
 from duly.domain.webhooks import Webhook
 from duly.errors import InvalidInput
 from duly.faces.intake import Target

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.checks import checked_id
 from duly.domain.delivery import Delivery
-from duly.domain.payloads import checked_id
 from duly.domain.retry import RetryPlan
 from duly.errors import InvalidInput
 from duly.faces.dead_letters import ALL, Candidate, checked, checked_note

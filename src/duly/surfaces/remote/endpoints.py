@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import payloads, retry
+from duly.domain import checks, payloads, retry
 from duly.domain.endpoints import OVERLAP, Details, Endpoint, EndpointState, Sealed
 from duly.domain.failures import Reason
 from duly.domain.gates import Circuit, Gate
@@ -152,7 +152,7 @@ class Endpoints:
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
         """Endpoints by name; `after` is the last name of the page before."""
-        start = payloads.checked_start("after", after) or None
+        start = checks.checked_start("after", after) or None
         found = await self._wire.listed(Told, "endpoints", limit=limit, cursor=start)
         return [self._heard(each) for each in found]
 
@@ -239,4 +239,4 @@ def _said(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place(name: str) -> tuple[str, str]:
-    return "endpoints", payloads.checked_text("name", name)
+    return "endpoints", checks.checked_text("name", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from duly.domain import keys, payloads
+from duly.domain import checks, keys
 from duly.domain.alerts import Alert
 from duly.domain.keys import Key, Made, Scope
 from duly.faces.audit import LAST
@@ -71,7 +71,7 @@ class Keys:
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
         """Keys by id, spent ones too; `after` is the last id of the page before."""
-        start = payloads.checked_start("after", after) or None
+        start = checks.checked_start("after", after) or None
         return await self._wire.listed(Key, "keys", limit=limit, cursor=start)
 
     async def revoke(self, id: str) -> Key:

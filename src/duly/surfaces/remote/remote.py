@@ -8,10 +8,10 @@ from typing import Any, Unpack
 
 import msgspec
 
-from duly.domain import payloads
-from duly.domain.delivery import DEFAULT_PRIORITY, Accepted, Attempt, Delivery
+from duly.domain import checks
+from duly.domain.checks import DEFAULT_PRIORITY, checked_id
+from duly.domain.delivery import Accepted, Attempt, Delivery
 from duly.domain.figures import Stats
-from duly.domain.payloads import checked_id
 from duly.domain.retry import RetryPlan, encode_checked
 from duly.domain.rollups import Series
 from duly.domain.steps import Step
@@ -71,11 +71,11 @@ class Remote:
             "target": destination(target),
             "payload": contents(payload),
             "at": at,
-            "after": None if after is None else payloads.checked_wait("after", after),
+            "after": None if after is None else checks.checked_wait("after", after),
             "key": key,
-            "priority": payloads.checked_priority(priority),
+            "priority": checks.checked_priority(priority),
             "expires_at": expires_at,
-            "tags": list(payloads.checked_tags(tags)),
+            "tags": list(checks.checked_tags(tags)),
             "retry": None if retry is None else msgspec.Raw(encode_checked(retry).encode()),
             "stream": stream,
             "on_failure": None if on_failure is None else checked_policy(on_failure),

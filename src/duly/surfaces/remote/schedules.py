@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import declarations, payloads
+from duly.domain import checks, declarations
 from duly.domain.declarations import checked_options
 from duly.domain.rules import Rule
 from duly.domain.schedule import CatchUp, Contents, Overlap, Progress, Schedule, Timing
@@ -143,7 +143,7 @@ class Schedules:
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Line]:
         """Schedules by name, each in a line; `after` is the last name of the page before."""
-        start = payloads.checked_start("after", after) or None
+        start = checks.checked_start("after", after) or None
         return await self._wire.listed(Line, "schedules", limit=limit, cursor=start)
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
@@ -224,7 +224,7 @@ def _body(timing: Timing, contents: Contents) -> dict[str, Any]:
 
 
 def _checked(name: str) -> str:
-    return payloads.checked_text("name", name)
+    return checks.checked_text("name", name)
 
 
 def _given(raw: msgspec.Raw) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duly.domain import payloads
+from duly.domain import checks
 from duly.domain.lines import Stream, StreamState
 from duly.domain.streams import OnFailure, checked_policy
 from duly.surfaces.remote.wire import Wire
@@ -25,7 +25,7 @@ class Streams:
         self, state: StreamState | str | None = None, *, after: str = "", limit: int = 50
     ) -> Sequence[Stream]:
         """Streams by name: all of them, or those that are `blocked` or `paused`."""
-        start = payloads.checked_start("after", after) or None
+        start = checks.checked_start("after", after) or None
         return await self._wire.listed(Stream, "streams", limit=limit, cursor=start, state=state)
 
     async def configure(self, name: str, *, on_failure: OnFailure | str | None) -> Stream:
@@ -58,4 +58,4 @@ class Streams:
 
 
 def _place(name: str) -> tuple[str, str]:
-    return "streams", payloads.checked_text("stream", name)
+    return "streams", checks.checked_text("stream", name)

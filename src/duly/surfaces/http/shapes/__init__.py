@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Meta
 
-from duly.domain.payloads import checked_wait
+from duly.domain.checks import checked_wait
 
 Moment = Annotated[datetime, Meta(tz=True)]
 Kind = TypeVar("Kind", bound=msgspec.Struct)

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.domain.delivery import DEFAULT_PRIORITY, Attempt, Delivery
+from duly.domain.checks import DEFAULT_PRIORITY
+from duly.domain.delivery import Attempt, Delivery
 from duly.domain.endpoints import EndpointTarget, endpoint
 from duly.domain.retry import RetryPlan
 from duly.domain.states import State

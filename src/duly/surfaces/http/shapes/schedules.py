@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from duly.domain import retry
-from duly.domain.delivery import DEFAULT_PRIORITY
+from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.endpoints import endpoint, endpoint_name
 from duly.domain.retry import RetryPlan
 from duly.domain.rules import Rule
