@@ -14,8 +14,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from benchmarks.peers.install import ENVIRONMENT, install
-from duly.domain.rules import cron
-from duly.domain.zones import zone
+from duly.domain.time.rules import cron
+from duly.domain.time.zones import zone
 
 EXPRESSIONS = (
     "*/15 * * * *",

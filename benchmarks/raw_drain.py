@@ -10,8 +10,8 @@ from typing import Any
 import uvloop
 
 import duly
-from duly.domain.identity import token
-from duly.domain.outcomes import complete
+from duly.domain.deliveries.identifiers import token
+from duly.domain.deliveries.outcomes import complete
 from duly.ports import Ask
 
 

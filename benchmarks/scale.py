@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import duly
 from benchmarks.filling import fill
 from benchmarks.places import folder, fresh, in_process, server
-from duly.domain.identity import token
+from duly.domain.deliveries.identifiers import token
 from duly.ports import Ask
 
 SLOTS = 100

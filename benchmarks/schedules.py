@@ -18,8 +18,8 @@ import uvloop
 import duly
 from benchmarks.places import folder, fresh, server
 from benchmarks.windows import WINDOW_SECONDS, Waited, p99s, typical_p99
-from duly.domain.rules import encode_rule
-from duly.domain.zones import fingerprint, zone_data_version
+from duly.domain.time.rules import encode_rule
+from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.stores.sqlite import Sqlite
 
 ZONE = "Europe/Oslo"

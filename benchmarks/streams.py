@@ -14,8 +14,8 @@ from pathlib import Path
 import duly
 from benchmarks.filling import fill, fill_streams
 from benchmarks.places import folder, fresh, in_process, server
-from duly.domain.identity import token
-from duly.domain.outcomes import complete
+from duly.domain.deliveries.identifiers import token
+from duly.domain.deliveries.outcomes import complete
 from duly.ports import Ask
 from tests.support.postgres import Server
 

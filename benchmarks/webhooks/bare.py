@@ -11,7 +11,7 @@ import aiohttp
 import uvloop
 
 from benchmarks.webhooks.load import PAYLOAD, SECRET
-from duly.domain.signatures import secret_key, signatures
+from duly.domain.endpoints.signatures import secret_key, signatures
 from duly.system import SystemChance, collect_rarely
 
 TIMEOUT_SECONDS = 30

@@ -7,16 +7,22 @@ from duly.version import __version__
 
 if TYPE_CHECKING:
     from duly.app import App
-    from duly.domain.delivery import Accepted, Attempt
-    from duly.domain.delivery import Delivery as DeliveryRecord
-    from duly.domain.endpoints import endpoint
-    from duly.domain.failures import DependencyFailure, Fail, Reason, Retry, ValidationFailure
-    from duly.domain.retry import delays, exponential, no_retry
-    from duly.domain.rules import at, cron, every, yearly
-    from duly.domain.schedule import DELIVERY_ID
-    from duly.domain.signatures import SignatureRefused
-    from duly.domain.states import State
-    from duly.domain.webhooks import webhook
+    from duly.domain.deliveries.delivery import Accepted, Attempt
+    from duly.domain.deliveries.delivery import Delivery as DeliveryRecord
+    from duly.domain.deliveries.failures import (
+        DependencyFailure,
+        Fail,
+        Reason,
+        Retry,
+        ValidationFailure,
+    )
+    from duly.domain.deliveries.retry import delays, exponential, no_retry
+    from duly.domain.deliveries.states import State
+    from duly.domain.endpoints.endpoint import endpoint
+    from duly.domain.endpoints.signatures import SignatureRefused
+    from duly.domain.endpoints.webhooks import webhook
+    from duly.domain.schedules.schedule import DELIVERY_ID
+    from duly.domain.time.rules import at, cron, every, yearly
     from duly.errors import (
         Conflict,
         DulyError,
@@ -62,19 +68,19 @@ __all__ = [
 ]
 
 HOMES = {
-    "duly.domain.endpoints": ("endpoint",),
+    "duly.domain.endpoints.endpoint": ("endpoint",),
     "duly.app": ("App",),
-    "duly.domain.delivery": ("Accepted", "Attempt", "DeliveryRecord"),
+    "duly.domain.deliveries.delivery": ("Accepted", "Attempt", "DeliveryRecord"),
     "duly.errors": (*("Conflict", "DulyError", "InvalidInput", "NotFound", "StoreUnavailable"),),
-    "duly.domain.failures": (
+    "duly.domain.deliveries.failures": (
         *("DependencyFailure", "Fail", "Reason", "Retry", "ValidationFailure"),
     ),
-    "duly.domain.retry": ("delays", "exponential", "no_retry"),
-    "duly.domain.rules": ("at", "cron", "every", "yearly"),
-    "duly.domain.schedule": ("DELIVERY_ID",),
-    "duly.domain.signatures": ("SignatureRefused",),
-    "duly.domain.states": ("State",),
-    "duly.domain.webhooks": ("webhook",),
+    "duly.domain.deliveries.retry": ("delays", "exponential", "no_retry"),
+    "duly.domain.time.rules": ("at", "cron", "every", "yearly"),
+    "duly.domain.schedules.schedule": ("DELIVERY_ID",),
+    "duly.domain.endpoints.signatures": ("SignatureRefused",),
+    "duly.domain.deliveries.states": ("State",),
+    "duly.domain.endpoints.webhooks": ("webhook",),
     "duly.ports": ("DeadFilter",),
     "duly.receiving": ("verify",),
     "duly.transports.handlers": ("Delivery",),

@@ -16,13 +16,13 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from duly.domain import checks
 from duly.domain.checks import DEFAULT_PRIORITY
-from duly.domain.declarations import Keyworded
-from duly.domain.delivery import Accepted, Attempt, Delivery
-from duly.domain.figures import DAY, Stats
-from duly.domain.retry import DEFAULT, WEBHOOK, RetryPlan
-from duly.domain.rules import Rule
-from duly.domain.steps import Step
-from duly.domain.streams import OnFailure
+from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery
+from duly.domain.deliveries.retry import DEFAULT, WEBHOOK, RetryPlan
+from duly.domain.deliveries.steps import Step
+from duly.domain.monitoring.failure_stats import DAY, Stats
+from duly.domain.schedules.options import Keyworded
+from duly.domain.streams.policy import OnFailure
+from duly.domain.time.rules import Rule
 from duly.errors import DulyError
 from duly.faces.intake import Item, Options, Target
 from duly.faces.listing import Page, Wanted, listed, page

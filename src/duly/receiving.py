@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from duly.domain.checks import checked_moment, checked_wait
-from duly.domain.signatures import TOLERANCE, SignatureRefused, check, secret_keys
+from duly.domain.endpoints.signatures import TOLERANCE, SignatureRefused, check, secret_keys
 from duly.errors import InvalidInput
 from duly.system import SystemClock
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-from duly.domain.identity import delivery_id
+from duly.domain.deliveries.identifiers import delivery_id
 
 # Linux stops CLOCK_MONOTONIC while the machine is suspended; elsewhere it goes on.
 SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

@@ -23,9 +23,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from duly.app import App
-from duly.domain import checks, retry
-from duly.domain.outcomes import Completed, Outcome
-from duly.domain.retry import RetryPlan
+from duly.domain import checks
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.outcomes import Completed, Outcome
+from duly.domain.deliveries.retry import RetryPlan
 from duly.engine.supervisor import Engine
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Execution, Transport

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from duly.domain.delivery import Accepted
-from duly.domain.outcomes import Failed, Outcome
-from duly.domain.retry import RetryPlan
+from duly.domain.deliveries.delivery import Accepted
+from duly.domain.deliveries.outcomes import Failed, Outcome
+from duly.domain.deliveries.retry import RetryPlan
 from duly.errors import StoreUnavailable
 from duly.ports import Execution, Traces, Transport
 

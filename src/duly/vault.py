@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from duly.domain.endpoints import Sealed
+from duly.domain.endpoints.endpoint import Sealed
 from duly.errors import BadSetting, DulyError
 
 KEY_BYTES, NONCE_BYTES, ID_LETTERS = 32, 12, 8

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Self
 
-from duly.domain import retry
-from duly.domain.delivery import Delivery
-from duly.domain.endpoints import is_outside
-from duly.domain.retry import RetryPlan
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints.endpoint import is_outside
 from duly.engine.acceptor import Acceptor
 from duly.faces.audit import Audit
 from duly.faces.dead_letters import DeadLetters

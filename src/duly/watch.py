@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from duly.domain import checks
-from duly.domain.alerts import KEY, Alert, Limits
-from duly.domain.delivery import Delivery
-from duly.domain.endpoints import endpoint
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.endpoints.endpoint import endpoint
+from duly.domain.endpoints.webhooks import is_webhook, webhook
 from duly.domain.events import Event
-from duly.domain.rollups import HOUR, MINUTE, Series, checked_span, filled
-from duly.domain.situation import Situation
-from duly.domain.webhooks import is_webhook, webhook
+from duly.domain.monitoring.alerts import KEY, Alert, Limits
+from duly.domain.monitoring.rollups import HOUR, MINUTE, Series, checked_span, filled
+from duly.domain.monitoring.status import Situation
 from duly.engine.bookkeeper import Bookkeeper
 from duly.engine.log_summary import LogSummary
 from duly.engine.supervisor import Engine

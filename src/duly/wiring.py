@@ -6,9 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import ConnectionsShort, DeliveryCompleted
 from duly.domain.roles import Role
-from duly.domain.signatures import secret_key
 from duly.engine.analyst import Analyst
 from duly.engine.completions import emit_completions
 from duly.engine.supervisor import Engine

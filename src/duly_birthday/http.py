@@ -12,7 +12,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
 from duly import App
-from duly.domain.identity import sibling
+from duly.domain.deliveries.identifiers import sibling
 from duly.surfaces.http.bodies import JSON, asked, check_media, decoder, refusal
 from duly.surfaces.http.cursors import Page, PageQuery, Wanted
 from duly.surfaces.http.idempotency import Idempotency

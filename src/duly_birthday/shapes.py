@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.domain.zones import zone
+from duly.domain.time.zones import zone
 from duly_birthday.greetings.greetings import Greeting
 from duly_birthday.users.checks import LONGEST_NAME, Problem
 from duly_birthday.users.events import Feb29

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from duly import App
-from duly.domain import zones
+from duly.domain.time import zones
 from duly_birthday.greetings.greetings import Greeting, Greetings, Manner, Report
 from duly_birthday.users import migrations
 from duly_birthday.users.checks import InvalidUser, Problem, checked

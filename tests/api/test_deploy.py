@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.domain.alerts import AlertKind
+from duly.domain.monitoring.alerts import AlertKind
 from tests.api.conftest import Client
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

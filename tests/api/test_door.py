@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from litestar.connection import ASGIConnection
 
-from duly.domain.keys import Key
+from duly.domain.access.keys import Key
 from duly.errors import BadSetting, StoreUnavailable
 from duly.surfaces.http.door import Door, refuse_without_keys
 from duly.surfaces.http.keyring import Keyring

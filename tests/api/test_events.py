@@ -6,7 +6,7 @@ import pytest
 from httpx import AsyncClient
 
 from duly import App
-from duly.domain.situation import Situation
+from duly.domain.monitoring.status import Situation
 from duly.faces import live
 from duly.surfaces.http.port import HttpPort
 from duly.testing import VirtualClock

@@ -3,7 +3,7 @@
 import pytest
 
 import duly
-from duly.domain.webhooks import Webhook, encode_webhook
+from duly.domain.endpoints.webhooks import Webhook, encode_webhook
 from duly.errors import InvalidInput
 from duly.testing import VirtualClock, run_until_idle
 from tests.api.doors import Port, port

@@ -6,7 +6,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.delivery import ALONE
+from duly.domain.deliveries.delivery import ALONE
 from duly.surfaces.cli.deliveries import _shown, document
 from duly.testing import VirtualClock
 from tests.api.conftest import Client

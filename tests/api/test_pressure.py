@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from duly import App
-from duly.domain.delivery import Request
+from duly.domain.deliveries.delivery import Request
 from duly.ports import Asked
 from duly.surfaces.http.health import Pulse
 from tests.api.conftest import Client, calling

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from httpx import Response
 
-from duly.domain.delivery import Delivery
+from duly.domain.deliveries.delivery import Delivery
 from duly.errors import StoreUnavailable
 from duly.surfaces.http.straight import Straight
 from duly.testing import VirtualClock

@@ -96,7 +96,11 @@ def test_the_public_face_is_for_those_above_it(tmp_path: Path) -> None:
 
 
 def test_a_circle_is_reported(tmp_path: Path) -> None:
-    plant(tmp_path, "duly/domain/states.py", "from duly.domain.retry import plan")
+    plant(
+        tmp_path,
+        "duly/domain/states.py",
+        "from duly.domain.retry import plan",
+    )
     plant(tmp_path, "duly/domain/retry.py", "def plan():\n    from . import states\n")
     (circle,) = violations(tmp_path)
     assert circle.startswith("circle: ")

@@ -10,7 +10,7 @@ import msgspec
 from httpx import AsyncClient, Response
 
 from duly import State
-from duly.domain.outcomes import Outcome
+from duly.domain.deliveries.outcomes import Outcome
 from duly.ports import Execution
 from duly.testing import RecordingTransport, VirtualClock, run_until_idle
 from duly_birthday.service import BirthdayApp

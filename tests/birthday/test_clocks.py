@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.domain import zones
-from duly.domain.planning import Planning
-from duly.domain.schedule import Progress, Timing
+from duly.domain.schedules.planning import Planning
+from duly.domain.schedules.schedule import Progress, Timing
+from duly.domain.time import zones
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.greetings.greetings import Greetings
 from duly_birthday.service import BirthdayApp

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from duly import State
-from duly.domain.failures import Reason
-from duly.domain.outcomes import Completed, Failed, Outcome
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
 from tests.birthday.people import ANN, Service
 
 LA, TOKYO = "America/Los_Angeles", "Asia/Tokyo"

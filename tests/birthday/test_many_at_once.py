@@ -4,7 +4,7 @@ from itertools import cycle
 
 import pytest
 
-from duly.domain import zones
+from duly.domain.time import zones
 from tests.api.test_turns import assert_others_get_their_turn, bound, still
 from tests.birthday.conftest import Service
 from tests.birthday.people import ANN

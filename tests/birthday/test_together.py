@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duly import App, Conflict, InvalidInput, State
-from duly.domain.rules import yearly
+from duly.domain.time.rules import yearly
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import VirtualClock
 from duly_birthday.service import BirthdayApp

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from duly import DeliveryRecord, State, yearly
-from duly.domain.rules import Yearly
+from duly.domain.time.rules import Yearly
 from duly.engine.planner import Planner
 from tests.birthday.people import Service
 from tests.domain.years import Oracle

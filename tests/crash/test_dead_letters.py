@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from duly.domain.fingerprints import fingerprint
+from duly.domain.deliveries.fingerprints import fingerprint
 from tests.crash.fleet import Books, Fleet
 from tests.crash.worker import build
 from tests.support.forks import ROOT, start

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import revisions
-from duly.domain.planning import Drop, Plan, Planned, Planning
-from duly.domain.revisions import Revision
-from duly.domain.rules import Rule
-from duly.domain.schedule import Contents, Schedule, Timing, decode_occasion
+from duly.domain.schedules import revisions
+from duly.domain.schedules.planning import Drop, Plan, Planned, Planning
+from duly.domain.schedules.revisions import Revision
+from duly.domain.schedules.schedule import Contents, Schedule, Timing, decode_occasion
+from duly.domain.time.rules import Rule
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = (

@@ -3,7 +3,7 @@
 import random
 from datetime import datetime, timedelta
 
-from duly.domain.cron import MONTH_NAMES, WEEKDAY_NAMES
+from duly.domain.time.cron import MONTH_NAMES, WEEKDAY_NAMES
 
 DAY = timedelta(days=1)
 

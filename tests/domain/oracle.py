@@ -16,8 +16,8 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import count, islice
 from typing import NamedTuple
 
-from duly.domain.rules import Cron, cron
-from duly.domain.zones import names, zone
+from duly.domain.time.rules import Cron, cron
+from duly.domain.time.zones import names, zone
 from duly.errors import InvalidInput
 from tests.domain.expressions import expression
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from duly.domain.addresses import _ESCAPE, Address, address, shown
+from duly.domain.database_urls import _ESCAPE, Address, address, shown
 
 pytestmark = pytest.mark.requirement("S1")
 

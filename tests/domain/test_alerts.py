@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.alerts import Alert, AlertKind, Changes, Limits, Watched, changes
-from duly.domain.situation import Situation
+from duly.domain.monitoring.alerts import Alert, AlertKind, Changes, Limits, Watched, changes
+from duly.domain.monitoring.status import Situation
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LIMITS = Limits(late=100, dead=10)

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from duly.domain.rules import Cron, Every, cron
+from duly.domain.time.rules import Cron, Every, cron
 from duly.errors import InvalidInput
 from tests.domain.expressions import expression
 from tests.domain.oracle import Naive, a_place, cases, runs

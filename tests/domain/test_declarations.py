@@ -5,10 +5,17 @@ from typing import Any
 
 import pytest
 
-from duly.domain import retry
-from duly.domain.declarations import Options, checked_options, contents, timing
-from duly.domain.rules import cron
-from duly.domain.schedule import DEFAULT_CAP, LARGEST_CAP, CatchUp, Contents, Overlap, Timing
+from duly.domain.deliveries import retry
+from duly.domain.schedules.options import Options, checked_options, contents, timing
+from duly.domain.schedules.schedule import (
+    DEFAULT_CAP,
+    LARGEST_CAP,
+    CatchUp,
+    Contents,
+    Overlap,
+    Timing,
+)
+from duly.domain.time.rules import cron
 from duly.errors import InvalidInput
 
 RULE = cron("0 9 * * *")

@@ -5,9 +5,16 @@ from typing import Any
 
 import pytest
 
-from duly.domain.endpoints import Details, Endpoint, EndpointState, Sealed, why_shut, why_waiting
-from duly.domain.gates import Gate
-from duly.domain.webhooks import shown_headers, webhook
+from duly.domain.endpoints.endpoint import (
+    Details,
+    Endpoint,
+    EndpointState,
+    Sealed,
+    why_shut,
+    why_waiting,
+)
+from duly.domain.endpoints.gates import Gate
+from duly.domain.endpoints.webhooks import shown_headers, webhook
 from duly.faces.endpoints import Added
 from duly.settings import load
 

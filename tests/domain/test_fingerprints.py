@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain.fingerprints import fingerprint, shape
+from duly.domain.deliveries.fingerprints import fingerprint, shape
 
 pytestmark = pytest.mark.requirement("F4")
 

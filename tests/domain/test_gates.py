@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.gates import (
+from duly.domain.endpoints.gates import (
     FIRST_REST,
     GIVES_UP_AFTER,
     LONGEST_REST,

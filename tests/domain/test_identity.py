@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain.identity import CLAIMS_PER_WORKER, delivery_id, token, worker_of
+from duly.domain.deliveries.identifiers import CLAIMS_PER_WORKER, delivery_id, token, worker_of
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 

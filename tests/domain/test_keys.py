@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.keys import (
+from duly.domain.access.keys import (
     ID_BYTES,
     SECRET_BYTES,
     Key,

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.domain import interventions
-from duly.domain.interventions import Fate, Member, Return
-from duly.domain.lines import Line, StreamState, plight, stream_of, to_do
+from duly.domain.streams import operations
+from duly.domain.streams.operations import Fate, Member, Return
+from duly.domain.streams.stream import Line, StreamState, plight, stream_of, to_do
 from duly.errors import Conflict
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -63,7 +63,7 @@ def test_each_state_is_told_from_the_others(state: StreamState) -> None:
 @pytest.mark.parametrize("state", StreamState)
 @pytest.mark.parametrize("move", FATES)
 def test_each_move_in_each_state(move: str, state: StreamState) -> None:
-    decide: Any = getattr(interventions, move)
+    decide: Any = getattr(operations, move)
     given = (LINES[state], "note") if move == "dead_letter_head" else (LINES[state],)
     expected = FATES[move].get(state)
     if expected is None:
@@ -82,10 +82,10 @@ def _left(state: StreamState) -> str | None:
 @pytest.mark.parametrize("state", StreamState)
 def test_pausing_and_resuming_change_nothing_else(state: StreamState) -> None:
     before = LINES[state]
-    paused = interventions.pause(before, LATER, "because").line
+    paused = operations.pause(before, LATER, "because").line
     since = NOW if state is StreamState.PAUSED else LATER
     assert (paused.paused_at, paused.pause_reason) == (since, "because")
-    resumed = interventions.resume(paused).line
+    resumed = operations.resume(paused).line
     assert resumed == msgspec.structs.replace(before, paused_at=None, pause_reason=None)
 
 
@@ -151,7 +151,7 @@ def member(position: int, id: str = "m", state: str = "dead") -> Member:
 def test_a_dead_letter_comes_back_before_those_after_it(
     state: StreamState, its: Member, expected: Return
 ) -> None:
-    assert interventions.comes_back(LINES[state], [its]) is expected
+    assert operations.comes_back(LINES[state], [its]) is expected
 
 
 @pytest.mark.requirement("F4", "F5")
@@ -169,7 +169,7 @@ def test_a_dead_letter_comes_back_before_those_after_it(
 def test_several_come_back_as_the_first_of_them(
     state: StreamState, its: list[Member], expected: Return
 ) -> None:
-    assert interventions.comes_back(LINES[state], its) is expected
+    assert operations.comes_back(LINES[state], its) is expected
 
 
 @pytest.mark.requirement("F4", "F6")
@@ -177,13 +177,13 @@ def test_several_come_back_as_the_first_of_them(
 def test_only_a_dead_head_that_blocks_lets_others_go_when_it_is_discarded(
     state: StreamState,
 ) -> None:
-    change = interventions.discard(LINES[state], member(4, "h"), "why")
+    change = operations.discard(LINES[state], member(4, "h"), "why")
     if state is StreamState.BLOCKED:
         assert change is not None
         assert (change.fate, change.line.halted, change.note) == (Fate.DISCARDED, None, "why")
     else:
         assert change is None
-    assert interventions.discard(LINES[state], member(9), "why") is None
+    assert operations.discard(LINES[state], member(9), "why") is None
 
 
 @pytest.mark.parametrize(
@@ -202,19 +202,19 @@ def test_only_whoever_nobody_goes_before_can_be_due_now(
     state: StreamState, its: Member, goes: bool
 ) -> None:
     if goes:
-        interventions.refuse_if_behind(LINES[state], its)
+        operations.refuse_if_behind(LINES[state], its)
     else:
         with pytest.raises(Conflict, match=r"waits in stream \"it's\", (behind|blocked|paused)"):
-            interventions.refuse_if_behind(LINES[state], its)
+            operations.refuse_if_behind(LINES[state], its)
 
 
 def test_whoever_may_be_running_cannot_be_cancelled() -> None:
     running, waiting = LINES[StreamState.RUNNING], LINES[StreamState.WAITING]
     with pytest.raises(Conflict, match="is being run with its stream"):
-        interventions.cancels_head(running, member(5), in_run=True)
-    assert not interventions.cancels_head(running, member(50), in_run=False)
-    assert not interventions.cancels_head(waiting, member(5), in_run=False)
-    assert interventions.cancels_head(waiting, member(4, "h"), in_run=False)
+        operations.cancels_head(running, member(5), in_run=True)
+    assert not operations.cancels_head(running, member(50), in_run=False)
+    assert not operations.cancels_head(waiting, member(5), in_run=False)
+    assert operations.cancels_head(waiting, member(4, "h"), in_run=False)
 
 
 def test_a_line_begins_where_somebody_came_back() -> None:

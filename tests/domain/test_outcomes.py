@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain.crashes import CrashRule
-from duly.domain.delivery import ALONE, Claimed
-from duly.domain.failures import Reason
-from duly.domain.outcomes import (
+from duly.domain.deliveries.crashes import CrashRule
+from duly.domain.deliveries.delivery import ALONE, Claimed
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import (
     LONGEST_ERROR,
     Completed,
     Crashed,
@@ -22,8 +22,8 @@ from duly.domain.outcomes import (
     complete,
     settle,
 )
-from duly.domain.retry import RetryPlan, attempts_allowed, delays, exponential, no_retry
-from duly.domain.states import State, may_move
+from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, delays, exponential, no_retry
+from duly.domain.deliveries.states import State, may_move
 from duly.stores.records import AFTER, BEFORE
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

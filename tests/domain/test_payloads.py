@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain import payloads
 from duly.domain.checks import (
     checked_id,
     checked_limit,
@@ -23,8 +22,9 @@ from duly.domain.checks import (
     checked_text,
     checked_wait,
 )
-from duly.domain.payloads import payload_bytes
-from duly.domain.states import checked_state
+from duly.domain.deliveries import payloads
+from duly.domain.deliveries.payloads import payload_bytes
+from duly.domain.deliveries.states import checked_state
 from duly.errors import InvalidInput
 
 

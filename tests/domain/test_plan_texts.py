@@ -2,9 +2,9 @@
 
 import pytest
 
-from duly.domain import retry
-from duly.domain.plan_texts import plan_from_text
-from duly.domain.retry import Exponential, delays, exponential, no_retry
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.retry import Exponential, delays, exponential, no_retry
+from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.errors import BadSetting, InvalidInput
 from duly.settings import load, problems
 

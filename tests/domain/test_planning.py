@@ -10,9 +10,9 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from duly.domain.planning import STILL_FRESH, Drop
-from duly.domain.rules import Cron, Every, Occurrence, Rule, at, cron, every, yearly
-from duly.domain.schedule import CatchUp, due_at
+from duly.domain.schedules.planning import STILL_FRESH, Drop
+from duly.domain.schedules.schedule import CatchUp, due_at
+from duly.domain.time.rules import Cron, Every, Occurrence, Rule, at, cron, every, yearly
 from tests.domain.diary import DAY, HOUR, MINUTE, NOON, SECOND, Diary
 
 QUARTERS = cron("*/15 * * * *")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain.rates import full, take
+from duly.domain.access.rate_limits import full, take
 
 
 def granted(rate: float, moments: list[float]) -> list[float]:

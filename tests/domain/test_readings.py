@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from duly.domain.readings import BATCH, Reading, Survey
-from duly.domain.signatures import new_secret
+from duly.domain.endpoints.signatures import new_secret
+from duly.domain.transfer.reader import BATCH, Reading, Survey
 from duly.errors import InvalidInput
 
 pytestmark = pytest.mark.requirement("C10")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duly.domain.rules import every
+from duly.domain.time.rules import every
 from duly.errors import InvalidInput, quoted
 
 pytestmark = pytest.mark.requirement("C2")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain import retry
-from duly.domain.failures import Reason
-from duly.domain.retry import (
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.retry import (
     NEVER_AGAIN,
     RetryPlan,
     attempts_allowed,

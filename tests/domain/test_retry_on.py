@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from duly.domain import retry
-from duly.domain.plan_texts import plan_from_text
-from duly.domain.retry import delays, exponential
-from duly.domain.webhooks import outcome_of
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.retry import delays, exponential
+from duly.domain.deliveries.retry_texts import plan_from_text
+from duly.domain.endpoints.webhooks import outcome_of
 from duly.errors import InvalidInput
 
 pytestmark = pytest.mark.requirement("C5", "F2")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.domain import revisions
-from duly.domain.planning import Drop
-from duly.domain.rules import At, Rule, Yearly, at, cron, every, yearly
-from duly.domain.schedule import CatchUp, Contents, Overlap, decode_occasion
+from duly.domain.schedules import revisions
+from duly.domain.schedules.planning import Drop
+from duly.domain.schedules.schedule import CatchUp, Contents, Overlap, decode_occasion
+from duly.domain.time.rules import At, Rule, Yearly, at, cron, every, yearly
 from tests.domain.diary import CONTENTS, DAY, HOUR, MINUTE, NOON, SECOND, Diary
 
 QUARTERS = cron("*/15 * * * *")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.rollups import NOTHING, Tally, checked_span, filled, grown, less, plus
+from duly.domain.monitoring.rollups import NOTHING, Tally, checked_span, filled, grown, less, plus
 from duly.errors import InvalidInput
 
 NOW = datetime(2026, 5, 1, 12, 30, 30, tzinfo=UTC)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import duly
-from duly.domain.rules import (
+from duly.domain.time.rules import (
     At,
     Cron,
     Every,

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain.occurrences import Occurrence
-from duly.domain.rules import at, cron, every, yearly
-from duly.domain.schedule import (
+from duly.domain.schedules.schedule import (
     CatchUp,
     Contents,
     Occasion,
@@ -24,6 +22,8 @@ from duly.domain.schedule import (
     encode_occasion,
     no_schedule,
 )
+from duly.domain.time.occurrences import Occurrence
+from duly.domain.time.rules import at, cron, every, yearly
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.signatures import (
+from duly.domain.endpoints.signatures import (
     SignatureRefused,
     check,
     new_secret,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.domain.states import FINISHED, MOVES, State, may_move
+from duly.domain.deliveries.states import FINISHED, MOVES, State, may_move
 
 pytestmark = pytest.mark.requirement("D8")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from duly.domain.outcomes import Verdict
-from duly.domain.streams import Move, OnFailure, Policy, checked_policy, move
+from duly.domain.deliveries.outcomes import Verdict
+from duly.domain.streams.policy import Move, OnFailure, Policy, checked_policy, move
 from duly.errors import InvalidInput
 
 BLOCK, RELEASE, QUEUE = Policy

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from duly.domain.rules import At, Rule, Yearly, at, cron, every, yearly
-from duly.domain.zones import zone, zone_data_version
+from duly.domain.time.rules import At, Rule, Yearly, at, cron, every, yearly
+from duly.domain.time.zones import zone, zone_data_version
 
 pytestmark = pytest.mark.requirement("C2")
 

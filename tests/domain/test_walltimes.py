@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.domain.rules import Occurrence, at, encode_rule, yearly
+from duly.domain.time.rules import Occurrence, at, encode_rule, yearly
 from duly.errors import InvalidInput, quoted
 
 pytestmark = pytest.mark.requirement("C2")

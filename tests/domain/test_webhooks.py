@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from duly import webhook
-from duly.domain.outcomes import Completed, Failed
-from duly.domain.webhooks import (
+from duly.domain.deliveries.outcomes import Completed, Failed
+from duly.domain.endpoints.webhooks import (
     decode_webhook,
     encode_webhook,
     outcome_of,

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from duly.domain.cron import pattern
-from duly.domain.patterns import Fields
-from duly.domain.rules import Rule, at, cron, every, yearly
-from duly.domain.wording import of_cron
+from duly.domain.time.cron import pattern
+from duly.domain.time.cron_patterns import Fields
+from duly.domain.time.descriptions import of_cron
+from duly.domain.time.rules import Rule, at, cron, every, yearly
 from duly.errors import InvalidInput
 from tests.domain.expressions import expression
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duly.domain.planning import Planned
-from duly.domain.rules import Rule, Yearly, at, cron, every, yearly
-from duly.domain.schedule import Contents
+from duly.domain.schedules.planning import Planned
+from duly.domain.schedules.schedule import Contents
+from duly.domain.time.rules import Rule, Yearly, at, cron, every, yearly
 from tests.domain.diary import DAY, HOUR, MINUTE, NOON, Diary
 from tests.domain.years import Oracle
 

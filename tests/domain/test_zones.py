@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from duly.domain import zones
-from duly.domain.offsets import ERA, STRIDE, Offsets
-from duly.domain.zones import fingerprint, names, zone, zone_data_version
+from duly.domain.time import zones
+from duly.domain.time.offsets import ERA, STRIDE, Offsets
+from duly.domain.time.zones import fingerprint, names, zone, zone_data_version
 from duly.errors import InvalidInput
 
 pytestmark = pytest.mark.requirement("C2")

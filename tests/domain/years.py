@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
-from duly.domain.rules import Yearly
+from duly.domain.time.rules import Yearly
 
 YEARS = range(2020, 2060)
 

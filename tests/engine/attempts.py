@@ -12,7 +12,7 @@ from typing import Any
 
 import duly
 from duly import App, Delivery
-from duly.domain.delivery import Claimed
+from duly.domain.deliveries.delivery import Claimed
 from duly.engine.carriers import Carry
 from duly.stores.postgres import Postgres
 from duly.stores.sqlite import Sqlite

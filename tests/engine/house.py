@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duly import App, Delivery
-from duly.domain.delivery import Delivery as Booked
+from duly.domain.deliveries.delivery import Delivery as Booked
 from duly.domain.events import Event
 from duly.engine.supervisor import Engine
 from duly.testing import VirtualClock

@@ -11,9 +11,9 @@ from redis.asyncio import Redis
 
 import duly
 from duly import App, Delivery
-from duly.domain.analytics import Count, key_of
-from duly.domain.outcomes import Settlement, Verdict
-from duly.domain.schedule import Occasion, encode_occasion
+from duly.domain.deliveries.outcomes import Settlement, Verdict
+from duly.domain.monitoring.schedule_counts import Count, key_of
+from duly.domain.schedules.schedule import Occasion, encode_occasion
 from duly.engine import analyst as engine_analyst
 from duly.engine.analyst import Analyst
 from duly.errors import BadSetting

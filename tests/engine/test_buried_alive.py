@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import duly
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.outcomes import Verdict
 from duly.failpoints import arm
 from duly.ports import Ask
 from tests.engine.house import Gate, House, Life, only, states

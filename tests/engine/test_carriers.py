@@ -4,7 +4,7 @@ import asyncio
 from contextvars import ContextVar
 from typing import Any
 
-from duly.domain.delivery import Claimed
+from duly.domain.deliveries.delivery import Claimed
 from duly.engine.carriers import Carriers
 from tests.engine.house import Gate, House
 

@@ -11,11 +11,18 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain import gates as rules
-from duly.domain.failures import Reason
-from duly.domain.gates import Circuit, Gate, Limits
-from duly.domain.outcomes import Completed, Deferred, Failed, Outcome, Settlement, Verdict
-from duly.domain.retry import RetryPlan
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import (
+    Completed,
+    Deferred,
+    Failed,
+    Outcome,
+    Settlement,
+    Verdict,
+)
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints import gates as rules
+from duly.domain.endpoints.gates import Circuit, Gate, Limits
 from duly.engine.gates import Gates
 from duly.errors import StoreUnavailable
 from duly.ports import Ask, GateChange, SeenGate

@@ -11,10 +11,10 @@ import pytest
 
 import duly
 from duly import Delivery
-from duly.domain import retry
-from duly.domain.failures import Reason
-from duly.domain.outcomes import Failed, Settlement
-from duly.domain.rollups import MINUTE
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import Failed, Settlement
+from duly.domain.monitoring.rollups import MINUTE
 from duly.testing import RecordingTransport
 from tests.engine.house import Gate, House, Life, only
 

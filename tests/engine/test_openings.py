@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from duly.domain.delivery import ALONE, Claimed
+from duly.domain.deliveries.delivery import ALONE, Claimed
 from duly.engine.gates import Gates
 from duly.engine.openings import FIRST_LOOK_EVERY, Openings
 from duly.ports import Ask, Opening

@@ -17,8 +17,8 @@ from duly.domain.events import (
     SweptUp,
     ZoneDataChanged,
 )
-from duly.domain.rules import at, cron, every, yearly
-from duly.domain.zones import fingerprint, zone_data_version
+from duly.domain.time.rules import at, cron, every, yearly
+from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.engine.planner import AGAIN_SECONDS, LOOK_AGAIN_SECONDS
 from duly.testing import VirtualClock, run_until_idle
 from tests.engine.conftest import START

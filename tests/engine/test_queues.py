@@ -11,8 +11,8 @@ import pytest
 
 import duly
 from duly import App, Delivery, InvalidInput, State
-from duly.domain.rules import every
-from duly.domain.streams import stream_of_schedule
+from duly.domain.streams.policy import stream_of_schedule
+from duly.domain.time.rules import every
 from duly.engine.planner import Planner
 from duly.testing import VirtualClock, run_until_idle
 from tests.engine.conftest import START

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.engine.telling import SAMPLE, Call, told_of
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

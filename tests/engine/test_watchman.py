@@ -7,10 +7,10 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.alerts import Alert
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import Failed, Outcome
 from duly.domain.events import StoreWentAway
-from duly.domain.failures import Reason
-from duly.domain.outcomes import Failed, Outcome
+from duly.domain.monitoring.alerts import Alert
 from duly.engine.watchman import Watchman
 from duly.errors import StoreUnavailable
 from tests.engine.house import House

@@ -7,7 +7,7 @@ from typing import Any
 
 import duly
 from duly import App, Delivery
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.outcomes import Verdict
 from duly.faces.importing import Manner
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.lines import Work

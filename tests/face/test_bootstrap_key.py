@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from duly import App
-from duly.domain.keys import new_token
+from duly.domain.access.keys import new_token
 from duly.errors import InvalidInput
 from duly.settings import load
 

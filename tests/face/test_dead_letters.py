@@ -9,7 +9,7 @@ import pytest
 
 import duly
 from duly import App, Conflict, DeadFilter, InvalidInput, NotFound
-from duly.domain.fingerprints import fingerprint
+from duly.domain.deliveries.fingerprints import fingerprint
 from duly.faces.dead_letters import place
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import VirtualClock, run_until_idle

@@ -7,7 +7,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.endpoints import Sealed
+from duly.domain.endpoints.endpoint import Sealed
 from duly.testing import VirtualClock
 from duly.vault import CannotOpen, Vault
 

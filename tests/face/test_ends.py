@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import duly
-from duly.domain.identity import token
+from duly.domain.deliveries.identifiers import token
 from duly.system import SystemClock
 from duly.testing import VirtualClock, run_until_idle
 from tests.stores.books import Books

@@ -9,8 +9,8 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.figures import Candidate, Poison, Retries, Stats, Waiting
-from duly.domain.identity import token
+from duly.domain.deliveries.identifiers import token
+from duly.domain.monitoring.failure_stats import Candidate, Poison, Retries, Stats, Waiting
 from duly.stores.store import SqlStore
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START

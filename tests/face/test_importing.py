@@ -38,7 +38,7 @@ async def add(app: App, *payloads: Any, **options: Any) -> list[str]:
 async def test_one_that_breaks_off_leaves_whole_batches_and_goes_on_when_repeated(
     source: App, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.domain.readings.BATCH", 3)
+    monkeypatch.setattr("duly.domain.transfer.reader.BATCH", 3)
     await add(source, *range(5), stream="s")
     await add(source, *range(5, 8))
     lines = await exported(source)

@@ -43,7 +43,7 @@ async def test_there_and_back_nothing_has_changed(
     second = await exported(other, **WHOLE)
     assert things(second) == things(first)
     # One by one, so that every line of a stream comes in parts.
-    monkeypatch.setattr("duly.domain.readings.BATCH", 1)
+    monkeypatch.setattr("duly.domain.transfer.reader.BATCH", 1)
     await imported(third, second)
     assert things(await exported(third, **WHOLE)) == things(first)
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.figures import Retries
-from duly.domain.rollups import Point
-from duly.domain.situation import Situation
+from duly.domain.monitoring.failure_stats import Retries
+from duly.domain.monitoring.rollups import Point
+from duly.domain.monitoring.status import Situation
 from duly.faces.status import top
 
 MINUTE = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.identity import token
+from duly.domain.deliveries.identifiers import token
 from duly.failpoints import arm
 from duly.stores.upkeep import BEGINNING
 from duly.testing import VirtualClock, run_until_idle

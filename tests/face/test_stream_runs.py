@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from duly import App, Delivery
-from duly.domain.outcomes import Completed
+from duly.domain.deliveries.outcomes import Completed
 from duly.errors import StoreUnavailable
 from duly.testing import RecordingTransport, VirtualClock, run_until_idle
 from tests.engine.house import Life

@@ -7,7 +7,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.outcomes import Completed, Failed
+from duly.domain.deliveries.outcomes import Completed, Failed
 from duly.testing import NotIdle, RecordingTransport, VirtualClock, run_until_idle
 from tests.face.conftest import START, noted
 

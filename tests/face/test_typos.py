@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from duly.domain.declarations import Keyworded, Options
+from duly.domain.schedules.options import Keyworded, Options
 from duly.settings import Keywords, Settings
 
 pytestmark = pytest.mark.requirement("S6")

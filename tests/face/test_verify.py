@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 from standardwebhooks.webhooks import Webhook
 
 import duly
-from duly.domain.signatures import new_secret, secret_key, signatures
+from duly.domain.endpoints.signatures import new_secret, secret_key, signatures
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = new_secret(b"another key of thirty-two bytes!")

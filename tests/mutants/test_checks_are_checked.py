@@ -94,7 +94,7 @@ MUTANTS = [
     ),
     Mutant(
         "attempts_are_not_counted",
-        "domain/outcomes.py",
+        "domain/deliveries/outcomes.py",
         "        claimed.attempt + 1,\n",
         "        claimed.attempt,\n",
         ("tests/domain/test_outcomes.py", "-k", "alone_spends or last_failure"),
@@ -143,14 +143,14 @@ MUTANTS = [
     ),
     Mutant(
         "neighbours_are_blamed",
-        "domain/crashes.py",
+        "domain/deliveries/crashes.py",
         "suspect_after: int = 2",
         "suspect_after: int = 0",
         ("tests/domain/test_outcomes.py", "-k", "company or killer"),
     ),
     Mutant(
         "poison_never_dies",
-        "domain/crashes.py",
+        "domain/deliveries/crashes.py",
         "return crashes >= self.suspect_after + self.poison_after",
         "return False",
         ("tests/domain/test_outcomes.py", "-k", "company or killer"),
@@ -171,7 +171,7 @@ MUTANTS = [
     ),
     Mutant(
         "a_dead_head_blocks_nobody",
-        "domain/streams.py",
+        "domain/streams/policy.py",
         "        return Move.BLOCK if policy is Policy.BLOCK else Move.LEAVE\n",
         "        return Move.LEAVE\n",
         ("tests/face/test_streams.py",),
@@ -192,7 +192,7 @@ MUTANTS = [
     ),
     Mutant(
         "an_open_circuit_lets_all_through",
-        "domain/gates.py",
+        "domain/endpoints/gates.py",
         "        return _probe(gate, now)\n",
         "        return gate, Pass(wanted)\n",
         ("tests/transports/test_endpoints.py",),
@@ -234,14 +234,14 @@ MUTANTS = [
     ),
     Mutant(
         "the_mark_is_not_advanced",
-        "domain/planning.py",
+        "domain/schedules/planning.py",
         "progress.fired_at if progress.made_at is None else progress.made_at",
         "progress.fired_at",
         ("tests/domain/test_planning.py",),
     ),
     Mutant(
         "the_window_is_ignored",
-        "domain/planning.py",
+        "domain/schedules/planning.py",
         "has_window = timing.window is not None",
         "has_window = False",
         ("tests/domain/test_planning.py", "-k", "older_than_the_window"),

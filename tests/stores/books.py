@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from duly.domain.delivery import Accepted, Claimed, Lane, Request
-from duly.domain.identity import delivery_id, token
-from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.deliveries.delivery import Accepted, Claimed, Lane, Request
+from duly.domain.deliveries.identifiers import delivery_id, token
+from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.errors import Conflict
 from duly.ports import Ask
 from duly.stores.postgres import Postgres

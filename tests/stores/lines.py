@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.domain.delivery import Claimed
-from duly.domain.outcomes import Settlement, Verdict, emptied
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.outcomes import Settlement, Verdict, emptied
 from duly.faces.streams import Streams
 from duly.stores.postgres import Postgres
 from tests.stores.books import Books, Row, _plain, settlement

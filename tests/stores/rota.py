@@ -6,10 +6,10 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from duly.domain.delivery import Claimed
+from duly.domain.deliveries.delivery import Claimed
 from duly.domain.events import Event
-from duly.domain.rules import Rule
-from duly.domain.schedule import Schedule
+from duly.domain.schedules.schedule import Schedule
+from duly.domain.time.rules import Rule
 from duly.engine.planner import Planner
 from duly.faces.schedules import Declared, Schedules
 from duly.ports import AuditEntry

@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from duly.domain.delivery import Accepted, Request
+from duly.domain.deliveries.delivery import Accepted, Request
 from duly.errors import Conflict
 from tests.stores.books import START, Books, number_id
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 import duly
-from duly.domain.delivery import Claimed
-from duly.domain.identity import token, worker_of
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.identifiers import token, worker_of
+from duly.domain.deliveries.outcomes import Verdict
 from duly.ports import Ask, Opening
 from tests.stores.books import START, Books, settlement
 from tests.support.postgres import ForeignServer, Server

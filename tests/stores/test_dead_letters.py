@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain import retry
 from duly.domain.dead_letters import why_suspected
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict
 from duly.ports import Again, DeadFilter, GiveUp, Place
 from tests.stores.books import START, Books, settlement

@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import StoreUnavailable
 from duly.stores.postgres import LOCK_SECONDS
 from tests.stores.books import START, Books, settlement

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict, NotFound
 from tests.stores.books import START, Books, Row, number_id, settlement
 

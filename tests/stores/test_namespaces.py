@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain.delivery import Accepted
+from duly.domain.deliveries.delivery import Accepted
 from duly.errors import NotFound
 from duly.ports import Filter
 from duly.stores.upkeep import BEGINNING

@@ -12,8 +12,8 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.delivery import Delivery
-from duly.domain.strangers import shown_url
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.safe_text import shown_url
 from tests.face.conftest import noted
 
 pytestmark = pytest.mark.requirement("F10")

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.outcomes import Verdict
-from duly.domain.planning import Drop, Plan, Planned, Planning
-from duly.domain.rules import cron, every
+from duly.domain.deliveries.outcomes import Verdict
+from duly.domain.schedules.planning import Drop, Plan, Planned, Planning
+from duly.domain.time.rules import cron, every
 from duly.errors import NotFound
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import DueSchedule

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.domain.addresses import PARAMETERS
+from duly.domain.database_urls import PARAMETERS
 from duly.errors import BadSetting, StoreUnavailable
 from duly.stores.connections import BASE, Source
 from duly.stores.postgres import from_place

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.domain.delivery import Delivery
-from duly.domain.endpoints import Details, Endpoint, EndpointState
-from duly.domain.outcomes import Verdict
-from duly.domain.states import State
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.outcomes import Verdict
+from duly.domain.deliveries.states import State
+from duly.domain.endpoints.endpoint import Details, Endpoint, EndpointState
 from duly.ports import Filter
 from tests.stores.books import START, Books, number_id, settlement
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from duly.domain import retry
-from duly.domain.outcomes import Verdict
-from duly.domain.planning import Planned
-from duly.domain.rules import Rule, cron, every, yearly
-from duly.domain.zones import fingerprint, zone_data_version
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.outcomes import Verdict
+from duly.domain.schedules.planning import Planned
+from duly.domain.time.rules import Rule, cron, every, yearly
+from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.engine.maintenance import Mender
 from duly.errors import NotFound, UnreadableRule
 from duly.failpoints import FailpointRaised, arm

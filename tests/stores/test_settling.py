@@ -5,9 +5,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from duly.domain.delivery import Claimed
-from duly.domain.identity import worker_of
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.identifiers import worker_of
+from duly.domain.deliveries.outcomes import Verdict
 from tests.stores.books import START, Books, Row, settlement
 
 STARTED = START + timedelta(seconds=1, microseconds=1)

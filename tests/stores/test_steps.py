@@ -7,8 +7,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from duly.domain.outcomes import Verdict
-from duly.domain.steps import Step
+from duly.domain.deliveries.outcomes import Verdict
+from duly.domain.deliveries.steps import Step
 from duly.errors import LeaseLost
 from duly.stores.upkeep import BEGINNING
 from tests.stores.books import START, Books, settlement

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain import interventions
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.outcomes import Verdict
+from duly.domain.streams import operations
 from duly.ports import Again, DeadFilter, Place, Swept
 from duly.stores import heads
 from duly.stores.postgres import Postgres
@@ -37,7 +37,7 @@ class TestAtTheSameMoment:
             assert line is not None
             settling = asyncio.create_task(lines.settle(claimed, verdict), context=Context())
             await somebody_waits(lines.books)
-            await heads.write(session, interventions.pause(line, START, "now"), START)
+            await heads.write(session, operations.pause(line, START, "now"), START)
         assert await settling
         lane = await lines.lane()
         assert lane is not None
@@ -55,7 +55,7 @@ class TestAtTheSameMoment:
             assert line is not None
             adding = asyncio.create_task(lines.add(), context=Context())
             await somebody_waits(lines.books)
-            change = interventions.dead_letter_head(line, None)
+            change = operations.dead_letter_head(line, None)
             assert await heads.write(session, change, START)
         (second,) = await adding
         assert await lines.ended() == second

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.fingerprints import fingerprint
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.fingerprints import fingerprint
+from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict
 from tests.stores.books import START, Books, Row
 from tests.stores.lines import NAME, Lines

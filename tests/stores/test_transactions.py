@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import OpenTransaction

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain.identity import token
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.identifiers import token
+from duly.domain.deliveries.outcomes import Verdict
 from duly.ports import Swept
 from duly.stores.upkeep import BEGINNING
 from tests.stores.books import START, Books, number_id, settlement

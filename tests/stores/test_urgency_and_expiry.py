@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from duly.domain.delivery import Claimed
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.outcomes import Verdict
 from duly.testing import VirtualClock
 from tests.stores.books import START, Books, opened, settlement
 from tests.stores.lines import NAME, Lines

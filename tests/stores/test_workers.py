@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain.identity import worker_of
-from duly.domain.outcomes import Verdict
+from duly.domain.deliveries.identifiers import worker_of
+from duly.domain.deliveries.outcomes import Verdict
 from duly.version import __version__
 from tests.stores.books import START, Books, settlement
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.rules import Rule, at, cron, every, yearly
+from duly.domain.time.rules import Rule, at, cron, every, yearly
 from duly.surfaces.rule_words import CLOCK_CHANGES, explained
 
 OSLO = "Europe/Oslo"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from duly.domain.zones import zone_data_version
+from duly.domain.time.zones import zone_data_version
 from duly.stores.statements import migrations
 from tests.support.postgres import free_port
 from tests.surfaces.processes import Home

@@ -8,8 +8,8 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.alerts import AlertKind, Trouble
-from duly.domain.zones import zone_data_version
+from duly.domain.monitoring.alerts import AlertKind, Trouble
+from duly.domain.time.zones import zone_data_version
 from duly.testing import NEW_YEAR, VirtualClock, run_until_idle
 from tests.surfaces.processes import Home
 

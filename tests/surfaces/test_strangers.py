@@ -21,7 +21,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.keys import Scope
+from duly.domain.access.keys import Scope
 from duly.surfaces.cli.logs import Shaped, _json, _line
 from duly.surfaces.http.health import Pulse
 from duly.surfaces.remote import exchange

@@ -21,7 +21,7 @@ from rich.cells import cell_len
 
 import duly
 from duly import App, Delivery
-from duly.domain.alerts import AlertKind, Trouble
+from duly.domain.monitoring.alerts import AlertKind, Trouble
 from duly.surfaces.cli.commands import COMMANDS, command_line
 from duly.surfaces.cli.layout import laid_out
 from duly.surfaces.cli.main import run

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.durations import duration
+from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.surfaces.cli.render import cell
 from duly.surfaces.cli.times import moment, spelled

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 import duly
-from duly.domain.delivery import Claimed
-from duly.domain.endpoints import Endpoint
-from duly.domain.outcomes import Outcome
-from duly.domain.webhooks import decode_webhook, encode_webhook
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.outcomes import Outcome
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
 from duly.system import is_resolver_trouble, open_socket
 from duly.testing import VirtualClock
 from duly.transports.egress import Guard

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.ciphers import aead
 
-from duly.domain.endpoints import Details, Endpoint, Sealed
-from duly.domain.sealed_headers import sealed_headers
+from duly.domain.endpoints.endpoint import Details, Endpoint, Sealed
+from duly.domain.endpoints.sealed_headers import sealed_headers
 from duly.testing import VirtualClock
 from duly.transports.endpoints import FRESH_SECONDS, Book
 from duly.vault import Vault

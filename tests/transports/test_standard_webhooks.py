@@ -5,7 +5,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 import duly
 from duly import App
-from duly.domain.signatures import new_secret
+from duly.domain.endpoints.signatures import new_secret
 from duly.testing import run_until_idle
 from tests.transports.receiver import receiver
 

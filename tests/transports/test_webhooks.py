@@ -14,7 +14,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.signatures import check, secret_key
+from duly.domain.endpoints.signatures import check, secret_key
 from duly.testing import run_until_idle
 from tests.transports.receiver import Talk, answer, drips, pours, receiver, says
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from duly.domain.delivery import Delivery
-from duly.domain.retry import RetryPlan, attempts_allowed, decode
-from duly.domain.states import State
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, decode
+from duly.domain.deliveries.states import State
 from duly.errors import Conflict
 
 LOOKED_AT = 5000

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from contextvars import Context
 from datetime import timedelta
 
-from duly.domain.delivery import Accepted, Request
+from duly.domain.deliveries.delivery import Accepted, Request
 from duly.domain.events import DeliveriesAccepted
 from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.failpoints import hit

@@ -11,9 +11,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from duly.domain.analytics import Count, counts_of
+from duly.domain.deliveries.outcomes import Settlement
 from duly.domain.events import AnalyticsCameBack, AnalyticsWentAway
-from duly.domain.outcomes import Settlement
+from duly.domain.monitoring.schedule_counts import Count, counts_of
 from duly.engine.loops import Pause
 from duly.ports import Analytics, Emit, Trouble
 

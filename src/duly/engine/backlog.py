@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
-from duly.domain.situation import Recovering
+from duly.domain.monitoring.status import Recovering
 from duly.engine.loops import Breath, Pause
 from duly.ports import Agenda, Clock, Emit, LateWork
 

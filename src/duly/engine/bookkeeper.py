@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from weakref import WeakSet
 
-from duly.domain.rollups import NOTHING, Tally, less
+from duly.domain.monitoring.rollups import NOTHING, Tally, less
 from duly.engine.loops import Pause
 from duly.ports import Clock, Rollups
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
-from duly.domain.delivery import Claimed
+from duly.domain.deliveries.delivery import Claimed
 
 Carry = Callable[[Claimed, "asyncio.Task[Any]"], Awaitable[None]]
 

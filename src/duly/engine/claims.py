@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from duly.domain.delivery import Claimed
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.identifiers import token
 from duly.domain.events import LanesClaimed
-from duly.domain.identity import token
 from duly.engine.lease import Lease
 from duly.ports import Agenda, Ask, Clock, Emit
 

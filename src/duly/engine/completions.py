@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import DeliveryCompleted
-from duly.domain.outcomes import Settlement, Verdict
 from duly.engine.settler import Settler
 from duly.ports import Emit
 

@@ -9,10 +9,10 @@ from datetime import timedelta
 from itertools import zip_longest
 from typing import Any
 
-from duly.domain.delivery import Claimed, Lane
+from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
 from duly.domain.events import AttemptFailed, RowPassedOver
-from duly.domain.failures import Reason
-from duly.domain.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
 from duly.engine.backlog import LateAttempts
 from duly.engine.carriers import Carriers
 from duly.engine.execution import Execution, Executor

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
-from duly.domain.delivery import Claimed
+from duly.domain.deliveries.delivery import Claimed
 from duly.domain.events import SuspectRuns
 from duly.engine.aside import Aside
 from duly.engine.claims import Claims

@@ -10,13 +10,12 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import retry
-from duly.domain.crashes import CrashRule
-from duly.domain.delivery import Claimed, Lane
-from duly.domain.events import DeliveryLate, PlanUnreadable
-from duly.domain.failures import Reason
-from duly.domain.identity import worker_of
-from duly.domain.outcomes import (
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.crashes import CrashRule
+from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.identifiers import worker_of
+from duly.domain.deliveries.outcomes import (
     STORE_AWAY,
     Completed,
     Deferred,
@@ -29,9 +28,10 @@ from duly.domain.outcomes import (
     complete,
     settle,
 )
-from duly.domain.retry import RetryPlan
-from duly.domain.schedule import Overlap, decode_occasion
-from duly.domain.streams import stream_of_schedule
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.events import DeliveryLate, PlanUnreadable
+from duly.domain.schedules.schedule import Overlap, decode_occasion
+from duly.domain.streams.policy import stream_of_schedule
 from duly.engine.steps import Notebook
 from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.ports import (

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from duly.domain import gates
-from duly.domain.endpoints import EndpointState, endpoint_name, is_outside
+from duly.domain.deliveries.outcomes import Settlement, Verdict
+from duly.domain.endpoints import gates
+from duly.domain.endpoints.endpoint import EndpointState, endpoint_name, is_outside
+from duly.domain.endpoints.gates import COUNTED, Circuit
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
-from duly.domain.gates import COUNTED, Circuit
-from duly.domain.outcomes import Settlement, Verdict
 from duly.engine.loops import Pause
 from duly.ports import Ask, Emit, GateChange, Opening, SeenGate
 from duly.ports import Gates as Store

@@ -11,9 +11,9 @@ from typing import Protocol
 import msgspec
 
 from duly.domain.events import Pruned, SweptUp
-from duly.domain.planning import NewId
-from duly.domain.revisions import Revision, Unclaimed, replan
-from duly.domain.schedule import Schedule
+from duly.domain.schedules.planning import NewId
+from duly.domain.schedules.revisions import Revision, Unclaimed, replan
+from duly.domain.schedules.schedule import Schedule
 from duly.engine.loops import Pause
 from duly.errors import NotFound, UnreadableRule
 from duly.ports import Emit, Schedules, Upkeep, Wakeups

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
 
-from duly.domain.delivery import ALONE, Claimed
+from duly.domain.deliveries.delivery import ALONE, Claimed
 from duly.engine.gates import Gates
 from duly.ports import Ask, Opening
 

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from duly.domain import revisions
 from duly.domain.events import (
     ClockIsBehind,
     ClockStepped,
@@ -20,9 +19,10 @@ from duly.domain.events import (
     ScheduleUnreadable,
     ZoneDataChanged,
 )
-from duly.domain.planning import Plan, Planning, usual_plan
-from duly.domain.schedule import Schedule
-from duly.domain.zones import fingerprint, zone_data_version
+from duly.domain.schedules import revisions
+from duly.domain.schedules.planning import Plan, Planning, usual_plan
+from duly.domain.schedules.schedule import Schedule
+from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.engine.loops import NOW, Breath, Pause
 from duly.errors import InvalidInput, NotFound, UnreadableRule
 from duly.ports import Chance, Clock, DueSchedule, Emit, Sitting, Store, ZoneUse

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from duly.domain.delivery import Claimed
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.outcomes import Crashed, Settlement, Verdict
 from duly.domain.events import Reclaimed, WorkersBuried
-from duly.domain.outcomes import Crashed, Settlement, Verdict
 from duly.engine.execution import Executor
 from duly.engine.known import Known
 from duly.engine.lease import Lease

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from duly.domain.delivery import Lane
+from duly.domain.deliveries.delivery import Lane
+from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
-from duly.domain.outcomes import Settlement, Verdict
 from duly.engine.loops import NOW, Breath, Pause
 from duly.engine.telling import Call, told_of
 from duly.errors import SettlementRefused

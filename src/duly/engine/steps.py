@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from duly.domain.delivery import Claimed
-from duly.domain.steps import MOST_STEPS, Step
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.steps import MOST_STEPS, Step
 from duly.errors import Conflict, InvalidInput, LeaseLost
 from duly.ports import Steps
 

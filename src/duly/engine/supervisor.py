@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 
-from duly.domain.crashes import CrashRule
-from duly.domain.delivery import Lane
+from duly.domain.deliveries.crashes import CrashRule
+from duly.domain.deliveries.delivery import Lane
 from duly.domain.events import (
     CrashesTakenBack,
     Draining,

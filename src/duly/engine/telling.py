@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import msgspec
 
+from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import BatchSettled, Timed
-from duly.domain.outcomes import Settlement, Verdict
 
 SAMPLE = 16
 """How many attempts of a batch are told with their times, each for as many as it stands for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from duly.domain.planning import NewId
+from duly.domain.schedules.planning import NewId
 from duly.engine.maintenance import Memory, Mender
 from duly.ports import Store
 

@@ -11,11 +11,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
-from duly.domain import alerts
-from duly.domain.alerts import LATELY, Alert, AlertKind, Limits, Trouble, Watched
 from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
-from duly.domain.rollups import MINUTE, NOTHING, Span, plus
-from duly.domain.situation import Situation
+from duly.domain.monitoring import alerts
+from duly.domain.monitoring.alerts import LATELY, Alert, AlertKind, Limits, Trouble, Watched
+from duly.domain.monitoring.rollups import MINUTE, NOTHING, Span, plus
+from duly.domain.monitoring.status import Situation
 from duly.engine.loops import Pause, apart
 from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.ports import Emit, Store

@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import checks, payloads, retry
+from duly.domain import checks
 from duly.domain.dead_letters import LOOKED_AT, why_suspected
-from duly.domain.delivery import Delivery
-from duly.domain.endpoints import CHECKS, endpoint, endpoint_name, wanted_target
-from duly.domain.retry import RetryPlan
-from duly.domain.streams import checked_stream
+from duly.domain.deliveries import payloads, retry
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name, wanted_target
+from duly.domain.streams.policy import checked_stream
 from duly.errors import InvalidInput
 from duly.faces.interruption import ended
 from duly.ports import (

@@ -8,18 +8,28 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain import checks, endpoints, gates, payloads, retry
-from duly.domain.endpoints import LONGEST_OVERLAP, OVERLAP, Details, Endpoint, EndpointState, Sealed
-from duly.domain.outcomes import Outcome
-from duly.domain.retry import RetryPlan
-from duly.domain.sealed_headers import (
+from duly.domain import checks
+from duly.domain.deliveries import payloads, retry
+from duly.domain.deliveries.outcomes import Outcome
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints import endpoint as endpoint_rules
+from duly.domain.endpoints import gates
+from duly.domain.endpoints.endpoint import (
+    LONGEST_OVERLAP,
+    OVERLAP,
+    Details,
+    Endpoint,
+    EndpointState,
+    Sealed,
+)
+from duly.domain.endpoints.sealed_headers import (
     key_ids,
     opened_headers,
     readable_headers,
     sealed_headers,
 )
-from duly.domain.signatures import new_secret, secret_key
-from duly.domain.webhooks import Webhook
+from duly.domain.endpoints.signatures import new_secret, secret_key
+from duly.domain.endpoints.webhooks import Webhook
 from duly.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.ports import Chance, Clock, DeadFilter, Progress, Store, Waiting
 
@@ -99,7 +109,7 @@ class Endpoints:
         Details: description, method, headers, timeout, rate, in_flight, retry.
         """
         name = checks.checked_name("name", name)
-        checked = endpoints.details({"url": url, **details})
+        checked = endpoint_rules.details({"url": url, **details})
         self._check(checked.webhook)
         secret = self._checked_secret(secret)
 
@@ -176,9 +186,9 @@ class Endpoints:
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
             _check_version(before, version)
-            changed = endpoints.details(details, before.details)
+            changed = endpoint_rules.details(details, before.details)
             if header_changes:
-                headers = endpoints.changed_headers(before.details.headers, header_changes)
+                headers = endpoint_rules.changed_headers(before.details.headers, header_changes)
                 changed = msgspec.structs.replace(changed, headers=headers)
             if "url" in details:
                 self._check(changed.webhook)
@@ -232,7 +242,7 @@ class Endpoints:
         def decide(before: Endpoint, now: datetime) -> Endpoint:
             new = self._vault.seal(secret, name)
             return msgspec.structs.replace(
-                before, secrets=endpoints.rotated(before.secrets, new, now, overlap)
+                before, secrets=endpoint_rules.rotated(before.secrets, new, now, overlap)
             )
 
         return Added(await self._revised(name, decide, "rotated"), secret)
@@ -244,7 +254,7 @@ class Endpoints:
 
         def decide(before: Endpoint, now: datetime) -> Endpoint:
             # One that is no longer used may have outlived its key.
-            used = endpoints.still_used(before.secrets, now)
+            used = endpoint_rules.still_used(before.secrets, now)
             opened = [(self._vault.open(each, name), each.until) for each in used]
             sealed = tuple(self._vault.seal(secret, name, until) for secret, until in opened)
             headers = opened_headers(before.details.headers, name, self._vault.open)
@@ -259,7 +269,7 @@ class Endpoints:
         """Why its secrets or headers cannot be read with the keys configured here, if so."""
         try:
             opened_headers(endpoint.details.headers, endpoint.name, self._vault.open)
-            for each in endpoints.still_used(endpoint.secrets, self._clock.now()):
+            for each in endpoint_rules.still_used(endpoint.secrets, self._clock.now()):
                 self._vault.open(each, endpoint.name)
         except DulyError as error:
             return str(error)
@@ -316,12 +326,12 @@ class Endpoints:
 
     async def _dead(self, name: str, since: datetime, until: datetime | None = None) -> DeadFilter:
         await self.get(name)
-        return DeadFilter(target=endpoints.endpoint(name).target, since=since, until=until)
+        return DeadFilter(target=endpoint_rules.endpoint(name).target, since=since, until=until)
 
     async def _revised(self, name: str, decide: Decide, action: str, **detail: Any) -> Endpoint:
         def known(before: Endpoint | None, now: datetime) -> Endpoint:
             if before is None:
-                raise endpoints.no_endpoint(name)
+                raise endpoint_rules.no_endpoint(name)
             return decide(before, now)
 
         await self.get(name)

@@ -8,9 +8,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain import exports, retry
-from duly.domain.endpoints import Endpoint, Sealed, still_used
-from duly.domain.exports import (
+from duly.domain.deliveries import retry
+from duly.domain.endpoints.endpoint import Endpoint, Sealed, still_used
+from duly.domain.endpoints.sealed_headers import opened_headers, readable_headers
+from duly.domain.transfer import entries
+from duly.domain.transfer.entries import (
     KINDS,
     Ending,
     EndpointEntry,
@@ -20,7 +22,6 @@ from duly.domain.exports import (
     StreamEntry,
     Thing,
 )
-from duly.domain.sealed_headers import opened_headers, readable_headers
 from duly.errors import Conflict, DulyError
 from duly.ports import Clock, Shelves, Store
 from duly.version import __version__
@@ -64,11 +65,11 @@ class Exporting:
         counts = dict.fromkeys(KINDS.values(), 0)
         async with self._store.moving.snapshot() as shelves:
             heading = self._heading(await shelves.moment(), scope, with_secrets)
-            yield Told(exports.encode(heading))
+            yield Told(entries.encode(heading))
             async for each in self._things(shelves, everything, with_secrets):
                 counts[KINDS[type(each)]] += 1
                 yield _told(each)
-        yield Told(exports.encode(Ending(counts=counts)))
+        yield Told(entries.encode(Ending(counts=counts)))
 
     async def _note(self, detail: dict[str, Any]) -> None:
         namespace = self._store.namespace
@@ -76,7 +77,7 @@ class Exporting:
 
     def _heading(self, moment: datetime, scope: Scope, with_secrets: bool) -> Heading:
         return Heading(
-            version=exports.VERSION,
+            version=entries.VERSION,
             duly=__version__,
             schema=self._store.moving.schema,
             namespace=self._store.namespace,
@@ -93,9 +94,9 @@ class Exporting:
         async for stream in shelves.streams():
             yield stream
         async for schedule in shelves.schedules():
-            yield schedule if with_secrets else exports.without_credentials(schedule)
+            yield schedule if with_secrets else entries.without_credentials(schedule)
         async for delivery in shelves.deliveries(everything=everything):
-            yield delivery if with_secrets else exports.without_credentials(delivery)
+            yield delivery if with_secrets else entries.without_credentials(delivery)
 
     def _endpoint(self, endpoint: Endpoint, with_secrets: bool) -> EndpointEntry:
         details: dict[str, Any] = msgspec.structs.asdict(endpoint.details)
@@ -111,7 +112,7 @@ class Exporting:
         )
         used = still_used(endpoint.secrets, self._clock.now())
         if not with_secrets:
-            return exports.without_secrets(entry, bool(used))
+            return entries.without_secrets(entry, bool(used))
         opened = tuple(Secret(self._opened(endpoint, each), each.until) for each in used)
         return msgspec.structs.replace(entry, secrets=opened)
 
@@ -133,4 +134,4 @@ class Exporting:
 
 def _told(thing: Thing) -> Told:
     missing = () if isinstance(thing, StreamEntry) else thing.missing
-    return Told(exports.encode(thing), KINDS[type(thing)], exports.name_of(thing), missing)
+    return Told(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)

@@ -12,9 +12,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain import imports, interventions
-from duly.domain.endpoints import Endpoint, EndpointState, Sealed
-from duly.domain.exports import (
+from duly.domain.endpoints.endpoint import Endpoint, EndpointState, Sealed
+from duly.domain.endpoints.sealed_headers import sealed_headers
+from duly.domain.schedules.revisions import Revision
+from duly.domain.streams import operations
+from duly.domain.streams.operations import Intervention
+from duly.domain.streams.stream import Line
+from duly.domain.transfer import import_checks
+from duly.domain.transfer.entries import (
     KINDS,
     DeliveryEntry,
     EndpointEntry,
@@ -23,11 +28,7 @@ from duly.domain.exports import (
     Thing,
     name_of,
 )
-from duly.domain.interventions import Intervention
-from duly.domain.lines import Line
-from duly.domain.readings import Batch, Reading, Survey, Tell
-from duly.domain.revisions import Revision
-from duly.domain.sealed_headers import sealed_headers
+from duly.domain.transfer.reader import Batch, Reading, Survey, Tell
 from duly.errors import Conflict, NotFound
 from duly.faces.interruption import ended
 from duly.ports import Arrival, Store
@@ -169,7 +170,9 @@ class Importing:
                 await self._configure(each)
 
     async def _schedule(self, entries: Sequence[ScheduleEntry]) -> None:
-        new = [(each.name, imports.revision_of(each, self._payload_limit)) for each in entries]
+        new = [
+            (each.name, import_checks.revision_of(each, self._payload_limit)) for each in entries
+        ]
 
         def decide(now: datetime) -> list[tuple[str, Revision]]:  # noqa: ARG001
             return new
@@ -178,15 +181,15 @@ class Importing:
 
     async def _configure(self, entry: StreamEntry) -> None:
         def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
-            change = interventions.configure(line, entry.on_failure)
+            change = operations.configure(line, entry.on_failure)
             if entry.paused_at is None:
                 return change
-            return interventions.pause(change.line, entry.paused_at, entry.reason)
+            return operations.pause(change.line, entry.paused_at, entry.reason)
 
         await self._store.streams.revise(entry.name, decide, self.actor, "imported", create=True)
 
     async def _add(self, entry: EndpointEntry) -> None:
-        details = imports.details_of(entry)
+        details = import_checks.details_of(entry)
         headers = sealed_headers(details.headers, entry.name, self._vault.seal)
         details = msgspec.structs.replace(details, headers=headers)
         secrets = [self._vault.seal(each.secret, entry.name, each.until) for each in entry.secrets]

@@ -13,13 +13,14 @@ from collections.abc import (
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, TypeVar
 
-from duly.domain import checks, payloads
+from duly.domain import checks
 from duly.domain.checks import DEFAULT_PRIORITY
-from duly.domain.delivery import Request
-from duly.domain.endpoints import EndpointTarget, endpoint_name, no_endpoint
-from duly.domain.retry import RetryPlan, encode_checked
-from duly.domain.streams import OnFailure, checked_own_stream, checked_policy
-from duly.domain.webhooks import Webhook, encode_webhook, is_webhook
+from duly.domain.deliveries import payloads
+from duly.domain.deliveries.delivery import Request
+from duly.domain.deliveries.retry import RetryPlan, encode_checked
+from duly.domain.endpoints.endpoint import EndpointTarget, endpoint_name, no_endpoint
+from duly.domain.endpoints.webhooks import Webhook, encode_webhook, is_webhook
+from duly.domain.streams.policy import OnFailure, checked_own_stream, checked_policy
 from duly.errors import DulyError, InvalidInput, NotFound
 from duly.ports import Chance, Clock, Store
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from duly.domain import checks, keys, rates
-from duly.domain.keys import Key, KeyState, Made, Scope
+from duly.domain import checks
+from duly.domain.access import keys, rate_limits
+from duly.domain.access.keys import Key, KeyState, Made, Scope
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Chance, Clock, Store
 
@@ -117,7 +118,7 @@ class Keys:
 
     async def spend(self, id: str, uses: int, rate: float) -> float:
         """Take uses of a key out of what all servers may let pass; what is left, or their debt."""
-        return await self._store.keys.spend(id, uses, rate, rates.most_shared(rate))
+        return await self._store.keys.spend(id, uses, rate, rate_limits.most_shared(rate))
 
     async def any_active(self) -> bool:
         """Whether any key of any namespace opens anything now."""

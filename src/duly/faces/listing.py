@@ -8,11 +8,12 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from duly.domain import checks, states
-from duly.domain.delivery import Delivery
-from duly.domain.endpoints import wanted_target
-from duly.domain.states import State
-from duly.domain.streams import checked_stream
+from duly.domain import checks
+from duly.domain.deliveries import states
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.states import State
+from duly.domain.endpoints.endpoint import wanted_target
+from duly.domain.streams.policy import checked_stream
 from duly.ports import Filter, Store
 
 

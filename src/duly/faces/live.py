@@ -11,8 +11,8 @@ from typing import Self
 
 import msgspec
 
-from duly.domain.rollups import MINUTE, Span, Tally, grown
-from duly.domain.situation import Situation
+from duly.domain.monitoring.rollups import MINUTE, Span, Tally, grown
+from duly.domain.monitoring.status import Situation
 from duly.errors import Busy, StoreUnavailable
 from duly.ports import Clock, Store
 

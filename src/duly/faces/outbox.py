@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
-from duly.domain.delivery import Accepted, Request
+from duly.domain.deliveries.delivery import Accepted, Request
 from duly.errors import InvalidInput
 from duly.ports import Message, Store, WithTransaction, transaction_of
 

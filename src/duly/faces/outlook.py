@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from duly.domain.delivery import Delivery
-from duly.domain.endpoints import Endpoint, endpoint_name, is_outside, why_waiting
-from duly.domain.lines import plight, to_do
-from duly.domain.retry import RetryPlan, attempts_allowed, decode
-from duly.domain.states import State
-from duly.domain.strangers import shown_url
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, decode
+from duly.domain.deliveries.states import State
+from duly.domain.endpoints.endpoint import Endpoint, endpoint_name, is_outside, why_waiting
+from duly.domain.safe_text import shown_url
+from duly.domain.streams.stream import plight, to_do
 from duly.errors import NotFound
 from duly.ports import Store
 

@@ -18,14 +18,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duly.domain import checks, declarations, revisions
-from duly.domain.declarations import Keyworded, checked_options
-from duly.domain.endpoints import EndpointTarget
-from duly.domain.occurrences import Occurrence
-from duly.domain.planning import INSTANT, Planned
-from duly.domain.revisions import Revision, Unclaimed
-from duly.domain.rules import Rule
-from duly.domain.schedule import (
+from duly.domain import checks
+from duly.domain.endpoints.endpoint import EndpointTarget
+from duly.domain.endpoints.webhooks import Webhook
+from duly.domain.schedules import options as schedule_options
+from duly.domain.schedules import revisions
+from duly.domain.schedules.options import Keyworded, checked_options
+from duly.domain.schedules.planning import INSTANT, Planned
+from duly.domain.schedules.revisions import Revision, Unclaimed
+from duly.domain.schedules.schedule import (
     Contents,
     Occasion,
     Schedule,
@@ -33,7 +34,8 @@ from duly.domain.schedule import (
     encode_occasion,
     no_schedule,
 )
-from duly.domain.webhooks import Webhook
+from duly.domain.time.occurrences import Occurrence
+from duly.domain.time.rules import Rule
 from duly.errors import NOT_YET, InvalidInput, Outdated
 from duly.faces.interruption import ended
 from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
@@ -97,7 +99,7 @@ class Schedules:
         self, rule: Rule, *, name: str | None = None, payload: Any = None, **options: Any
     ) -> Callable[[Function], Function]:
         """Remember a schedule for the function that this decorates, until the app opens."""
-        declarations.timing(rule, checked_options(options))
+        schedule_options.timing(rule, checked_options(options))
 
         def remember(function: Function) -> Function:
             self._decorated.append((function, rule, name, payload, options))
@@ -180,10 +182,10 @@ class Schedules:
     ) -> tuple[str, Timing, Contents]:
         options = checked_options(given)
         name = checks.checked_text("name", name)
-        timing = declarations.timing(rule, options)
+        timing = schedule_options.timing(rule, options)
         where, address = self._addressed(target)
         limit = self._payload_limit
-        return name, timing, declarations.contents(where, payload, options, limit, address)
+        return name, timing, schedule_options.contents(where, payload, options, limit, address)
 
     async def unfinished(self, name: str, *, connection: Any = None) -> Sequence[str]:
         """The deliveries that it made and that are not finished, but for the next on the books.

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from duly.domain.rollups import MINUTE, Point
-from duly.domain.situation import Recovering, Situation
-from duly.domain.zones import zone_data_version
+from duly.domain.monitoring.rollups import MINUTE, Point
+from duly.domain.monitoring.status import Recovering, Situation
+from duly.domain.time.zones import zone_data_version
 from duly.ports import Clock, Store, WorkerRow
 
 SAMPLE_SECONDS = 1.0

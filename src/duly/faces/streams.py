@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from duly.domain import checks, interventions
-from duly.domain.interventions import Intervention
-from duly.domain.lines import Line, Stream, StreamState, stream_of
-from duly.domain.streams import OF_SCHEDULES, OnFailure, checked_policy, checked_stream
+from duly.domain import checks
+from duly.domain.streams import operations
+from duly.domain.streams.operations import Intervention
+from duly.domain.streams.policy import OF_SCHEDULES, OnFailure, checked_policy, checked_stream
+from duly.domain.streams.stream import Line, Stream, StreamState, stream_of
 from duly.errors import Conflict, InvalidInput
 from duly.ports import DecideStream, Store
 
@@ -54,7 +55,7 @@ class Streams:
             raise InvalidInput("stream", f"{name!r} belongs to a schedule, whose overlap decides")
 
         def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
-            return interventions.configure(line, policy)
+            return operations.configure(line, policy)
 
         detail = {"on_failure": policy}
         return await self._revised(name, decide, "configured", detail, create=True)
@@ -67,7 +68,7 @@ class Streams:
         told = None if reason is None else checks.checked_text("reason", reason, LONGEST_NOTE)
 
         def decide(line: Line, now: datetime) -> Intervention:
-            return interventions.pause(line, now, told)
+            return operations.pause(line, now, told)
 
         return await self._revised(name, decide, "paused", {"reason": told})
 
@@ -75,7 +76,7 @@ class Streams:
         """Let it go on where it stopped; one that is blocked stays so."""
 
         def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
-            return interventions.resume(line)
+            return operations.resume(line)
 
         return await self._revised(name, decide, "resumed")
 
@@ -83,7 +84,7 @@ class Streams:
         """Try its head now: one that waits is due, a dead one is pending with all its attempts."""
 
         def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
-            return interventions.retry_now(line)
+            return operations.retry_now(line)
 
         return await self._revised(name, decide, "retried")
 
@@ -95,7 +96,7 @@ class Streams:
         """
 
         def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
-            return interventions.release(line)
+            return operations.release(line)
 
         return await self._revised(name, decide, "released")
 
@@ -111,7 +112,7 @@ class Streams:
                     f"delivery {id} is {delivery.state} and not the head of stream {line.name}, "
                     f"so nothing waits behind it; its head is {line.head or 'nobody'}"
                 )
-            return interventions.release(line)
+            return operations.release(line)
 
         return await self._revised(delivery.stream, decide, "released")
 
@@ -120,7 +121,7 @@ class Streams:
         told = None if note is None else checks.checked_text("note", note, LONGEST_NOTE)
 
         def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
-            return interventions.dead_letter_head(line, told)
+            return operations.dead_letter_head(line, told)
 
         return await self._revised(name, decide, "dead_lettered", {"note": told})
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from duly.domain.analytics import Count
+from duly.domain.monitoring.schedule_counts import Count
 
 
 class Trouble(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from duly.domain.dead_letters import Suspect
-from duly.domain.delivery import Delivery
+from duly.domain.deliveries.delivery import Delivery
 
 
 class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.endpoints import Endpoint
-from duly.domain.gates import Gate, Limits
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.gates import Gate, Limits
 
 
 class SeenGate(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duly.domain.figures import Stats
+from duly.domain.monitoring.failure_stats import Stats
 
 
 class Figures(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from duly.domain.keys import Key
+from duly.domain.access.keys import Key
 
 
 class Keys(Protocol):

@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from duly.domain.endpoints import Endpoint
-from duly.domain.exports import DeliveryEntry, ScheduleEntry, StreamEntry
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.transfer.entries import DeliveryEntry, ScheduleEntry, StreamEntry
 from duly.errors import Conflict
 
 

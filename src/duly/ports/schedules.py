@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.planning import Plan, Planned
-from duly.domain.revisions import Revision, Unclaimed
-from duly.domain.schedule import Progress, Schedule, Timing
+from duly.domain.schedules.planning import Plan, Planned
+from duly.domain.schedules.revisions import Revision, Unclaimed
+from duly.domain.schedules.schedule import Progress, Schedule, Timing
 from duly.ports.transactions import Transaction
 
 

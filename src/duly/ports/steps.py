@@ -6,8 +6,8 @@ from typing import Protocol
 
 import msgspec
 
-from duly.domain.delivery import Claimed
-from duly.domain.steps import Step
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.steps import Step
 
 
 class Steps(Protocol):

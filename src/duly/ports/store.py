@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.delivery import Accepted, Attempt, Claimed, Delivery, Lane, Request
-from duly.domain.outcomes import Settlement
-from duly.domain.states import State
+from duly.domain.deliveries.delivery import Accepted, Attempt, Claimed, Delivery, Lane, Request
+from duly.domain.deliveries.outcomes import Settlement
+from duly.domain.deliveries.states import State
 from duly.errors import Conflict
 from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates

@@ -7,9 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from duly.domain.delivery import Claimed
-from duly.domain.interventions import Intervention
-from duly.domain.lines import Line, StreamState
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.streams.operations import Intervention
+from duly.domain.streams.stream import Line, StreamState
 
 DecideStream = Callable[[Line, datetime], Intervention]
 """What is to become of a stream, given how it stands and the moment; Conflict to leave it alone."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
-from duly.domain.delivery import Accepted, Request
-from duly.domain.outcomes import Settlement
+from duly.domain.deliveries.delivery import Accepted, Request
+from duly.domain.deliveries.outcomes import Settlement
 from duly.errors import InvalidInput
 
 

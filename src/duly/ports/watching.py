@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duly.domain.alerts import Alert, Trouble
-from duly.domain.rollups import Span, Tally
-from duly.domain.situation import Situation
+from duly.domain.monitoring.alerts import Alert, Trouble
+from duly.domain.monitoring.rollups import Span, Tally
+from duly.domain.monitoring.status import Situation
 
 
 class Situations(Protocol):

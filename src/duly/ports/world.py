@@ -8,10 +8,10 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol
 
-from duly.domain.delivery import Claimed
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.outcomes import Outcome
+from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.events import Event
-from duly.domain.outcomes import Outcome
-from duly.domain.retry import RetryPlan
 from duly.ports.steps import Notebook
 from duly.ports.transactions import Message, Transaction
 

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from duly.domain.keys import check_random
-from duly.domain.plan_texts import plan_from_text
-from duly.domain.webhooks import HIDDEN
+from duly.domain.access.keys import check_random
+from duly.domain.deliveries.retry_texts import plan_from_text
+from duly.domain.endpoints.webhooks import HIDDEN
 from duly.errors import BadSetting, InvalidInput
 from duly.settings.settings import ADDRESSES, SECRETS, Settings
 

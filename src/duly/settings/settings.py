@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from duly.domain.plan_texts import plan_from_text
-from duly.domain.retry import RetryPlan
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.domain.roles import Roles, roles_of
 
 DAY = 86400.0

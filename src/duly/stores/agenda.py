@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from duly.domain.delivery import Claimed, Lane
-from duly.domain.identity import worker_of
-from duly.domain.outcomes import Settlement, Verdict
+from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.deliveries.identifiers import worker_of
+from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.errors import SettlementRefused
 from duly.failpoints import hit
 from duly.ports import Ask, LateWork, Opening

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.domain.alerts import KEY, Alert, AlertKind, Trouble
+from duly.domain.monitoring.alerts import KEY, Alert, AlertKind, Trouble
 from duly.stores.database import Database, NamedRow
 
 NEWEST = 2**62

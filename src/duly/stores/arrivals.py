@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import retry
-from duly.domain.crashes import CrashRule
-from duly.domain.delivery import ALONE, Lane
-from duly.domain.exports import DeliveryEntry, content
-from duly.domain.imports import places
-from duly.domain.lines import NEVER, Halt
-from duly.domain.schedule import encode_occasion
-from duly.domain.webhooks import decode_webhook, encode_webhook
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.crashes import CrashRule
+from duly.domain.deliveries.delivery import ALONE, Lane
+from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
+from duly.domain.schedules.schedule import encode_occasion
+from duly.domain.streams.stream import NEVER, Halt
+from duly.domain.transfer.entries import DeliveryEntry, content
+from duly.domain.transfer.import_checks import places
 from duly.errors import Conflict
 from duly.ports import Arrival
 from duly.stores.database import Session

@@ -16,7 +16,7 @@ import msgspec
 
 from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
-from duly.domain.delivery import Delivery
+from duly.domain.deliveries.delivery import Delivery
 from duly.failpoints import hit
 from duly.ports import Again, DeadFilter, DeadGroup, Fortune, GiveUp, Place
 from duly.stores.audit import note as note_down

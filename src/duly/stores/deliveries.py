@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.delivery import Accepted, Attempt, Delivery, Request
-from duly.domain.endpoints import endpoint_name
-from duly.domain.states import State
+from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery, Request
+from duly.domain.deliveries.states import State
+from duly.domain.endpoints.endpoint import endpoint_name
 from duly.errors import Conflict, NotFound
 from duly.ports import Filter
 from duly.stores.agenda import Agenda

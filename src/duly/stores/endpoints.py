@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.endpoints import (
+from duly.domain.endpoints.endpoint import (
     PREFIX,
     Details,
     Endpoint,
@@ -21,7 +21,7 @@ from duly.domain.endpoints import (
     Sealed,
     no_endpoint,
 )
-from duly.domain.gates import Gate
+from duly.domain.endpoints.gates import Gate
 from duly.errors import Conflict
 from duly.ports import Waiting
 from duly.stores.audit import note

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.domain.figures import (
+from duly.domain.deliveries.states import State
+from duly.domain.monitoring.failure_stats import (
     CANDIDATES,
     COUNTED_UP_TO,
     DAY,
@@ -19,7 +20,6 @@ from duly.domain.figures import (
     Waiting,
     checked_since,
 )
-from duly.domain.states import State
 from duly.stores.database import Database, NamedRow
 from duly.stores.deliveries import Deliveries
 from duly.stores.plans import Plans

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from duly.domain.gates import Gate, Limits
+from duly.domain.endpoints.gates import Gate, Limits
 from duly.ports import GateChange, SeenGate
 from duly.stores.audit import note
 from duly.stores.database import Database, Session

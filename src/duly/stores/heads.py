@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from duly.domain.delivery import Lane
-from duly.domain.fingerprints import fingerprint
-from duly.domain.interventions import LEAVING, Fate, Intervention
-from duly.domain.lines import NEVER, Halt, Line
+from duly.domain.deliveries.delivery import Lane
+from duly.domain.deliveries.fingerprints import fingerprint
+from duly.domain.streams.operations import LEAVING, Fate, Intervention
+from duly.domain.streams.stream import NEVER, Halt, Line
 from duly.stores.database import Session
 
 

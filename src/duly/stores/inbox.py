@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import checks, payloads
+from duly.domain import checks
+from duly.domain.deliveries import payloads
 from duly.errors import Conflict, InvalidInput
 from duly.ports import Transaction
 from duly.stores.database import Database, Session

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from duly.domain.keys import Key, Scope, no_key
+from duly.domain.access.keys import Key, Scope, no_key
 from duly.stores.audit import note
 from duly.stores.database import Database, Session
 

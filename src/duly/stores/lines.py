@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from duly.domain.checks import EARLIEST
-from duly.domain.delivery import Claimed, Lane
-from duly.domain.outcomes import Settlement, Verdict
-from duly.domain.streams import Move, Policy, move, policy_of
+from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.deliveries.outcomes import Settlement, Verdict
+from duly.domain.streams.policy import Move, Policy, move, policy_of
 from duly.stores.database import Session
 
 LONGEST_RUN = 32

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from duly.domain.delivery import Delivery
-from duly.domain.identity import delivery_id, span_of
-from duly.domain.states import State
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.identifiers import delivery_id, span_of
+from duly.domain.deliveries.states import State
 from duly.ports import Filter
 from duly.stores.database import Database
 from duly.stores.records import delivery_of

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from duly.domain.interventions import (
+from duly.domain.deliveries.states import State
+from duly.domain.streams.operations import (
     Member,
     Return,
     cancels_head,
@@ -15,8 +16,7 @@ from duly.domain.interventions import (
     is_dead,
     refuse_if_behind,
 )
-from duly.domain.lines import Line
-from duly.domain.states import State
+from duly.domain.streams.stream import Line
 from duly.stores import heads
 from duly.stores.database import Database, Session
 from duly.stores.lines import LONGEST_RUN

@@ -10,9 +10,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from duly.domain import retry
-from duly.domain.endpoints import Endpoint
-from duly.domain.exports import (
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.webhooks import decode_webhook
+from duly.domain.schedules.schedule import decode_occasion
+from duly.domain.transfer.entries import (
     DeliveryEntry,
     Past,
     ScheduleEntry,
@@ -21,9 +24,6 @@ from duly.domain.exports import (
     schedule_entry,
     told,
 )
-from duly.domain.retry import RetryPlan
-from duly.domain.schedule import decode_occasion
-from duly.domain.webhooks import decode_webhook
 from duly.errors import Conflict
 from duly.failpoints import hit
 from duly.ports import Arrival, Shelves

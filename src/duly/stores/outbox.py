@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from duly.domain.checks import unknown_handler
-from duly.domain.delivery import Accepted, Request
-from duly.domain.endpoints import endpoint_name, no_endpoint
-from duly.domain.webhooks import is_webhook
+from duly.domain.deliveries.delivery import Accepted, Request
+from duly.domain.endpoints.endpoint import endpoint_name, no_endpoint
+from duly.domain.endpoints.webhooks import is_webhook
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Transaction
 from duly.stores.callers import Caller, caller_of

@@ -10,9 +10,9 @@ from operator import itemgetter
 from typing import Any
 
 from duly.domain.checks import EARLIEST
-from duly.domain.planning import Plan, Planned
-from duly.domain.rules import decode_rule
-from duly.domain.schedule import CatchUp, Overlap, Progress, Timing
+from duly.domain.schedules.planning import Plan, Planned
+from duly.domain.schedules.schedule import CatchUp, Overlap, Progress, Timing
+from duly.domain.time.rules import decode_rule
 from duly.errors import UnreadableRule
 from duly.failpoints import hit
 from duly.ports import DueSchedule, Soonest

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from duly.domain.addresses import AMBIGUOUS, Address, address, is_ambiguous
+from duly.domain.database_urls import AMBIGUOUS, Address, address, is_ambiguous
 from duly.errors import BadSetting
 
 SCHEME = re.compile(r"postgres(ql)?(\+\w+)?\Z")

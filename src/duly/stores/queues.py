@@ -7,8 +7,8 @@ whoever comes first. Locks are taken as in heads: first the stream's row, then l
 
 from __future__ import annotations
 
-from duly.domain.delivery import Claimed
-from duly.domain.lines import Line
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.streams.stream import Line
 from duly.ports import Joined
 from duly.stores import heads
 from duly.stores.database import Database, Session

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import retry
-from duly.domain.delivery import Attempt, Delivery
-from duly.domain.identity import worker_of
-from duly.domain.retry import RetryPlan
-from duly.domain.schedule import decode_occasion
-from duly.domain.states import State
-from duly.domain.strangers import shown_url
-from duly.domain.webhooks import decode_webhook
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.delivery import Attempt, Delivery
+from duly.domain.deliveries.identifiers import worker_of
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.deliveries.states import State
+from duly.domain.endpoints.webhooks import decode_webhook
+from duly.domain.safe_text import shown_url
+from duly.domain.schedules.schedule import decode_occasion
 
 
 def delivery_of(found: Mapping[str, Any]) -> Delivery:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.rollups import Span, Tally
+from duly.domain.monitoring.rollups import Span, Tally
 from duly.stores.database import Database
 
 

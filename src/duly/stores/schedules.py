@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.planning import Drop, Planned
-from duly.domain.revisions import Revision, Unclaimed
-from duly.domain.rules import Yearly, encode_rule
-from duly.domain.schedule import Contents, Schedule, no_schedule
-from duly.domain.streams import stream_of_schedule
+from duly.domain.schedules.planning import Drop, Planned
+from duly.domain.schedules.revisions import Revision, Unclaimed
+from duly.domain.schedules.schedule import Contents, Schedule, no_schedule
+from duly.domain.streams.policy import stream_of_schedule
+from duly.domain.time.rules import Yearly, encode_rule
 from duly.errors import Conflict, UnreadableRule
 from duly.failpoints import hit
 from duly.ports import Transaction, UnreadableSchedule, ZoneUse

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from duly.domain.situation import COUNTED_UP_TO, NAMED_UP_TO, Situation
+from duly.domain.monitoring.status import COUNTED_UP_TO, NAMED_UP_TO, Situation
 from duly.ports import Clock
 from duly.stores.database import Database, NamedRow
 from duly.stores.figures import Figures

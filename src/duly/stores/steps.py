@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.delivery import Claimed, Lane
-from duly.domain.outcomes import Settlement
-from duly.domain.steps import NOTHING, Step
+from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.deliveries.outcomes import Settlement
+from duly.domain.deliveries.steps import NOTHING, Step
 from duly.errors import LeaseLost
 from duly.failpoints import hit
 from duly.stores.database import Database, Row, Session

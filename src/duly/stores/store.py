@@ -9,7 +9,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from duly.domain.addresses import address
+from duly.domain.database_urls import address
 from duly.errors import BadSetting
 from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations, postgres, transactions

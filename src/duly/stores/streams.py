@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from duly.domain.delivery import Claimed, Lane
-from duly.domain.interventions import Fate, Intervention
-from duly.domain.lines import Line, StreamState, no_stream
+from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.streams.operations import Fate, Intervention
+from duly.domain.streams.stream import Line, StreamState, no_stream
 from duly.errors import Conflict
 from duly.ports import DecideStream, Joined
 from duly.stores import heads, queues

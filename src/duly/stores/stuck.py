@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from duly.domain.delivery import Delivery
-from duly.domain.endpoints import Endpoint, endpoint_name, is_outside, why_shut
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.endpoints.endpoint import Endpoint, endpoint_name, is_outside, why_shut
 from duly.ports import EVERY, WorkerRow
 
 

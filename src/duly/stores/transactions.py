@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import asyncpg
 
-from duly.domain.outcomes import Settlement
+from duly.domain.deliveries.outcomes import Settlement
 from duly.errors import Conflict, Contended, InvalidInput, LeaseLost, StoreUnavailable
 from duly.failpoints import hit
 from duly.ports import RUNNING, Transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from duly.domain.rollups import KEPT_FOR
+from duly.domain.monitoring.rollups import KEPT_FOR
 from duly.ports import Swept
 from duly.stores.database import Database, Row
 

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.planning import INSTANT
-from duly.domain.rules import Rule
-from duly.domain.zones import zone
+from duly.domain.schedules.planning import INSTANT
+from duly.domain.time.rules import Rule
+from duly.domain.time.zones import zone
 
 UTC_NAME = "UTC"
 

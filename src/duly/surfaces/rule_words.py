@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, assert_never
 
-from duly.domain import rules
-from duly.domain.cron import pattern
-from duly.domain.offsets import EPOCH
-from duly.domain.rules import At, Cron, Every, Rule, Yearly
+from duly.domain.time import rules
+from duly.domain.time.cron import pattern
+from duly.domain.time.offsets import EPOCH
+from duly.domain.time.rules import At, Cron, Every, Rule, Yearly
 from duly.errors import InvalidInput
 
 CLOCK_CHANGES = {

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.rules import At, Yearly
-from duly.domain.schedule import Schedule
+from duly.domain.schedules.schedule import Schedule
+from duly.domain.time.rules import At, Yearly
 from duly.ports import UnreadableSchedule
 
 UNREADABLE = "unreadable"

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import retry
-from duly.domain.endpoints import Endpoint, EndpointState, Sealed, still_used
-from duly.domain.gates import Circuit, Gate
-from duly.domain.outcomes import Completed, Failed, Outcome
-from duly.domain.strangers import shown_url
-from duly.domain.webhooks import shown_headers
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
+from duly.domain.endpoints.endpoint import Endpoint, EndpointState, Sealed, still_used
+from duly.domain.endpoints.gates import Circuit, Gate
+from duly.domain.endpoints.webhooks import shown_headers
+from duly.domain.safe_text import shown_url
 from duly.faces.endpoints import Standing
 from duly.ports import Waiting
 

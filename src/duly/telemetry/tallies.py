@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duly.domain import events
 from duly.domain.events import Event
-from duly.domain.rollups import NOTHING, Tally
+from duly.domain.monitoring.rollups import NOTHING, Tally
 
 
 def tally_of(event: Event) -> Tally:

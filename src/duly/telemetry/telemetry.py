@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from duly.domain import events
-from duly.domain.endpoints import endpoint_name, is_outside
+from duly.domain.endpoints.endpoint import endpoint_name, is_outside
 from duly.domain.events import Event
-from duly.domain.rollups import NOTHING, Tally, less, plus
-from duly.domain.strangers import one_line, visible
+from duly.domain.monitoring.rollups import NOTHING, Tally, less, plus
+from duly.domain.safe_text import one_line, visible
 from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
 from duly.telemetry.tallies import tally_of
 from duly.telemetry.wording import LIMITED, ONLY_COUNTED, WORDING

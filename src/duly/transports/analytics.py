@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from duly.domain.addresses import AMBIGUOUS, address, is_ambiguous
-from duly.domain.analytics import Count, key_of
+from duly.domain.database_urls import AMBIGUOUS, address, is_ambiguous
+from duly.domain.monitoring.schedule_counts import Count, key_of
 from duly.errors import BadSetting
 from duly.ports import Trouble
 

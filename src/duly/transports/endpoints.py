@@ -8,13 +8,13 @@ from typing import Protocol
 
 import msgspec
 
-from duly.domain import retry
-from duly.domain.endpoints import Details, Endpoint, EndpointState, Sealed, still_used
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints.endpoint import Details, Endpoint, EndpointState, Sealed, still_used
+from duly.domain.endpoints.sealed_headers import opened_headers
+from duly.domain.endpoints.signatures import secret_key
+from duly.domain.endpoints.webhooks import Webhook
 from duly.domain.events import Event, SecretUnreadable
-from duly.domain.retry import RetryPlan
-from duly.domain.sealed_headers import opened_headers
-from duly.domain.signatures import secret_key
-from duly.domain.webhooks import Webhook
 from duly.errors import DulyError
 from duly.ports import Clock
 

@@ -21,12 +21,12 @@ from aiohttp import BytesPayload, ClientSession, ClientTimeout, DummyCookieJar
 from yarl import URL
 
 import duly.failpoints as failpoints
-from duly.domain.delivery import Claimed
-from duly.domain.failures import Reason
-from duly.domain.outcomes import Deferred, Failed, Outcome
-from duly.domain.schedule import decode_occasion
-from duly.domain.signatures import ID, SIGNATURE, TIMESTAMP, signatures
-from duly.domain.webhooks import outcome_of
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import Deferred, Failed, Outcome
+from duly.domain.endpoints.signatures import ID, SIGNATURE, TIMESTAMP, signatures
+from duly.domain.endpoints.webhooks import outcome_of
+from duly.domain.schedules.schedule import decode_occasion
 from duly.ports import Clock
 from duly.transports.answers import Answer as Arriving
 from duly.transports.answers import broken

@@ -6,8 +6,8 @@ import traceback
 
 import msgspec
 
-from duly.domain.failures import Fail, Reason, Retry
-from duly.domain.outcomes import Failed
+from duly.domain.deliveries.failures import Fail, Reason, Retry
+from duly.domain.deliveries.outcomes import Failed
 from duly.errors import Contended, StoreUnavailable
 from duly.ports import Execution
 from duly.tracebacks import traceback_text

@@ -15,12 +15,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 import duly.failpoints as failpoints
-from duly.domain import retry
 from duly.domain.checks import checked_name
-from duly.domain.delivery import late_by
-from duly.domain.events import Event, HandlerOverran
-from duly.domain.failures import Fail, Reason, Retry
-from duly.domain.outcomes import (
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.delivery import late_by
+from duly.domain.deliveries.failures import Fail, Reason, Retry
+from duly.domain.deliveries.outcomes import (
     STORE_AWAY,
     Completed,
     Deferred,
@@ -28,8 +27,9 @@ from duly.domain.outcomes import (
     Outcome,
     Released,
 )
-from duly.domain.retry import RetryPlan
-from duly.domain.schedule import Occasion, decode_occasion
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.events import Event, HandlerOverran
+from duly.domain.schedules.schedule import Occasion, decode_occasion
 from duly.errors import InvalidInput
 from duly.ports import Execution
 from duly.tracebacks import traceback_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.domain.outcomes import Outcome
-from duly.domain.retry import RetryPlan
+from duly.domain.deliveries.outcomes import Outcome
+from duly.domain.deliveries.retry import RetryPlan
 from duly.ports import Execution, Transport
 
 

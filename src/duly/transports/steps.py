@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from duly.domain.failures import Fail
-from duly.domain.steps import NOTHING, Step, checked_step, kept_result
+from duly.domain.deliveries.failures import Fail
+from duly.domain.deliveries.steps import NOTHING, Step, checked_step, kept_result
 from duly.errors import Conflict
 from duly.ports import Execution
 

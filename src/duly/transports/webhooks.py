@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from yarl import URL
 
-from duly.domain.delivery import Claimed
-from duly.domain.endpoints import Endpoint, endpoint_name, is_outside
-from duly.domain.outcomes import STORE_AWAY, Deferred, Outcome
-from duly.domain.retry import RetryPlan
-from duly.domain.webhooks import Webhook, decode_webhook
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.outcomes import STORE_AWAY, Deferred, Outcome
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints.endpoint import Endpoint, endpoint_name, is_outside
+from duly.domain.endpoints.webhooks import Webhook, decode_webhook
 from duly.errors import Conflict, InvalidInput, StoreUnavailable
 from duly.ports import Clock, Execution
 from duly.transports.egress import AddressRefused, Guard, literal_address

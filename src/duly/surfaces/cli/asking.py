@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.strangers import visible
+from duly.domain.safe_text import visible
 from duly.errors import InvalidInput
 
 Yes = Annotated[bool, Parameter(negative=(), help="Do not ask.")]

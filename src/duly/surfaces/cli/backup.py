@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from duly.domain.addresses import shown
+from duly.domain.database_urls import shown
 from duly.errors import InvalidInput
 from duly.stores.sqlite import Sqlite
 from duly.stores.sqlite_backup import back_up

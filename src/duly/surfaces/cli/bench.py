@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain import events
-from duly.domain.identity import delivery_id
+from duly.domain.deliveries.identifiers import delivery_id
 from duly.errors import Conflict, InvalidInput
 from duly.settings import CENTURY
 from duly.stores.sqlite import Sqlite

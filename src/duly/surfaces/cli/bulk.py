@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from duly.domain.addresses import shown
+from duly.domain.database_urls import shown
 from duly.faces.interruption import Abandoned
 from duly.ports import Progress
 from duly.surfaces.cli.asking import Yes, agreed

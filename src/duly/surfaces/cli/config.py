@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.addresses import shown
-from duly.domain.webhooks import HIDDEN
+from duly.domain.database_urls import shown
+from duly.domain.endpoints.webhooks import HIDDEN
 from duly.errors import InvalidInput
 from duly.settings import ADDRESSES, SECRETS, Settings, problems
 from duly.surfaces.cli.exits import BAD_USAGE

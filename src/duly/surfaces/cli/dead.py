@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.delivery import Delivery
+from duly.domain.deliveries.delivery import Delivery
 from duly.faces.dead_letters import Candidate, place
 from duly.ports import DeadGroup
 from duly.surfaces.cli.apps import Path, imported_app

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.delivery import Delivery
-from duly.domain.endpoints import CHECKS
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
 from duly.faces.dead_letters import checked_note
 from duly.ports import DeadFilter, Progress

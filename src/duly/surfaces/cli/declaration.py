@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain.plan_texts import plan_from_text
-from duly.domain.rules import At, Rule
-from duly.domain.schedule import CatchUp, Overlap
+from duly.domain.deliveries.retry_texts import plan_from_text
+from duly.domain.schedules.schedule import CatchUp, Overlap
+from duly.domain.time.rules import At, Rule
 from duly.faces.schedules import Declared
 from duly.surfaces.cli.moments import local
 from duly.surfaces.cli.options import COMMON, Common, books

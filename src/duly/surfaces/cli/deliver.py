@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from duly.domain.delivery import Delivery
+from duly.domain.deliveries.delivery import Delivery
 from duly.faces.intake import Target
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.options import COMMON, Books, Common, books

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from duly.domain.delivery import Attempt, Delivery
-from duly.domain.states import State
-from duly.domain.steps import Step
+from duly.domain.deliveries.delivery import Attempt, Delivery
+from duly.domain.deliveries.states import State
+from duly.domain.deliveries.steps import Step
 from duly.errors import InvalidInput
 from duly.surfaces.cli.ids import Id, whole_id
 from duly.surfaces.cli.options import COMMON, Books, Common, books

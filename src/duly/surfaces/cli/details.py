@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain.durations import duration
-from duly.domain.endpoints import Endpoint
-from duly.domain.plan_texts import plan_from_text
+from duly.domain.deliveries.retry_texts import plan_from_text
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.surfaces.cli.headers import Headers, each_once, pairs
 from duly.surfaces.cli.options import COMMON, Books, Common, books

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from duly.app import App
-from duly.domain.sealed_headers import key_ids
-from duly.domain.zones import zone_data_version
+from duly.domain.endpoints.sealed_headers import key_ids
+from duly.domain.time.zones import zone_data_version
 from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.settings import ADDRESSES, SECRETS
 from duly.stores.postgres_address import ignored_parameters

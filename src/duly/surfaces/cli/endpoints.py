@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.endpoints import Endpoint
-from duly.domain.strangers import shown_url
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.safe_text import shown_url
 from duly.errors import Conflict
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.deliveries import Limit, checked_limit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from duly.domain.strangers import visible
+from duly.domain.safe_text import visible
 from duly.errors import (
     Conflict,
     DulyError,

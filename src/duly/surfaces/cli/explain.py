@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.rules import cron
+from duly.domain.time.rules import cron
 from duly.surfaces.cli.moments import Count, listed
 from duly.surfaces.cli.options import Json
 from duly.surfaces.cli.render import answer, facts

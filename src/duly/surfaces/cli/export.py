@@ -14,8 +14,8 @@ from typing import IO, Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.exports import KINDS
-from duly.domain.strangers import safe_json
+from duly.domain.safe_text import safe_json
+from duly.domain.transfer.entries import KINDS
 from duly.errors import DulyError
 from duly.faces.exporting import Told
 from duly.surfaces.cli.options import COMMON, Common, client

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from duly.domain.strangers import shown_url
+from duly.domain.safe_text import shown_url
 from duly.settings import Settings, load
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.options import Json

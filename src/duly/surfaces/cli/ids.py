@@ -9,9 +9,9 @@ from uuid import UUID
 
 from cyclopts import Parameter
 
-from duly.domain import keys
+from duly.domain.access import keys
 from duly.domain.checks import SHORTEST_BEGINNING, checked_beginning
-from duly.domain.states import State
+from duly.domain.deliveries.states import State
 from duly.errors import InvalidInput, NotFound
 from duly.surfaces.cli.options import Books
 

@@ -15,8 +15,8 @@ from typing import IO, Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.exports import KINDS
-from duly.domain.readings import LONGEST_LINE, Survey
+from duly.domain.transfer.entries import KINDS
+from duly.domain.transfer.reader import LONGEST_LINE, Survey
 from duly.errors import InvalidInput
 from duly.faces.importing import Manner
 from duly.stores import migrations

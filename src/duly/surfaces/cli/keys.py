@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.durations import duration
-from duly.domain.keys import ID_BYTES, SECRET_BYTES, Key, new_token
+from duly.domain.access.keys import ID_BYTES, SECRET_BYTES, Key, new_token
+from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.ids import whole_key_id

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.strangers import shown_url
+from duly.domain.safe_text import shown_url
 from duly.errors import InvalidInput, StoreUnavailable
 from duly.settings import Settings, load
 from duly.stores.sqlite import Sqlite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from duly.domain.retry import Delays, Exponential, NoRetry, RetryPlan, attempts_allowed
+from duly.domain.deliveries.retry import Delays, Exponential, NoRetry, RetryPlan, attempts_allowed
 from duly.surfaces.cli.times import spelled
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.durations import duration
+from duly.domain.time.durations import duration
 from duly.faces.interruption import ended
 from duly.settings import Settings
 from duly.stores.upkeep import BEGINNING

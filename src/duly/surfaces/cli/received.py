@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.signatures import ID, SignatureRefused
+from duly.domain.endpoints.signatures import ID, SignatureRefused
 from duly.receiving import verify
 from duly.surfaces.cli.render import cell
 

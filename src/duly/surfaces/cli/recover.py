@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.endpoints import CHECKS, why_shut
+from duly.domain.endpoints.endpoint import CHECKS, why_shut
 from duly.surfaces.cli.bulk import BULK, Bulk, Rate, carry_out, whereabouts
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, talk

@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.durations import duration
-from duly.domain.endpoints import Endpoint
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.time.durations import duration
 from duly.errors import BadSetting, InvalidInput
 from duly.faces.endpoints import Added
 from duly.surfaces.cli.exits import FAILED

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from duly.domain.retry import decode
-from duly.domain.schedule import Schedule
-from duly.domain.strangers import shown_url
-from duly.domain.webhooks import decode_webhook, shown_headers
+from duly.domain.deliveries.retry import decode
+from duly.domain.endpoints.webhooks import decode_webhook, shown_headers
+from duly.domain.safe_text import shown_url
+from duly.domain.schedules.schedule import Schedule
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.backfill import backfill
 from duly.surfaces.cli.declaration import add

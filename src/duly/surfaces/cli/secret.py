@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.signatures import secret_keys
+from duly.domain.endpoints.signatures import secret_keys
 from duly.settings import load
 
 Secret = Annotated[

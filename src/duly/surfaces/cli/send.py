@@ -7,12 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.delivery import Delivery
-from duly.domain.durations import duration
-from duly.domain.endpoints import EndpointTarget, endpoint
-from duly.domain.states import FINISHED, State
-from duly.domain.strangers import shown_url
-from duly.domain.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.states import FINISHED, State
+from duly.domain.endpoints.endpoint import EndpointTarget, endpoint
+from duly.domain.endpoints.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
+from duly.domain.safe_text import shown_url
+from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.surfaces.cli.deliver import hand_over
 from duly.surfaces.cli.deliveries import document, record

@@ -14,7 +14,7 @@ import uvloop
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.addresses import shown
+from duly.domain.database_urls import shown
 from duly.domain.roles import Role, refuse_several
 from duly.engine.stopping import Stop
 from duly.settings import load

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.failures import Reason
+from duly.domain.deliveries.failures import Reason
 from duly.errors import InvalidInput
 from duly.ports import DeadFilter
 from duly.surfaces.cli.bulk import flag

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.domain.endpoints import Endpoint, Sealed, still_used
-from duly.domain.gates import Circuit, Gate
-from duly.domain.strangers import shown_url
-from duly.domain.webhooks import shown_headers
+from duly.domain.endpoints.endpoint import Endpoint, Sealed, still_used
+from duly.domain.endpoints.gates import Circuit, Gate
+from duly.domain.endpoints.webhooks import shown_headers
+from duly.domain.safe_text import shown_url
 from duly.faces.endpoints import Standing
 from duly.surfaces.cli.plans import plan_in_words
 from duly.surfaces.cli.render import cell, facts, table

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain.durations import duration
-from duly.domain.figures import Poison, Retries, Stats, Waiting
-from duly.domain.rollups import Series
+from duly.domain.monitoring.failure_stats import Poison, Retries, Stats, Waiting
+from duly.domain.monitoring.rollups import Series
+from duly.domain.time.durations import duration
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, cell, facts, fields, table
 from duly.surfaces.cli.times import moment

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.lines import Stream, StreamState
+from duly.domain.streams.stream import Stream, StreamState
 from duly.errors import InvalidInput
 from duly.faces.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries import Limit, checked_limit

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.checks import DEFAULT_PRIORITY
-from duly.domain.durations import duration
-from duly.domain.endpoints import endpoint, endpoint_name
-from duly.domain.plan_texts import plan_from_text
-from duly.domain.webhooks import webhook
+from duly.domain.deliveries.retry_texts import plan_from_text
+from duly.domain.endpoints.endpoint import endpoint, endpoint_name
+from duly.domain.endpoints.webhooks import webhook
+from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.faces.intake import Target
 from duly.surfaces.cli.times import moment

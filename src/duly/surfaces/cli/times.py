@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from duly.domain.checks import checked_moment
-from duly.domain.durations import MILLISECONDS, duration
+from duly.domain.time.durations import MILLISECONDS, duration
 from duly.errors import InvalidInput
 
 

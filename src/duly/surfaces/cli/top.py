@@ -10,7 +10,7 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from duly.domain.strangers import visible
+from duly.domain.safe_text import visible
 from duly.faces.status import Top
 from duly.signals import listen_for_signals
 from duly.surfaces.cli.options import COMMON, Books, Common, books

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.domain.endpoints import Endpoint
+from duly.domain.endpoints.endpoint import Endpoint
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, facts, talk

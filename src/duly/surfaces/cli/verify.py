@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.durations import duration
-from duly.domain.signatures import ID, SIGNATURE, TIMESTAMP, SignatureRefused
+from duly.domain.endpoints.signatures import ID, SIGNATURE, TIMESTAMP, SignatureRefused
+from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.receiving import verify as verified_id
 from duly.surfaces.cli.headers import Headers, each_once, pairs

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duly.domain.delivery import Attempt, Delivery
-from duly.domain.states import FINISHED
+from duly.domain.deliveries.delivery import Attempt, Delivery
+from duly.domain.deliveries.states import FINISHED
 from duly.surfaces.cli.options import Books
 from duly.surfaces.cli.render import cell, talk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cyclopts import App
 
-from duly.domain.durations import duration
+from duly.domain.time.durations import duration
 from duly.surfaces.cli.deliveries import Limit, checked_limit, listed, record
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, items, table

@@ -15,7 +15,7 @@ from litestar.params import QueryParameter
 from litestar.types.empty import Empty
 
 from duly.domain import documents
-from duly.domain.payloads import Checked
+from duly.domain.deliveries.payloads import Checked
 from duly.errors import InvalidInput, misfit
 from duly.surfaces.http.turns import Turns
 

@@ -23,7 +23,7 @@ from litestar.exceptions import (
 from litestar.handlers import BaseRouteHandler
 
 from duly.app import App
-from duly.domain.keys import Key, Scope
+from duly.domain.access.keys import Key, Scope
 from duly.errors import BadSetting
 from duly.settings import Settings
 from duly.surfaces.http.keyring import Keyring

@@ -11,8 +11,8 @@ from litestar.params import FromQuery
 from msgspec import UNSET, UnsetType
 
 from duly.app import App
-from duly.domain.situation import Recovering, Situation
-from duly.domain.zones import zone_data_version
+from duly.domain.monitoring.status import Recovering, Situation
+from duly.domain.time.zones import zone_data_version
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
 from duly.stores.statements import migrations

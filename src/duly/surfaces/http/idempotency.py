@@ -17,7 +17,7 @@ from litestar.exceptions import HTTPException
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
 
-from duly.domain.keys import Scope as KeyScope
+from duly.domain.access.keys import Scope as KeyScope
 from duly.errors import StoreUnavailable
 from duly.ports import Asked
 from duly.surfaces.http.answers import send_answer

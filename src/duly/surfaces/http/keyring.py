@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from duly.domain.keys import Key, KeyState, digest, id_in
+from duly.domain.access.keys import Key, KeyState, digest, id_in
 from duly.ports import Clock
 
 FRESH_SECONDS = 1.0

@@ -20,8 +20,8 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from duly.app import App
-from duly.domain.alerts import Alert, AlertKind
-from duly.domain.situation import Situation
+from duly.domain.monitoring.alerts import Alert, AlertKind
+from duly.domain.monitoring.status import Situation
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
 from duly.surfaces.http.siblings import Siblings, merged

@@ -16,7 +16,7 @@ from litestar.routes import HTTPRoute
 from litestar.typing import FieldDefinition
 from msgspec import Meta
 
-from duly.domain.keys import Scope
+from duly.domain.access.keys import Scope
 from duly.surfaces.http.bodies import Asked
 from duly.surfaces.http.problems import LATER, MEDIA_TYPE, Problem, refused
 from duly.surfaces.http.schemas import Document, Schemas, not_null

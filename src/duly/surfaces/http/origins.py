@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from duly.domain.signatures import ID
+from duly.domain.endpoints.signatures import ID
 from duly.settings import Settings
 from duly.surfaces.http.cors import Cors
 from duly.system import machine_name

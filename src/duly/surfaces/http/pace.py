@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from duly.domain import rates
-from duly.domain.rates import Bucket
+from duly.domain.access import rate_limits
+from duly.domain.access.rate_limits import Bucket
 from duly.errors import StoreUnavailable
 from duly.ports import Clock
 
@@ -36,16 +36,16 @@ class Pace:
         """Count one use of a key: 0, or how many seconds until it may be used again."""
         now = self._clock.monotonic()
         if id not in self._uses:
-            self._uses[id] = Uses(rates.full(self._rate, now))
+            self._uses[id] = Uses(rate_limits.full(self._rate, now))
         uses = self._uses[id]
-        uses.bucket, wait = rates.take(uses.bucket, self._rate, now)
+        uses.bucket, wait = rate_limits.take(uses.bucket, self._rate, now)
         if not wait and self._spend is not None:
             self._note(id, uses, self._spend)
         return wait
 
     def _note(self, id: str, uses: Uses, spend: Spend) -> None:
         uses.untold += 1
-        if uses.telling is None and rates.is_to_be_told(uses.untold, self._rate):
+        if uses.telling is None and rate_limits.is_to_be_told(uses.untold, self._rate):
             uses.telling = asyncio.get_running_loop().create_task(self._tell(id, uses, spend))
 
     async def _tell(self, id: str, uses: Uses, spend: Spend) -> None:
@@ -55,7 +55,7 @@ class Pace:
             # What passed meanwhile is not taken out yet.
             shared = Bucket(left - uses.untold, asked_at)
             now = self._clock.monotonic()
-            uses.bucket = rates.lesser(uses.bucket, shared, self._rate, now)
+            uses.bucket = rate_limits.lesser(uses.bucket, shared, self._rate, now)
         except StoreUnavailable:
             # With the next ones, then.
             uses.untold += told

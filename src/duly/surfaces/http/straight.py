@@ -15,8 +15,8 @@ import msgspec
 from litestar import Request
 from litestar.types import HTTPScope, Receive, Send
 
+from duly.domain.access.keys import Scope
 from duly.domain.documents import LARGE
-from duly.domain.keys import Scope
 from duly.surfaces.http.answers import send_answer
 from duly.surfaces.http.api.deliveries import answer_to, location_of, status_of, take_in
 from duly.surfaces.http.bodies import decoded, decoded_in_slices

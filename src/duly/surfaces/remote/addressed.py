@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from duly.domain.checks import checked_name
-from duly.domain.endpoints import EndpointTarget
-from duly.domain.payloads import payload_bytes
-from duly.domain.webhooks import Webhook
+from duly.domain.deliveries.payloads import payload_bytes
+from duly.domain.endpoints.endpoint import EndpointTarget
+from duly.domain.endpoints.webhooks import Webhook
 from duly.errors import InvalidInput
 from duly.faces.intake import Target
 from duly.surfaces.remote.answers import Missing

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from duly.domain.checks import checked_id
-from duly.domain.delivery import Delivery
-from duly.domain.retry import RetryPlan
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.retry import RetryPlan
 from duly.errors import InvalidInput
 from duly.faces.dead_letters import ALL, Candidate, checked, checked_note
 from duly.ports import DeadFilter, DeadGroup, Progress

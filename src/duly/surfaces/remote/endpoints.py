@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import checks, payloads, retry
-from duly.domain.endpoints import OVERLAP, Details, Endpoint, EndpointState, Sealed
-from duly.domain.failures import Reason
-from duly.domain.gates import Circuit, Gate
-from duly.domain.outcomes import Completed, Failed, Outcome, Released
+from duly.domain import checks
+from duly.domain.deliveries import payloads, retry
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import Completed, Failed, Outcome, Released
+from duly.domain.endpoints.endpoint import OVERLAP, Details, Endpoint, EndpointState, Sealed
+from duly.domain.endpoints.gates import Circuit, Gate
 from duly.faces.endpoints import LONGEST_TEST, Added, Standing
 from duly.ports import Progress, Waiting
 from duly.surfaces.remote.moving import Moved, Moving

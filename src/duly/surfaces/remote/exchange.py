@@ -10,7 +10,7 @@ import ssl
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
-from duly.domain.strangers import shown_url
+from duly.domain.safe_text import shown_url
 from duly.errors import BadSetting, StoreUnavailable
 from duly.surfaces.remote.messages import Reply, Request, Unanswered
 

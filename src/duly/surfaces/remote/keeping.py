@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from duly.domain import checks, keys
-from duly.domain.alerts import Alert
-from duly.domain.keys import Key, Made, Scope
+from duly.domain import checks
+from duly.domain.access import keys
+from duly.domain.access.keys import Key, Made, Scope
+from duly.domain.monitoring.alerts import Alert
 from duly.faces.audit import LAST
 from duly.ports import AuditEntry, WorkerRow
 from duly.surfaces.remote.wire import Wire, page_of

@@ -10,12 +10,12 @@ import msgspec
 
 from duly.domain import checks
 from duly.domain.checks import DEFAULT_PRIORITY, checked_id
-from duly.domain.delivery import Accepted, Attempt, Delivery
-from duly.domain.figures import Stats
-from duly.domain.retry import RetryPlan, encode_checked
-from duly.domain.rollups import Series
-from duly.domain.steps import Step
-from duly.domain.streams import OnFailure, checked_policy
+from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery
+from duly.domain.deliveries.retry import RetryPlan, encode_checked
+from duly.domain.deliveries.steps import Step
+from duly.domain.monitoring.failure_stats import Stats
+from duly.domain.monitoring.rollups import Series
+from duly.domain.streams.policy import OnFailure, checked_policy
 from duly.errors import InvalidInput
 from duly.faces.intake import Target
 from duly.faces.listing import Wanted, checked

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from duly.domain import checks, declarations
-from duly.domain.declarations import checked_options
-from duly.domain.rules import Rule
-from duly.domain.schedule import CatchUp, Contents, Overlap, Progress, Schedule, Timing
-from duly.domain.webhooks import Webhook, encode_webhook
+from duly.domain import checks
+from duly.domain.endpoints.webhooks import Webhook, encode_webhook
+from duly.domain.schedules import options as schedule_options
+from duly.domain.schedules.options import checked_options
+from duly.domain.schedules.schedule import CatchUp, Contents, Overlap, Progress, Schedule, Timing
+from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
 from duly.faces.interruption import ended
 from duly.faces.schedules import BACKFILL_SLICE, Declared, Target
@@ -127,9 +128,9 @@ class Schedules:
     ) -> Declared:
         """Create or change a schedule by its name; the same again changes nothing."""
         options = checked_options(given)
-        timing = declarations.timing(rule, options)
+        timing = schedule_options.timing(rule, options)
         named = target if isinstance(target, str) else "elsewhere"
-        contents = declarations.contents(named, payload, options, LARGEST_PAYLOAD, None)
+        contents = schedule_options.contents(named, payload, options, LARGEST_PAYLOAD, None)
         body = _body(timing, contents) | {"target": destination(target)}
         try:
             told = await self._wire.put(Upserted, "schedules", _checked(name), body=body)

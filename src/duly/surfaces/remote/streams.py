@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duly.domain import checks
-from duly.domain.lines import Stream, StreamState
-from duly.domain.streams import OnFailure, checked_policy
+from duly.domain.streams.policy import OnFailure, checked_policy
+from duly.domain.streams.stream import Stream, StreamState
 from duly.surfaces.remote.wire import Wire
 
 

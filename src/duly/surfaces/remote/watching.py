@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from duly.domain.delivery import Delivery
+from duly.domain.deliveries.delivery import Delivery
 from duly.faces.status import Status, Top
 from duly.surfaces.remote.wire import Wire, page_of
 

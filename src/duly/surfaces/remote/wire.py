@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from duly.domain.strangers import shown_url
+from duly.domain.safe_text import shown_url
 from duly.ports import Chance, Clock
 from duly.surfaces.remote.answers import value, whole
 from duly.surfaces.remote.messages import Reply, Request, Unanswered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from litestar import get
 
-from duly.domain.keys import Scope
+from duly.domain.access.keys import Scope
 from duly.errors import InvalidInput
 from duly.faces.audit import LAST
 from duly.ports import AuditEntry

@@ -10,8 +10,8 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
 from duly.app import App
-from duly.domain.delivery import Accepted
-from duly.domain.identity import sibling
+from duly.domain.deliveries.delivery import Accepted
+from duly.domain.deliveries.identifiers import sibling
 from duly.errors import InvalidInput, NotFound
 from duly.surfaces.http.bodies import JSON, check_media
 from duly.surfaces.http.bodies import asked as asked_query

@@ -8,8 +8,8 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.app import App
-from duly.domain.delivery import Accepted, Attempt
-from duly.domain.states import State
+from duly.domain.deliveries.delivery import Accepted, Attempt
+from duly.domain.deliveries.states import State
 from duly.errors import InvalidInput, NotFound
 from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page

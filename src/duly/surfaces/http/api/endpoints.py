@@ -12,8 +12,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.app import App
-from duly.domain.endpoints import Endpoint
-from duly.domain.keys import Scope
+from duly.domain.access.keys import Scope
+from duly.domain.endpoints.endpoint import Endpoint
 from duly.faces.endpoints import Added
 from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page, PageQuery

@@ -5,8 +5,8 @@ from __future__ import annotations
 from litestar import Router, get, post
 from litestar.params import FromPath, JSONBody
 
+from duly.domain.access.keys import Scope
 from duly.domain.checks import checked_text
-from duly.domain.keys import Scope
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery, Wanted
 from duly.surfaces.http.served import Served

@@ -11,9 +11,9 @@ from litestar.params import FromPath, JSONBody, SkipValidation
 from msgspec import UNSET
 
 from duly.app import App
-from duly.domain.keys import Scope
-from duly.domain.payloads import Checked
-from duly.domain.schedule import Schedule
+from duly.domain.access.keys import Scope
+from duly.domain.deliveries.payloads import Checked
+from duly.domain.schedules.schedule import Schedule
 from duly.errors import InvalidInput, NotFound
 from duly.faces.schedules import Declared
 from duly.surfaces.http.bodies import asked, checked

@@ -7,8 +7,8 @@ from datetime import timedelta
 from litestar import get
 from litestar.di import NamedDependency
 
-from duly.domain.figures import DAY, Stats
-from duly.domain.rollups import HOUR, NOTHING, Series, plus
+from duly.domain.monitoring.failure_stats import DAY, Stats
+from duly.domain.monitoring.rollups import HOUR, NOTHING, Series, plus
 from duly.faces.status import Status, Top
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.served import Served

@@ -10,8 +10,8 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody, SkipValidation
 from msgspec import Meta
 
-from duly.domain.lines import Stream
-from duly.domain.streams import OnFailure
+from duly.domain.streams.policy import OnFailure
+from duly.domain.streams.stream import Stream
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery
 from duly.surfaces.http.served import Served

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from duly.domain.delivery import Accepted
+from duly.domain.deliveries.delivery import Accepted
 from duly.errors import DulyError, InvalidInput
 from duly.surfaces.http.bodies import checked, decoder, refusal
 from duly.surfaces.http.items import EACH, SLICE, Item

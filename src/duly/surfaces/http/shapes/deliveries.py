@@ -10,12 +10,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from duly.domain.checks import DEFAULT_PRIORITY
-from duly.domain.delivery import Attempt, Delivery
-from duly.domain.endpoints import EndpointTarget, endpoint
-from duly.domain.retry import RetryPlan
-from duly.domain.states import State
-from duly.domain.streams import OnFailure
-from duly.domain.webhooks import Webhook, webhook
+from duly.domain.deliveries.delivery import Attempt, Delivery
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.deliveries.states import State
+from duly.domain.endpoints.endpoint import EndpointTarget, endpoint
+from duly.domain.endpoints.webhooks import Webhook, webhook
+from duly.domain.streams.policy import OnFailure
 from duly.errors import InvalidInput
 from duly.faces.intake import Options
 from duly.faces.outlook import EndpointPlace

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.domain.endpoints import EndpointState
-from duly.domain.gates import Circuit
-from duly.domain.retry import RetryPlan
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints.endpoint import EndpointState
+from duly.domain.endpoints.gates import Circuit
 from duly.surfaces.http.shapes import Moment
 from duly.surfaces.http.shapes.dead_letters import BUDGET_SECONDS, Seconds
 from duly.surfaces.http.shapes.deliveries import null

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from duly.domain.keys import LONGEST_NAME, Key, KeyState, Made, Scope
+from duly.domain.access.keys import LONGEST_NAME, Key, KeyState, Made, Scope
 from duly.surfaces.http.shapes import Moment
 
 

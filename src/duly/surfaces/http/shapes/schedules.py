@@ -10,14 +10,21 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.domain import retry
 from duly.domain.checks import DEFAULT_PRIORITY
-from duly.domain.endpoints import endpoint, endpoint_name
-from duly.domain.retry import RetryPlan
-from duly.domain.rules import Rule
-from duly.domain.schedule import DEFAULT_CAP, CatchUp, Contents, Overlap, Progress, Schedule
-from duly.domain.strangers import shown_url
-from duly.domain.webhooks import decode_webhook, shown_headers
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints.endpoint import endpoint, endpoint_name
+from duly.domain.endpoints.webhooks import decode_webhook, shown_headers
+from duly.domain.safe_text import shown_url
+from duly.domain.schedules.schedule import (
+    DEFAULT_CAP,
+    CatchUp,
+    Contents,
+    Overlap,
+    Progress,
+    Schedule,
+)
+from duly.domain.time.rules import Rule
 from duly.faces.schedules import Target as AnyTarget
 from duly.surfaces.http.shapes import Moment
 from duly.surfaces.http.shapes.deliveries import Target

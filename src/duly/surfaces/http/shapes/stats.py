@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from duly.domain.alerts import Alert
-from duly.domain.rollups import Tally
-from duly.domain.situation import Situation
+from duly.domain.monitoring.alerts import Alert
+from duly.domain.monitoring.rollups import Tally
+from duly.domain.monitoring.status import Situation
 from duly.errors import InvalidInput
 
 Moment = Annotated[datetime, Meta(tz=True)]

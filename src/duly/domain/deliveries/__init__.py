@@ -1,0 +1,1 @@
+"""One delivery: its states, its attempts, and what becomes of each."""

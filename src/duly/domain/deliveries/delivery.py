@@ -1,0 +1,160 @@
+"""The delivery in its three guises: asked for, claimed by a worker, and on the books."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.domain.checks import DEFAULT_PRIORITY
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.deliveries.states import State
+
+ALONE = 0
+"""The level, below every priority, of lanes that run alone (see crashes)."""
+
+
+Lane = str | int
+"""How a store names a lane; nobody else looks into it."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A delivery as it was asked for, checked and ready to be stored."""
+
+    id: str
+    target: str
+    payload: bytes
+    due_at: datetime | None = None
+    after: float | None = None
+    key: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    expires_at: datetime | None = None
+    tags: tuple[str, ...] = ()
+    retry: str | None = None
+    address: str | None = None
+    stream: str | None = None
+    on_failure: str | None = None
+    again: bool = False
+    """Its id was given, and may be on the books already."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing on the books can be in its way."""
+        return self.key is None and self.stream is None and not self.again
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The store's yes: the delivery's id, and whether it was there already under its key."""
+
+    id: str
+    due_at: datetime
+    known: bool
+
+
+class Claimed(msgspec.Struct):
+    """A delivery in a lane that this worker holds under `token`."""
+
+    id: str
+    lane: Lane
+    token: int
+    target: int
+    payload: bytes
+    attempt: int
+    priority: int
+    crashes: int
+    due_at: datetime
+    ready_at: datetime
+    expires_at: datetime | None
+    retry: str | None
+    key: str | None
+    occasion: str | None = None
+    address: str | None = None
+    stream: str | None = None
+    position: int | None = None
+    on_failure: str | None = None
+    joins: bool = False
+    """It belongs to its stream, but was planned before it was due: now it joins the line."""
+    expires_in: float | None = None
+    """How many seconds it had left when it was claimed, by the store's clock."""
+    expires_on: float | None = None
+    """The same as a moment of this process's monotonic clock."""
+    followers: list[Claimed] | None = None
+    """Those behind it in its stream that were claimed with it, to be attempted in turn."""
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery on the books, with all its facts."""
+
+    id: str
+    namespace: str
+    target: str
+    state: State
+    priority: int
+    attempt: int
+    due_at: datetime
+    accepted_at: datetime
+    next_at: datetime | None = None
+    claimed_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    dead_at: datetime | None = None
+    expires_at: datetime | None = None
+    key: str | None = None
+    url: str | None = None
+    stream: str | None = None
+    position: int | None = None
+    schedule: str | None = None
+    scheduled_for: datetime | None = None
+    merged: int = 0
+    tags: list[str] = []
+    retry: RetryPlan | None = None
+    """Its own plan; None when that of its target counts."""
+    reason: str | None = None
+    error: str | None = None
+    fingerprint: str | None = None
+    crashes: int = 0
+    worker: int | None = None
+    payload_json: msgspec.Raw = msgspec.field(name="payload", default=msgspec.Raw(b"null"))
+    """The payload as it was given, byte for byte."""
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded."""
+        return msgspec.json.decode(self.payload_json)
+
+    @property
+    def late_by(self) -> timedelta | None:
+        """How long after its due moment the last attempt started."""
+        return None if self.started_at is None else late_by(self.due_at, self.started_at)
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try of a delivery, or another move of its state, as the history keeps it."""
+
+    delivery: str
+    attempt: int
+    outcome: str
+    before: State
+    after: State
+    worker: int | None
+    token: int | None
+    started_at: datetime | None
+    finished_at: datetime
+    next_at: datetime | None = None
+    reason: str | None = None
+    error: str | None = None
+    answer: Any = None
+    traceback: str | None = None
+    """Where in the user's code it failed."""
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether it ended with its worker: when it started nobody was left to say."""
+        ends = ("reclaimed", "retry", "dead")
+        return self.started_at is None and self.token is not None and self.outcome in ends
+
+
+def late_by(due_at: datetime, started_at: datetime) -> timedelta:
+    """How late something started; never less than nothing."""
+    return max(started_at - due_at, timedelta())

@@ -1,0 +1,45 @@
+"""Named steps of a delivery: what a handler did in part is kept when a later part fails."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from duly.domain.checks import checked_text
+from duly.domain.deliveries.payloads import payload_bytes
+from duly.errors import InvalidInput
+
+NAME_LIMIT = 100
+RESULT_LIMIT = 64 * 1024
+MOST_STEPS = 1000
+NOTHING = msgspec.Raw(b"null")
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that is done; nothing of it is ever changed."""
+
+    name: str
+    attempt: int
+    done_at: datetime
+    result_json: msgspec.Raw = msgspec.field(name="result", default=NOTHING)
+    """Its result as it was recorded."""
+
+    @property
+    def result(self) -> Any:
+        """Its result, decoded."""
+        return msgspec.json.decode(self.result_json)
+
+
+def checked_step(name: object) -> str:
+    """A step's name."""
+    return checked_text("step", name, NAME_LIMIT)
+
+
+def kept_result(value: Any) -> msgspec.Raw:
+    """A step's result as the JSON that is kept."""
+    try:
+        return msgspec.Raw(payload_bytes(value, RESULT_LIMIT))
+    except InvalidInput as error:
+        raise InvalidInput("result", error.problem) from error

@@ -1,0 +1,1 @@
+"""Where webhooks go: endpoints, their signatures, and when they may be called."""

@@ -1,0 +1,259 @@
+"""An endpoint: a webhook with a name, which people can edit, pause and limit while work waits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from duly.domain import checks
+from duly.domain.deliveries.retry import RetryPlan, encode_checked
+from duly.domain.endpoints.gates import Circuit, Gate, Limits
+from duly.domain.endpoints.webhooks import (
+    DEFAULT_TIMEOUT,
+    MOST_HEADERS,
+    Webhook,
+    checked_headers,
+    checked_method,
+    checked_timeout,
+    checked_url,
+    is_webhook,
+    origin_of,
+)
+from duly.errors import InvalidInput, NotFound
+
+PREFIX = "endpoint:"
+LEAST_RATE, MOST_RATE = 0.001, 100_000.0
+MOST_IN_FLIGHT = 10_000
+LONGEST_DESCRIPTION = 1000
+UNKEPT = re.compile("[\\0\ud800-\udfff]")
+"""What is no text to a store: NUL, and halves of surrogate pairs."""
+OVERLAP = timedelta(hours=24)
+LONGEST_OVERLAP = timedelta(days=30)
+
+
+class EndpointState(StrEnum):
+    """Whether deliveries go out; if not they wait, whatever the state."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    DISABLED = "disabled"
+
+
+class EndpointTarget(msgspec.Struct, frozen=True):
+    """A named endpoint as the target of deliveries and schedules."""
+
+    name: str
+
+    @property
+    def target(self) -> str:
+        """Under which name the store knows it."""
+        return PREFIX + self.name
+
+
+def endpoint(name: str) -> EndpointTarget:
+    """A named endpoint as a target; its URL is the one it has when the attempt is made."""
+    return EndpointTarget(checks.checked_name("endpoint", name))
+
+
+def endpoint_name(target: str) -> str | None:
+    """The endpoint that a target is; None when it is a handler or a plain URL."""
+    return target.removeprefix(PREFIX) if target.startswith(PREFIX) else None
+
+
+def wanted_target(target: object) -> str:
+    """A target that somebody looks for: a handler's name, `endpoint:` and a name, or a URL."""
+    if not isinstance(target, str):
+        raise InvalidInput("target", f"{target!r} is not text")
+    if is_webhook(target):
+        return origin_of(checked_url(target))
+    name = endpoint_name(target)
+    return checks.checked_name("target", target) if name is None else endpoint(name).target
+
+
+def is_outside(target: str) -> bool:
+    """Whether a target is a webhook, by its URL or as an endpoint, and no handler."""
+    return is_webhook(target) or target.startswith(PREFIX)
+
+
+class Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A secret as it is stored: sealed with the key of that id, or plain without one."""
+
+    text: str
+    key: str | None = None
+    until: datetime | None = None
+    """When it stops being signed with, once another has taken its place."""
+
+    def __repr__(self) -> str:
+        # Without a key the text is the secret itself, and this may end in a log.
+        return f"Sealed(key={self.key!r}, until={self.until!r})"
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True):
+    """What people say of an endpoint."""
+
+    url: str
+    description: str = ""
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    timeout: float = DEFAULT_TIMEOUT
+    rate: float | None = None
+    in_flight: int | None = None
+    retry: str | None = None
+
+    @property
+    def webhook(self) -> Webhook:
+        """Where its deliveries go."""
+        return Webhook(self.url, self.method, self.headers, self.timeout)
+
+    def __repr__(self) -> str:
+        # It may end in a log, and headers carry credentials.
+        return f"Details({self.webhook!r}, rate={self.rate!r}, in_flight={self.in_flight!r})"
+
+    @property
+    def limits(self) -> Limits:
+        """How much it takes."""
+        return Limits(self.rate, self.in_flight)
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint on the books."""
+
+    name: str
+    target: int
+    details: Details
+    state: EndpointState = EndpointState.ACTIVE
+    state_reason: str | None = None
+    state_at: datetime
+    created_at: datetime
+    version: int
+    secrets: tuple[Sealed, ...] = ()
+    gate: Gate = Gate()
+
+
+def details(given: Mapping[str, Any], before: Details | None = None) -> Details:
+    """Checked, field by field; what is not given stays as it was before."""
+    known = Details.__struct_fields__
+    if unknown := sorted(given.keys() - set(known)):
+        raise InvalidInput(
+            unknown[0], f"an endpoint has no such field; there are {', '.join(known)}"
+        )
+    if before is None and "url" not in given:
+        raise InvalidInput("url", "an endpoint needs one")
+    checked: dict[str, Any] = {name: CHECKS[name](value) for name, value in given.items()}
+    return Details(**checked) if before is None else msgspec.structs.replace(before, **checked)
+
+
+def changed_headers(before: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Headers with some added or changed, or with None left out, whatever their case.
+
+    The new ones are checked; the others may be sealed, and stay as they are.
+    """
+    known, less = {each.lower() for each in before}, {each.lower() for each in changes}
+    for name, value in changes.items():
+        if value is None and name.lower() not in known:
+            raise InvalidInput("header_changes", f"it has no header {name!r}")
+    more = checked_headers({name: each for name, each in changes.items() if each is not None})
+    if len(known - less) + len(more) > MOST_HEADERS:
+        raise InvalidInput("headers", f"an endpoint has at most {MOST_HEADERS} of them")
+    return {name: value for name, value in before.items() if name.lower() not in less} | more
+
+
+def _description(value: object) -> str:
+    is_text = isinstance(value, str) and not UNKEPT.search(value)
+    if not is_text or len(value) > LONGEST_DESCRIPTION:  # type: ignore[arg-type]
+        raise InvalidInput("description", f"give text of at most {LONGEST_DESCRIPTION} characters")
+    return value  # type: ignore[return-value]
+
+
+def _rate(value: object) -> float | None:
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not LEAST_RATE <= value <= MOST_RATE:  # type: ignore[operator]
+        raise InvalidInput(
+            "rate", f"{value!r} is not from {LEAST_RATE:g} to {MOST_RATE:g} deliveries a second"
+        )
+    return float(value)  # type: ignore[arg-type]
+
+
+def _in_flight(value: object) -> int | None:
+    if value is None:
+        return None
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if not is_number or not 1 <= value <= MOST_IN_FLIGHT:  # type: ignore[operator]
+        raise InvalidInput("in_flight", f"{value!r} is not a whole number from 1 to 10000")
+    return value  # type: ignore[return-value]
+
+
+def _retry(value: RetryPlan | None) -> str | None:
+    return None if value is None else encode_checked(value)
+
+
+CHECKS: dict[str, Callable[[Any], object]] = {
+    "url": checked_url,
+    "description": _description,
+    "method": checked_method,
+    "headers": checked_headers,
+    "timeout": checked_timeout,
+    "rate": _rate,
+    "in_flight": _in_flight,
+    "retry": _retry,
+}
+
+
+def still_used(secrets: tuple[Sealed, ...], now: datetime) -> tuple[Sealed, ...]:
+    """Those that are signed with now: the present one first, then those on their way out."""
+    return tuple(each for each in secrets if each.until is None or each.until > now)
+
+
+def rotated(
+    secrets: tuple[Sealed, ...], new: Sealed, now: datetime, overlap: timedelta
+) -> tuple[Sealed, ...]:
+    """The new one first; the others are signed with for `overlap` more, at most."""
+    ends = now + overlap
+    old = [
+        msgspec.structs.replace(each, until=min(each.until or ends, ends))
+        for each in still_used(secrets, now)
+    ]
+    return (new, *(each for each in old if each.until is not None and each.until > now))
+
+
+def no_endpoint(name: str) -> NotFound:
+    """There is none of that name."""
+    return NotFound("endpoint", name, "duly endpoints list shows what there is")
+
+
+def why_shut(name: str, found: Endpoint | None) -> str | None:
+    """Why its deliveries wait until somebody does something, and what; None if they do not."""
+    if found is None:
+        return f"endpoint {name} no longer exists; add it again: duly endpoints add {name} URL"
+    if found.state is EndpointState.ACTIVE:
+        return None
+    reason = f" ({found.state_reason})" if found.state_reason else ""
+    return (
+        f"endpoint {name} is {found.state} since {_told(found.state_at)}{reason}; "
+        f"duly endpoints resume {name}"
+    )
+
+
+def why_waiting(name: str, found: Endpoint | None) -> str | None:
+    """Why its deliveries wait, for somebody or for its circuit to close; None if they do not."""
+    if found is None or found.state is not EndpointState.ACTIVE:
+        return why_shut(name, found)
+    gate = found.gate
+    if gate.circuit is Circuit.CLOSED:
+        return None
+    tries = "now" if gate.circuit is Circuit.PROBING else f"at {_told(gate.probe_at)}"
+    return (
+        f"endpoint {name} failed {gate.failures} times in a row since "
+        f"{_told(gate.first_failed_at)}, so its circuit is open; one delivery tries it {tries}"
+    )
+
+
+def _told(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"

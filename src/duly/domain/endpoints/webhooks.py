@@ -1,0 +1,230 @@
+"""A webhook: where it goes and how, what may be said of it, and what its answer means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from duly.domain.deliveries.failures import Reason
+from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
+from duly.domain.deliveries.retry import GONE
+from duly.domain.safe_text import shown_url
+from duly.errors import InvalidInput, quoted
+
+METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
+LONGEST_URL = 2000
+SHORTEST_TIMEOUT, LONGEST_TIMEOUT, DEFAULT_TIMEOUT = 1.0, 60.0, 30.0
+LONGEST_RETRY_AFTER = timedelta(hours=24)
+MOST_HEADERS, LONGEST_HEADER = 50, 4000
+TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
+RESERVED = frozenset(
+    {
+        *("host", "content-length", "transfer-encoding", "connection", "content-encoding"),
+        *("expect", "te", "trailer", "upgrade", "idempotency-key", "x-idempotency-key"),
+    }
+)
+"""Headers that are ours or the protocol's; those that begin with webhook- are ours too."""
+CREDENTIAL = re.compile("auth|cookie|token|secret|key|pass|credential|signature", re.IGNORECASE)
+"""What the name of a header that nobody should read looks like."""
+HIDDEN = "***"
+SEALED_MARK = "\x01"
+"""How the value of a header begins that is stored sealed; no header that is sent has it."""
+AGAIN = frozenset({408, 425, 429})
+RETRY_ON = ', which ends it; with retry_on="4xx" in its retry plan it is tried again'
+REDIRECTED = ", which ends it: redirects are not followed; give the URL to which it leads"
+
+
+class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A URL that takes deliveries, and how they are sent there."""
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    timeout: float = DEFAULT_TIMEOUT
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: what is slow or dead together."""
+        return origin_of(self.url)
+
+    def __repr__(self) -> str:
+        # It may end in a log, and headers carry credentials.
+        headers = shown_headers(self.headers)
+        return f"Webhook({self.method} {shown_url(self.url)}, headers={headers})"
+
+
+def webhook(
+    url: str,
+    *,
+    method: str = "POST",
+    headers: Mapping[str, str] | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> Webhook:
+    """A URL as the target of a delivery; each part is checked here, the address when it is used."""
+    return Webhook(
+        checked_url(url),
+        checked_method(method),
+        checked_headers(headers or {}),
+        checked_timeout(timeout),
+    )
+
+
+def is_webhook(target: str) -> bool:
+    """Whether a target's name is the origin of webhooks, and no handler's."""
+    return target.startswith(("http://", "https://"))
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a checked URL, each in its usual spelling."""
+    parts = urlsplit(url)
+    default = 443 if parts.scheme == "https" else 80
+    port = "" if parts.port in (None, default) else f":{parts.port}"
+    host = parts.hostname or ""
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
+
+
+def checked_url(url: object) -> str:
+    """A URL that can be called: http or https, a host, no user, no fragment."""
+    if not isinstance(url, str) or not 1 <= len(url) <= LONGEST_URL:
+        raise InvalidInput("url", f"{quoted(url)} is no URL of at most {LONGEST_URL} characters")
+    if not url.isascii() or any(each <= " " or each == "\x7f" for each in url):
+        raise InvalidInput("url", f"{_told(url)} has characters that must be escaped in a URL")
+    try:
+        parts = urlsplit(url)
+        _check_parts(parts)
+    except ValueError as error:
+        raise InvalidInput("url", f"{_told(url)} cannot be read: {error}") from None
+    return url
+
+
+def _told(url: str) -> str:
+    # An error may end in a log.
+    return quoted(shown_url(url))
+
+
+def _check_parts(parts: SplitResult) -> None:
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("give http:// or https://")
+    if not parts.hostname:
+        raise ValueError("it names no host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("it carries a user or a password; use a header instead")
+    if parts.fragment:
+        raise ValueError("a fragment (#) is never sent; remove it")
+    if parts.port == 0:
+        raise ValueError("0 is no port")
+    if "\\" in parts.netloc or "%" in parts.netloc:
+        raise ValueError("its host is not spelled plainly")
+
+
+def checked_method(method: object) -> str:
+    """A method that webhooks are sent with."""
+    if method not in METHODS:
+        raise InvalidInput("method", f"{method!r} is none of {', '.join(METHODS)}")
+    return str(method)
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers that may be added: no line breaks, none of ours."""
+    if not isinstance(headers, Mapping) or len(headers) > MOST_HEADERS:
+        raise InvalidInput("headers", f"give a mapping with at most {MOST_HEADERS} of them")
+    return {_name(name): _value(name, value) for name, value in headers.items()}
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not TOKEN.match(name):
+        raise InvalidInput("headers", f"{quoted(name)} is no header's name")
+    if name.lower() in RESERVED or name.lower().startswith("webhook-"):
+        raise InvalidInput("headers", f"{name!r} is set by duly; leave it out")
+    return name
+
+
+def _value(name: str, value: object) -> str:
+    is_text = isinstance(value, str) and len(value) <= LONGEST_HEADER
+    if not is_text or any(ord(each) < 32 and each != "\t" for each in str(value)):
+        raise InvalidInput("headers", f"the value of {name!r} is no single line of text")
+    if not str(value).isascii() or "\x7f" in str(value):
+        raise InvalidInput("headers", f"the value of {name!r} is not plain ASCII")
+    return str(value)
+
+
+def shown_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers as people may see them: what looks like a credential, or is sealed, is hidden."""
+    return {name: HIDDEN if is_hidden(name, value) else value for name, value in headers.items()}
+
+
+def is_hidden(name: str, value: str) -> bool:
+    """Whether nobody should read this header, or nobody can."""
+    return bool(CREDENTIAL.search(name)) or value.startswith(SEALED_MARK)
+
+
+def checked_timeout(timeout: object) -> float:
+    """Seconds that an attempt may take in all."""
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or not SHORTEST_TIMEOUT <= timeout <= LONGEST_TIMEOUT:  # type: ignore[operator]
+        raise InvalidInput(
+            "timeout",
+            f"{timeout!r} is not from {SHORTEST_TIMEOUT:g} to {LONGEST_TIMEOUT:g} seconds",
+        )
+    return float(timeout)  # type: ignore[arg-type]
+
+
+_webhooks = msgspec.json.Decoder(Webhook)
+
+
+def encode_webhook(given: Webhook) -> str:
+    """As it is stored with a delivery."""
+    return msgspec.json.encode(given).decode()
+
+
+def decode_webhook(stored: str) -> Webhook:
+    """The webhook that was stored."""
+    return _webhooks.decode(stored)
+
+
+def outcome_of(status: int, retry_after: str | None, now: datetime, answer: str) -> Outcome:
+    """What an answer means: 2xx is done, some are tried again, others only if the plan says so."""
+    if 200 <= status < 300:
+        return Completed(answer)
+    error = f"it answered {status}"
+    wait = retry_after_seconds(retry_after, now)
+    if status in AGAIN or status >= 500:
+        return Failed(Reason.DEPENDENCY_FAILURE, error, at_least=wait, answer=answer)
+    return Failed(
+        Reason.VALIDATION_FAILURE,
+        error,
+        again=False,
+        at_least=wait,
+        answer=answer,
+        gone=status == GONE,
+        status=status,
+        advice=_advice(status),
+    )
+
+
+def _advice(status: int) -> str:
+    if status < 300 or status == GONE:
+        return ""
+    return REDIRECTED if status < 400 else RETRY_ON
+
+
+def retry_after_seconds(header: str | None, now: datetime) -> float | None:
+    """How long a Retry-After asks to wait, in seconds or as a date; at most a day."""
+    if header is None:
+        return None
+    text = header.strip()
+    longest = LONGEST_RETRY_AFTER.total_seconds()
+    if text.isascii() and text.isdecimal():
+        return min(float(text[:10]), longest)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return min(max((moment - now).total_seconds(), 0.0), longest)

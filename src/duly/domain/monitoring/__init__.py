@@ -1,0 +1,1 @@
+"""What is counted and watched: status, statistics and alerts."""

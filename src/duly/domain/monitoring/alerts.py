@@ -1,0 +1,141 @@
+"""When somebody has to look: decided from figures, raised and cleared once each.
+
+A state (late work, an open circuit) is an alert while it lasts, and with a lower limit for its end,
+so that one which hovers around the limit is not told again and again. A happening (the clock
+jumped) is one until it was quiet for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import msgspec
+
+from duly.domain.monitoring.status import Situation
+
+SILENCE = timedelta(minutes=5)
+QUIET = timedelta(minutes=15)
+LATELY = timedelta(minutes=15)
+"""Over how long dead letters are counted."""
+KEY = "duly.alert."
+"""How the keys of deliveries begin that tell of an alert; its id and what happened to it follow."""
+
+
+class AlertKind(StrEnum):
+    """What can be the matter."""
+
+    LATE_DELIVERIES = "late_deliveries"
+    PLANNER_SILENT = "planner_silent"
+    WORKERS_SILENT = "workers_silent"
+    DEAD_LETTERS = "dead_letters"
+    CIRCUIT_OPEN = "circuit_open"
+    ENDPOINT_DISABLED = "endpoint_disabled"
+    CLOCK_JUMPED = "clock_jumped"
+    STORE_ERRORS = "store_errors"
+    SWEPT_UP = "swept_up"
+
+
+HAPPENINGS = frozenset({AlertKind.CLOCK_JUMPED, AlertKind.STORE_ERRORS, AlertKind.SWEPT_UP})
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert as it is kept; `subject` is the target or endpoint that it is about, if one."""
+
+    id: int
+    kind: AlertKind
+    subject: str
+    detail: str
+    raised_at: datetime
+    seen_at: datetime
+    cleared_at: datetime | None = None
+    told: str = "nothing"
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Something that is the matter now."""
+
+    kind: AlertKind
+    subject: str
+    detail: str
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """From how many on late deliveries, and dead letters in a quarter of an hour, are an alert."""
+
+    late: int = 100
+    dead: int = 10
+
+    def lowered(self) -> Limits:
+        """Below which they are none any more."""
+        return Limits(max(self.late // 2, 1), max(self.dead // 2, 1))
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures that are looked at."""
+
+    situation: Situation
+    dead_lately: int = 0
+    happened: Mapping[AlertKind, str] = {}
+    """What this process saw since it last looked."""
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What to write: what is new, what is still the matter, what is over."""
+
+    raised: list[Trouble]
+    seen: list[Trouble]
+    cleared: list[Alert]
+
+
+def changes(watched: Watched, limits: Limits, known: Sequence[Alert]) -> Changes:
+    """What the figures mean for the alerts that are raised already."""
+    present = {(each.kind, each.subject) for each in known}
+    found = list(troubles(watched, limits))
+    lasting = {(each.kind, each.subject) for each in troubles(watched, limits.lowered())}
+    return Changes(
+        [each for each in found if (each.kind, each.subject) not in present],
+        [each for each in found if (each.kind, each.subject) in present],
+        [each for each in known if _is_over(each, lasting, watched.situation.at)],
+    )
+
+
+def _is_over(alert: Alert, lasting: set[tuple[AlertKind, str]], now: datetime) -> bool:
+    if (alert.kind, alert.subject) in lasting:
+        return False
+    return alert.kind not in HAPPENINGS or now - alert.seen_at > QUIET
+
+
+def troubles(watched: Watched, limits: Limits) -> Iterator[Trouble]:
+    """All that is the matter."""
+    now = watched.situation
+    if now.late >= limits.late:
+        detail = f"{_many(now.late, now)} deliveries are late, the oldest due {now.oldest_late_at}"
+        yield Trouble(AlertKind.LATE_DELIVERIES, "", detail)
+    if now.planner_lag >= SILENCE.total_seconds():
+        minutes = now.planner_lag / 60
+        detail = f"nobody has planned for {minutes:.0f} minutes; see `duly workers list`"
+        yield Trouble(AlertKind.PLANNER_SILENT, "", detail)
+    if _nobody_works(now):
+        detail = f"no worker was heard since {now.last_beat_at}, and {_many(now.due, now)} are due"
+        yield Trouble(AlertKind.WORKERS_SILENT, "", detail)
+    if watched.dead_lately >= limits.dead:
+        detail = f"{watched.dead_lately} deliveries died within 15 minutes; see `duly dead groups`"
+        yield Trouble(AlertKind.DEAD_LETTERS, "", detail)
+    for target in (*now.circuits_open, *now.circuits_probing):
+        yield Trouble(AlertKind.CIRCUIT_OPEN, target, "it fails, and its deliveries wait")
+    for name in now.endpoints_disabled:
+        yield Trouble(AlertKind.ENDPOINT_DISABLED, name, "its deliveries wait until it is resumed")
+    for kind, detail in watched.happened.items():
+        yield Trouble(kind, "", detail)
+
+
+def _many(count: int, now: Situation) -> str:
+    return f"{count} or more" if count >= now.counted_up_to else str(count)
+
+
+def _nobody_works(now: Situation) -> bool:
+    """Work is due for long, and whoever was there last has been silent for as long."""
+    silent = now.last_beat_at is None or now.at - now.last_beat_at >= SILENCE
+    return now.workers == 0 and silent and now.oldest_due_seconds >= SILENCE.total_seconds()

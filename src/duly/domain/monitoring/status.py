@@ -1,0 +1,57 @@
+"""How it stands at one moment: what metrics, health, alerts and the live view look at."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from duly.domain.monitoring.failure_stats import Retries
+
+COUNTED_UP_TO = 10_000
+NAMED_UP_TO = 100
+
+
+class Recovering(msgspec.Struct, frozen=True):
+    """Late work that is being drained; the rate is per second, both unknown at first."""
+
+    count: int
+    oldest: datetime
+    rate: float | None = None
+    seconds_left: float | None = None
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace as the store sees it; no count goes beyond `counted_up_to`.
+
+    What is `due` is held by nobody; of that, what is `late` is due for longer than the grace period
+    and waits neither for a circuit nor for a paused endpoint. `upcoming` is due later.
+    """
+
+    at: datetime
+    store_seconds: float
+    counted_up_to: int = COUNTED_UP_TO
+    due: int = 0
+    oldest_due_at: datetime | None = None
+    late: int = 0
+    oldest_late_at: datetime | None = None
+    upcoming: int = 0
+    processing: int = 0
+    dead: int = 0
+    retries: Retries = Retries()
+    poison: int = 0
+    blocked_streams: int = 0
+    paused_streams: int = 0
+    workers: int = 0
+    last_beat_at: datetime | None = None
+    planner_lag: float = 0.0
+    circuits_open: list[str] = []
+    circuits_probing: list[str] = []
+    endpoints_paused: list[str] = []
+    endpoints_disabled: list[str] = []
+
+    @property
+    def oldest_due_seconds(self) -> float:
+        """For how long the oldest is due."""
+        due_at = self.oldest_due_at
+        return 0.0 if due_at is None else max((self.at - due_at).total_seconds(), 0.0)

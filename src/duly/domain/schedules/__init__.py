@@ -1,0 +1,1 @@
+"""Schedules: what a caller sets, what is due, and what an edit means."""

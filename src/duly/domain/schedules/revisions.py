@@ -1,0 +1,256 @@
+"""Deciding what becomes of a schedule when a person declares, pauses, resumes or removes it.
+
+The occurrence on the books moves with its schedule as long as nobody has touched it; once claimed
+it goes out as it was, and the change shows from the next one on.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from duly.domain.checks import EARLIEST
+from duly.domain.schedules.planning import INSTANT, Drop, NewId, Plan, Planned, Planning, following
+from duly.domain.schedules.schedule import (
+    Contents,
+    Occasion,
+    Progress,
+    Schedule,
+    Timing,
+    due_at,
+    encode_occasion,
+    zone_mark,
+)
+from duly.domain.schedules.years import Edit
+from duly.domain.time.occurrences import Occurrence
+from duly.domain.time.rules import At, Yearly
+
+
+class Unclaimed(msgspec.Struct, frozen=True):
+    """Which deliveries of a schedule nobody has claimed."""
+
+    next: bool = False
+    """The one on the books."""
+    late: str | None = None
+    """The one before it, by its id; only of yearly schedules."""
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it is to be written, and what follows for its deliveries."""
+
+    plan: Plan
+    timing: Timing
+    contents: Contents
+    action: str
+    paused_at: datetime | None = None
+    pause_reason: str | None = None
+
+
+def create(name: str, timing: Timing, contents: Contents, now: datetime, new_id: NewId) -> Revision:
+    """A new schedule begins now; what its rule named before is not made up, but for an `at`."""
+    fired_at = now
+    if isinstance(timing.rule, At):
+        fired_at = EARLIEST - INSTANT
+    planning = Planning(name, timing, Progress(fired_at=fired_at), now, new_id)
+    return Revision(
+        plan=planning.plan(untouched=False), timing=timing, contents=contents, action="created"
+    )
+
+
+def change(
+    schedule: Schedule,
+    timing: Timing,
+    contents: Contents,
+    now: datetime,
+    new_id: NewId,
+    *,
+    untouched: bool,
+    late: str | None = None,
+    action: str = "changed",
+) -> Revision:
+    """Declare a schedule anew; `late` is the delivery before the next, if nobody has claimed it."""
+    schedule = _freed_of_start(schedule, now)
+    if schedule.paused_at is not None:
+        plan = Plan(progress=schedule.progress)
+    elif isinstance(timing.rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
+        plan = Edit(schedule, timing, now, untouched=untouched, late=late).plan(new_id)
+    elif untouched:
+        plan = _moved(schedule, timing, now)
+    else:
+        plan = _planned_anew(schedule, timing, now, new_id)
+    return Revision(
+        plan=plan,
+        timing=timing,
+        contents=contents,
+        action=action,
+        paused_at=schedule.paused_at,
+        pause_reason=schedule.pause_reason,
+    )
+
+
+def _freed_of_start(schedule: Schedule, now: datetime) -> Schedule:
+    """With its start still ahead nothing was due until now, and nothing of it is made up."""
+    was, starts_at = schedule.progress, schedule.timing.starts_at
+    if starts_at is None or starts_at <= now:
+        return schedule
+    mark = now if was.fired_at == starts_at - INSTANT else max(was.fired_at, now)
+    progress = msgspec.structs.replace(was, fired_at=mark)
+    return msgspec.structs.replace(schedule, progress=progress)
+
+
+def _moved(schedule: Schedule, timing: Timing, now: datetime) -> Plan:
+    was = schedule.progress
+    assert was.made_id is not None
+    occurrence = _in_place_of(schedule, timing, now)
+    too_many = timing.max_runs is not None and was.runs > timing.max_runs
+    if occurrence is None or too_many or occurrence.at > (timing.ends_at or occurrence.at):
+        return Plan(progress=_without(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
+    zone, zone_hash, zone_version = zone_mark(timing.rule)
+    progress = msgspec.structs.replace(
+        was,
+        made=occurrence.identity,
+        made_at=occurrence.at,
+        next_at=occurrence.at,
+        zone=zone,
+        zone_hash=zone_hash,
+        zone_version=zone_version,
+    )
+    occasion = Occasion(schedule.name, occurrence.at, 0, timing.overlap)
+    due = due_at(schedule.name, timing.jitter, occurrence)
+    moved = Planned(was.made_id, occurrence.identity, due, encode_occasion(occasion))
+    return Plan(progress=progress, move=[moved])
+
+
+def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrence | None:
+    """What the occurrence on the books becomes under the new timing."""
+    was, rule = schedule.progress, timing.rule
+    assert was.made is not None
+    if isinstance(rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
+        # Only new zone data comes here; edits of years are decided in years.
+        found = rule.of_year(int(was.made))
+    elif isinstance(rule, At):
+        found = next(following(rule, was.fired, EARLIEST - INSTANT), None)
+    else:
+        after = was.fired_at if rule == schedule.timing.rule else max(now, was.fired_at)
+        found = next(following(rule, was.fired, after), None)
+    if found is None or timing.starts_at is None or found.at >= timing.starts_at:
+        return found
+    return next(following(rule, was.fired, timing.starts_at - INSTANT), None)
+
+
+def _planned_anew(schedule: Schedule, timing: Timing, now: datetime, new_id: NewId) -> Plan:
+    """The one on the books is under way, or there is none: plan what comes after it."""
+    was = schedule.progress
+    fired, fired_at = was.fired, was.fired_at
+    if was.made is not None and was.made_at is not None:
+        fired, fired_at = was.made, max(was.made_at, fired_at)
+    if isinstance(timing.rule, At):
+        fired_at = EARLIEST - INSTANT
+    elif timing.rule != schedule.timing.rule:
+        fired_at = max(was.fired_at, now)
+    progress = msgspec.structs.replace(
+        _without(was, now), fired=fired, fired_at=fired_at, runs=was.runs
+    )
+    return Planning(schedule.name, timing, progress, now, new_id).plan(untouched=False)
+
+
+def _without(was: Progress, now: datetime) -> Progress:
+    """The progress without what is on the books; all that lies before it is decided."""
+    return msgspec.structs.replace(
+        was,
+        fired_at=max(was.fired_at, now if was.made_at is None else min(now, was.made_at - INSTANT)),
+        made=None,
+        made_at=None,
+        made_id=None,
+        next_at=None,
+        runs=max(0, was.runs - 1),
+    )
+
+
+def rezone(schedule: Schedule, now: datetime, untouched: bool) -> Revision:
+    """Compute what is on the books anew from zone data that has changed."""
+    zone, zone_hash, zone_version = zone_mark(schedule.timing.rule)
+    progress = msgspec.structs.replace(
+        schedule.progress, zone=zone, zone_hash=zone_hash, zone_version=zone_version
+    )
+    plan = Plan(progress=progress)
+    if untouched and schedule.paused_at is None:
+        plan = _moved(schedule, schedule.timing, now)
+    return _same(
+        schedule,
+        plan,
+        "rezoned",
+        paused_at=schedule.paused_at,
+        pause_reason=schedule.pause_reason,
+    )
+
+
+def replan(schedule: Schedule, now: datetime, new_id: NewId) -> Revision:
+    """Make the occurrence again that should be on the books and is not."""
+    was = _without(schedule.progress, now)
+    planning = Planning(schedule.name, schedule.timing, was, now, new_id)
+    return _same(schedule, planning.plan(untouched=False), "mended")
+
+
+def pause(
+    schedule: Schedule, reason: str | None, now: datetime, *, untouched: bool
+) -> Revision | None:
+    """Make nothing until it is resumed; what is under way goes on. None if it is paused already."""
+    if schedule.paused_at is not None:
+        return None
+    was = schedule.progress
+    if untouched:
+        assert was.made_id is not None
+        plan = Plan(progress=_without(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
+    elif was.made is not None and was.made_at is not None:
+        gone = msgspec.structs.replace(
+            _without(was, now),
+            fired=was.made,
+            fired_at=max(was.made_at, was.fired_at),
+            runs=was.runs,
+        )
+        plan = Plan(progress=gone)
+    else:
+        plan = Plan(progress=was)
+    return _same(schedule, plan, "paused", paused_at=now, pause_reason=reason)
+
+
+def resume(
+    schedule: Schedule, now: datetime, new_id: NewId, *, from_pause: bool
+) -> Revision | None:
+    """Go on from now, or with what was missed since the pause by the catch-up rule.
+
+    None if it is not paused.
+    """
+    if schedule.paused_at is None:
+        return None
+    was = schedule.progress
+    if not from_pause and not isinstance(schedule.timing.rule, At):
+        was = msgspec.structs.replace(was, fired_at=max(now, was.fired_at))
+    planning = Planning(schedule.name, schedule.timing, was, now, new_id)
+    return _same(schedule, planning.plan(untouched=False), "resumed")
+
+
+def remove(schedule: Schedule, *, untouched: bool) -> Revision:
+    """End it; what is pending is cancelled, what is under way goes on."""
+    was = schedule.progress
+    drop = [(was.made_id, Drop.CANCELLED)] if untouched and was.made_id is not None else []
+    return _same(schedule, Plan(progress=was, drop=drop), "removed")
+
+
+def _same(
+    schedule: Schedule,
+    plan: Plan,
+    action: str,
+    paused_at: datetime | None = None,
+    pause_reason: str | None = None,
+) -> Revision:
+    return Revision(
+        plan=plan,
+        timing=schedule.timing,
+        contents=schedule.contents,
+        action=action,
+        paused_at=paused_at,
+        pause_reason=pause_reason,
+    )

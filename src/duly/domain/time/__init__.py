@@ -1,0 +1,1 @@
+"""Clock time: rules that say when, zones, and the moments they name."""

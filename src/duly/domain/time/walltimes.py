@@ -1,0 +1,171 @@
+"""Rules that keep what was meant, a date and a time on a wall: `At`, once, and `Yearly`.
+
+The instant is derived anew each time, so that edits and new zone data move it. Where the clock
+shows a time twice the first one counts; a time that it skips moves on by the length of the gap.
+"""
+
+from __future__ import annotations
+
+from calendar import isleap
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Literal, get_args
+
+from duly.domain.checks import checked_moment
+from duly.domain.time import descriptions
+from duly.domain.time.occurrences import AnyRule, Occurrence, instant_text, is_in_time
+from duly.domain.time.offsets import EPOCH
+from duly.domain.time.zones import checked_zone, zone
+from duly.errors import InvalidInput, quoted
+
+TimeOfDay = time
+Feb29 = Literal["feb28", "mar1", "skip"]
+LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+FIRST_YEAR, LAST_YEAR = 1969, 9000
+"""The local years that can hold an instant from 1970 up to 9000 in UTC."""
+
+
+class At(AnyRule, frozen=True, tag="at"):
+    """One moment: an instant (with an offset, and no zone), or a wall time in a zone.
+
+    An instant is never computed anew, whatever becomes of the zone in which it was given.
+    """
+
+    moment: datetime
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.moment.tzinfo is not None:
+            self._check_instant()
+        elif self.tz is None:
+            raise InvalidInput(
+                "tz",
+                f"{self.moment.isoformat()} is a time on a wall, but in which zone? Give tz, as in "
+                "tz='Europe/Oslo', or a moment with its offset",
+            )
+        elif self._derived() is None:
+            raise InvalidInput("moment", f"{self.moment.isoformat()} is not between 1970 and 9000")
+
+    def _check_instant(self) -> None:
+        checked_moment("moment", self.moment)
+        if self.tz is not None:
+            raise InvalidInput(
+                "tz",
+                f"{self.moment.isoformat()} has an offset of its own; leave out one of the two",
+            )
+
+    @property
+    def zone_name(self) -> str | None:
+        """The zone of a wall time; None for an instant."""
+        return self.tz
+
+    def describe(self) -> str:
+        """Such as "once, on 15 November 2026 at 09:00, America/Vancouver"."""
+        if self.tz is None:
+            return f"once, on {descriptions.of_instant(self.occurrence().at)}"
+        return f"once, on {descriptions.of_moment(self.moment)}, {self.tz}"
+
+    def occurrence(self) -> Occurrence:
+        """The only one there is."""
+        if self.tz is None:
+            at = self.moment.astimezone(UTC)
+            return Occurrence(instant_text(at), at)
+        derived = self._derived()
+        assert derived is not None, "it was there when the rule was made"
+        return derived
+
+    def _derived(self) -> Occurrence | None:
+        assert self.tz is not None
+        if not FIRST_YEAR <= self.moment.year <= LAST_YEAR:
+            return None
+        return derive(self.moment, self.tz, identity=self.moment.isoformat())
+
+    def _next(self, after: timedelta) -> Occurrence | None:
+        found = self.occurrence()
+        return found if found.at - EPOCH > after else None
+
+
+class Yearly(AnyRule, frozen=True, tag="yearly"):
+    """A day and a time of every year, each year computed by itself.
+
+    `feb29` says what a 29 February does in other years. An occurrence is known by its local
+    year, so that no edit repeats or loses one.
+    """
+
+    month: int
+    day: int
+    time: TimeOfDay
+    tz: str = "UTC"
+    feb29: Feb29 = "feb28"
+
+    def __post_init__(self) -> None:
+        _check_number("month", self.month, 12)
+        _check_number("day", self.day, 31)
+        if self.day > LONGEST_MONTHS[self.month - 1]:
+            month = descriptions.MONTHS[self.month - 1]
+            raise InvalidInput("day", f"{month} has no {self.day}; give a day that it has")
+        if self.time.tzinfo is not None or self.time.microsecond:
+            raise InvalidInput("time", "give hours, minutes and seconds, and the zone as tz")
+        if self.feb29 not in get_args(Feb29):
+            raise InvalidInput(
+                "feb29", f"{quoted(self.feb29)} is none of {', '.join(get_args(Feb29))}"
+            )
+        checked_zone(self.tz)
+
+    @property
+    def zone_name(self) -> str:
+        """The zone whose clock is meant."""
+        return self.tz
+
+    def describe(self) -> str:
+        """Such as "on 29 February at 09:00 (28 February in other years), Asia/Kathmandu"."""
+        day = descriptions.of_date(self.month, self.day)
+        other = descriptions.of_leap_day(self.feb29) if self._is_leap_day else ""
+        return f"on {day} at {descriptions.of_time(self.time)}{other}, {self.tz}"
+
+    def of_year(self, year: int) -> Occurrence | None:
+        """The occurrence of that local year, if it has one."""
+        day = self._day_in(year) if FIRST_YEAR <= year <= LAST_YEAR else None
+        if day is None:
+            return None
+        return derive(datetime.combine(day, self.time), self.tz, identity=str(year))
+
+    @property
+    def _is_leap_day(self) -> bool:
+        return (self.month, self.day) == (2, 29)
+
+    def _day_in(self, year: int) -> date | None:
+        if not self._is_leap_day or isleap(year):
+            return date(year, self.month, self.day)
+        return {"feb28": date(year, 2, 28), "mar1": date(year, 3, 1), "skip": None}[self.feb29]
+
+    def _next(self, after: timedelta) -> Occurrence | None:
+        # Four days back, since a year may end on a wall when the next has begun in UTC.
+        year = max(1970 + (after.days - 4) * 400 // 146_097, FIRST_YEAR)
+        for each in range(year, LAST_YEAR + 1):
+            found = self.of_year(each)
+            if found is not None and found.at - EPOCH > after:
+                return found
+        return None
+
+
+def derive(wall: datetime, tz: str, *, identity: str) -> Occurrence | None:
+    """The instant of a wall time, unless it lies outside of all time that is kept."""
+    local = wall.replace(tzinfo=zone(tz), fold=0)
+    offset = _offset(local)
+    at = wall.replace(tzinfo=UTC, fold=0) - offset
+    if not is_in_time(at):
+        return None
+    # In a gap, and nowhere else, the second reading of a wall time is the earlier instant.
+    shifted = offset < _offset(local.replace(fold=1))
+    return Occurrence(identity, at, shifted)
+
+
+def _offset(local: datetime) -> timedelta:
+    offset = local.utcoffset()
+    assert offset is not None, "a zone always knows its offset"
+    return offset
+
+
+def _check_number(field: str, value: object, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise InvalidInput(field, f"{quoted(value)} is not a whole number from 1 to {most}")

@@ -1,0 +1,229 @@
+"""What may be taken in from an export: every line is checked as if a person had said it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, assert_never
+
+import msgspec
+
+from duly.domain import checks
+from duly.domain.deliveries import payloads
+from duly.domain.deliveries.outcomes import LONGEST_ERROR, LONGEST_TRACEBACK
+from duly.domain.deliveries.retry import encode_checked
+from duly.domain.deliveries.steps import checked_step
+from duly.domain.endpoints import endpoint as endpoint_rules
+from duly.domain.endpoints.endpoint import UNKEPT, Details, endpoint_name
+from duly.domain.endpoints.signatures import secret_key
+from duly.domain.endpoints.webhooks import Webhook, encode_webhook, is_webhook, webhook
+from duly.domain.schedules import options as schedule_options
+from duly.domain.schedules.options import Options
+from duly.domain.schedules.planning import Plan
+from duly.domain.schedules.revisions import Revision
+from duly.domain.schedules.schedule import Progress
+from duly.domain.streams.policy import checked_stream
+from duly.domain.transfer.entries import (
+    DeliveryEntry,
+    EndpointEntry,
+    ScheduleEntry,
+    StreamEntry,
+    Thing,
+    content,
+)
+from duly.errors import InvalidInput, quoted
+
+ID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
+LONGEST_REASON = 1000
+LONGEST_TEXT = 4 * LONGEST_ERROR
+"""Bytes; errors and tracebacks are cut by their characters."""
+
+
+def check(thing: Thing, payload_limit: int) -> None:
+    """Refuse what the store could not have written, or could not carry out."""
+    match thing:
+        case EndpointEntry():
+            _check_endpoint(thing)
+        case StreamEntry():
+            checks.checked_text("name", thing.name)
+            _check_texts(thing, ("reason",))
+        case ScheduleEntry():
+            revision_of(thing, payload_limit)
+        case DeliveryEntry():
+            _check_delivery(thing, payload_limit)
+        case _:
+            assert_never(thing)
+
+
+def _check_endpoint(entry: EndpointEntry) -> None:
+    checks.checked_name("name", entry.name)
+    details_of(entry)
+    _check_texts(entry, ("state_reason",))
+    for each in entry.secrets:
+        secret_key(each.secret)
+
+
+def details_of(entry: EndpointEntry) -> Details:
+    """What people say of the endpoint, checked."""
+    return endpoint_rules.details(
+        {name: getattr(entry, name) for name in Details.__struct_fields__}
+    )
+
+
+def revision_of(entry: ScheduleEntry, payload_limit: int) -> Revision:
+    """The schedule as it is written: with its progress as it was, and nothing made anew."""
+    checks.checked_text("name", entry.name)
+    _check_texts(entry, ("pause_reason",))
+    _check_whole(entry.missing)
+    options = Options(
+        start=entry.starts_at,
+        end=entry.ends_at,
+        **{name: getattr(entry, name) for name in OPTIONS},
+    )
+    return Revision(
+        plan=Plan(progress=_progress(entry.progress)),
+        timing=schedule_options.timing(entry.rule, options),
+        contents=schedule_options.contents(
+            entry.target, content(entry), options, payload_limit, _address(entry)
+        ),
+        action="imported",
+        paused_at=entry.paused_at,
+        pause_reason=entry.pause_reason,
+    )
+
+
+OPTIONS = (
+    *("catch_up", "window", "cap", "overlap", "max_runs", "jitter", "expires_after", "retry"),
+    *("priority", "stream", "tags"),
+)
+
+
+def _progress(progress: Progress) -> Progress:
+    if progress.made_id is not None:
+        _check_id(progress.made_id)
+    for name in Progress.__struct_fields__:
+        value = getattr(progress, name)
+        if isinstance(value, datetime) and value.tzinfo is None:
+            raise InvalidInput(f"progress.{name}", "it has no time zone")
+        if isinstance(value, str):
+            _check_text(f"progress.{name}", value)
+    return progress
+
+
+def _check_delivery(entry: DeliveryEntry, payload_limit: int) -> None:
+    _check_whole(entry.missing)
+    _check_id(entry.id)
+    _address(entry)
+    payloads.payload_bytes(content(entry) or b"", payload_limit)
+    for name, checked in CHECKED.items():
+        value = getattr(entry, name)
+        if value is not None:
+            checked(value)
+    _check_texts(entry, ("occurrence", "reason", "error", "fingerprint"), LONGEST_TEXT)
+    _check_state(entry)
+    _check_stream(entry)
+    if entry.schedule is not None and None in (entry.occurrence, entry.occasion):
+        raise InvalidInput("schedule", "its delivery has an occurrence and an occasion too")
+    for step in entry.steps:
+        checked_step(step.name)
+    for past in entry.history:
+        _check_texts(past, PAST, LONGEST_TEXT)
+        _check_texts(past, ("traceback",), 4 * LONGEST_TRACEBACK)
+
+
+PAST = ("outcome", "reason", "error")
+CHECKED: Mapping[str, Callable[[Any], object]] = {
+    "key": lambda value: checks.checked_text("key", value),
+    "priority": checks.checked_priority,
+    "tags": checks.checked_tags,
+    "stream": checked_stream,
+    "schedule": lambda value: checks.checked_text("schedule", value),
+    "retry": encode_checked,
+    "due_at": lambda value: checks.checked_moment("due_at", value),
+    "expires_at": lambda value: checks.checked_moment("expires_at", value),
+}
+
+
+def _check_id(id: str) -> None:
+    if not ID.fullmatch(id):
+        raise InvalidInput("id", f"{quoted(id)} is no delivery id, which is a UUID")
+
+
+def _check_whole(missing: Sequence[str]) -> None:
+    if missing:
+        raise InvalidInput(
+            "missing",
+            f"it was exported without the headers {', '.join(missing)}, and would go out without "
+            "them; export with --with-secrets, or write them here and take `missing` out",
+        )
+
+
+def _address(entry: ScheduleEntry | DeliveryEntry) -> str | None:
+    """Where exactly it goes, as it is stored; the target has to be of that kind."""
+    if is_webhook(entry.target) is not (entry.webhook is not None):
+        raise InvalidInput("webhook", "a URL has one, and no other target")
+    if entry.webhook is None:
+        name = endpoint_name(entry.target)
+        checks.checked_name("target", entry.target if name is None else name)
+        return None
+    checked = _webhook(entry.webhook)
+    if checked.origin != entry.target:
+        raise InvalidInput("target", f"it is not {checked.origin}, to which the webhook goes")
+    return encode_webhook(checked)
+
+
+def _webhook(given: Webhook) -> Webhook:
+    return webhook(given.url, method=given.method, headers=given.headers, timeout=given.timeout)
+
+
+def _check_state(entry: DeliveryEntry) -> None:
+    is_pending = entry.state == "pending"
+    if is_pending is not (entry.finished_at is None):
+        raise InvalidInput("finished_at", f"it does not go with the state {entry.state}")
+    if (entry.state == "dead") is not (entry.dead_at is not None):
+        raise InvalidInput("dead_at", f"it does not go with the state {entry.state}")
+    if entry.next_at is not None and not is_pending:
+        raise InvalidInput("next_at", f"it does not go with the state {entry.state}")
+
+
+def _check_stream(entry: DeliveryEntry) -> None:
+    if entry.stream is None and (entry.position or entry.on_failure):
+        raise InvalidInput("stream", "what has a place or a policy has a stream")
+    if entry.in_line and entry.position is None:
+        raise InvalidInput("position", "what stands in line has one")
+    if entry.blocks is not None and not (entry.in_line and entry.state == "dead"):
+        raise InvalidInput("blocks", "only a dead one that stands in line does")
+
+
+def _check_texts(entry: msgspec.Struct, names: Sequence[str], most: int = LONGEST_REASON) -> None:
+    for name in names:
+        value = getattr(entry, name)
+        if value is not None:
+            _check_text(name, value, most)
+
+
+def _check_text(field: str, value: str, most: int = LONGEST_REASON) -> None:
+    """Text that both stores keep, be it in several lines."""
+    if UNKEPT.search(value):
+        raise InvalidInput(field, "it holds what no store keeps as text")
+    if len(value.encode()) > most:
+        raise InvalidInput(field, f"it is longer than {most} bytes")
+
+
+def places(
+    entries: Sequence[DeliveryEntry], counters: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The places of those who have one, by id, and how far each stream's counter has come.
+
+    They are given in their order. Those in line come after all who are there: at their old places
+    if these are behind the counter, else right behind. Who has left the line keeps its old place.
+    """
+    reached, found = dict(counters), {}
+    for each in entries:
+        if each.stream is None or each.position is None:
+            continue
+        last = reached[each.stream]
+        found[each.id] = max(each.position, last + 1) if each.in_line else each.position
+        reached[each.stream] = max(last, found[each.id])
+    return found, reached
