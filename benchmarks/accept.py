@@ -15,7 +15,7 @@ import uvloop
 
 import duly
 from benchmarks.places import folder, fresh, server
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
 
 LEDGER = [
     "id", "target", "priority", "namespace", "due_at", "accepted_at", "payload",

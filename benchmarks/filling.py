@@ -2,8 +2,8 @@
 
 import duly
 from duly.stores.database import Database
-from duly.stores.postgres import Postgres
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.database import Postgres
+from duly.stores.sqlite.database import Sqlite
 
 POSTGRES = """
 with made as (

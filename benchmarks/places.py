@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import duly
-from duly.stores.postgres import Postgres
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.database import Postgres
+from duly.stores.sqlite.database import Sqlite
 from tests.support.postgres import Server
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -20,7 +20,7 @@ from benchmarks.places import folder, fresh, server
 from benchmarks.windows import WINDOW_SECONDS, Waited, p99s, typical_p99
 from duly.domain.time.rules import encode_rule
 from duly.domain.time.zones import fingerprint, zone_data_version
-from duly.stores.sqlite import Sqlite
+from duly.stores.sqlite.database import Sqlite
 
 ZONE = "Europe/Oslo"
 REST_SECONDS = 30.0

@@ -30,7 +30,7 @@ from duly.faces.schedules import Declaration, Declared
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock, Message, Store, Transaction
 from duly.settings import Keywords, load
-from duly.stores.connections import Connect
+from duly.stores.postgres.connections import Connect
 from duly.system import (
     SystemChance,
     SystemClock,

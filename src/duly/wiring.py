@@ -15,8 +15,8 @@ from duly.engine.supervisor import Engine
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Clock, Emit, Store
 from duly.settings import Settings
-from duly.stores import postgres
-from duly.stores.connections import Connect
+from duly.stores.postgres import database as postgres
+from duly.stores.postgres.connections import Connect
 from duly.stores.store import store_at, store_on
 from duly.telemetry import Telemetry
 from duly.transports.analytics import RedisAnalytics

@@ -10,7 +10,7 @@ from httpx import ASGITransport, AsyncClient, Response
 
 import duly
 from duly import App
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
 from duly.surfaces.http.health import Pulse
 from duly.surfaces.http.site import site
 from duly.testing import VirtualClock

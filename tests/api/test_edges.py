@@ -8,7 +8,7 @@ from httpx import ASGITransport, AsyncClient
 
 from duly import App, endpoint
 from duly.faces import dead_letters
-from duly.stores import listing
+from duly.stores.deliveries import pages as stored_pages
 from duly.testing import VirtualClock, run_until_idle
 from tests.api.conftest import Client
 from tests.api.doors import port
@@ -71,7 +71,7 @@ async def test_a_cursor_of_another_namespace_tells_nothing(app: App, client: Cli
 async def test_a_small_namespace_does_not_read_the_whole_ledger(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST", 3)
+    monkeypatch.setattr(stored_pages, "MOST", 3)
     for _ in range(7):
         await app.deliver("work")
     theirs = app.within("billing")
@@ -86,7 +86,7 @@ async def test_a_small_namespace_does_not_read_the_whole_ledger(
 async def test_what_is_under_way_is_found_however_old_it_is(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST", 3)
+    monkeypatch.setattr(stored_pages, "MOST", 3)
     begun, ends = asyncio.Event(), asyncio.Event()
 
     @app.handler("slow")

@@ -7,7 +7,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.stores import listing
+from duly.stores.deliveries import pages
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
@@ -93,7 +93,7 @@ async def test_a_reason_and_a_state_that_only_the_agenda_knows(app: App, client:
 async def test_a_page_looks_at_so_many_and_goes_on_in_the_next(
     app: App, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST", 3)
+    monkeypatch.setattr(pages, "MOST", 3)
     ids = [(await app.deliver("work", n, tags=["x"] if n == 1 else [])).id for n in range(10)]
     page = (await client.get("/v1/deliveries", params={"tag": "x"})).json()
     assert (page["items"], page["next"]) == ([], ids[7])

@@ -24,7 +24,7 @@ from duly.domain.deliveries.outcomes import (
 )
 from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, delays, exponential, no_retry
 from duly.domain.deliveries.states import State, may_move
-from duly.stores.records import AFTER, BEFORE
+from duly.stores.deliveries.rows import AFTER, BEFORE
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 RULE = CrashRule()

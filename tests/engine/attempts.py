@@ -14,8 +14,8 @@ import duly
 from duly import App, Delivery
 from duly.domain.deliveries.delivery import Claimed
 from duly.engine.carriers import Carry
-from duly.stores.postgres import Postgres
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.database import Postgres
+from duly.stores.sqlite.database import Sqlite
 from tests.engine.house import House, Life
 from tests.stores.books import Books
 from tests.transports.receiver import Receiver, answer, receiver, says

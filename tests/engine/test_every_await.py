@@ -11,12 +11,12 @@ import duly.engine.carriers
 import duly.engine.delivery_runner
 import duly.engine.execution
 import duly.engine.steps
-import duly.stores.inbox
-import duly.stores.postgres
-import duly.stores.sqlite
-import duly.stores.steps
+import duly.stores.deliveries.inbox
+import duly.stores.deliveries.steps
+import duly.stores.deliveries.transactions
+import duly.stores.postgres.database
+import duly.stores.sqlite.database
 import duly.stores.store
-import duly.stores.transactions
 import duly.transports.endpoints
 import duly.transports.exchanges
 import duly.transports.handlers
@@ -37,9 +37,9 @@ MODULES = (
     duly.engine.delivery_runner,
     duly.engine.execution,
     duly.engine.steps,
-    duly.stores.inbox,
-    duly.stores.steps,
-    duly.stores.transactions,
+    duly.stores.deliveries.inbox,
+    duly.stores.deliveries.steps,
+    duly.stores.deliveries.transactions,
     duly.transports.endpoints,
     duly.transports.exchanges,
     duly.transports.handlers,
@@ -48,19 +48,25 @@ MODULES = (
     duly.transports.transactions,
     duly.transports.webhooks,
 )
-DEEPER = (duly.stores.store, duly.stores.sqlite, duly.stores.postgres)
+DEEPER = (duly.stores.store, duly.stores.sqlite.database, duly.stores.postgres.database)
 """Failing too where an attempt goes through them, which by far not all of them is for."""
 ELSEWHERE = {
     "engine.carriers:Carriers._work": "carries: what fails in an attempt has been caught there",
     "engine.delivery_runner:DeliveryRunner.let_finish": "claims",
     "engine.delivery_runner:DeliveryRunner.drain": "stops",
     "engine.delivery_runner:DeliveryRunner._end": "stops",
-    "stores.inbox:Inbox.prune": "upkeep",
-    "stores.steps:record_with": "settles",
-    "stores.transactions:PostgresTransaction._set_up": "behind a pooler; who awaits it is walked",
-    "stores.transactions:block": "a transaction of the app's, in no attempt",
-    "stores.transactions:PostgresTransaction.commit": "a transaction of the app's, in no attempt",
-    "stores.transactions:SqliteTransaction.commit": "a transaction of the app's, in no attempt",
+    "stores.deliveries.inbox:Inbox.prune": "upkeep",
+    "stores.deliveries.steps:record_with": "settles",
+    "stores.deliveries.transactions:PostgresTransaction._set_up": (
+        "behind a pooler; who awaits it is walked"
+    ),
+    "stores.deliveries.transactions:block": "a transaction of the app's, in no attempt",
+    "stores.deliveries.transactions:PostgresTransaction.commit": (
+        "a transaction of the app's, in no attempt"
+    ),
+    "stores.deliveries.transactions:SqliteTransaction.commit": (
+        "a transaction of the app's, in no attempt"
+    ),
     "transports.exchanges:Exchanges.close": "stops",
     "transports.webhooks:Webhooks.try_out": "asked for by people",
     "transports.webhooks:Webhooks.prepare": "starts",
@@ -68,13 +74,15 @@ ELSEWHERE = {
 }
 """Functions of the same files that no attempt goes through, and what they are for."""
 ONLY_AFTER_A_FAULT = {
-    "stores.transactions:PostgresTransaction._commit: self.roll_back()",
-    "stores.transactions:PostgresTransaction.begin: "
+    "stores.deliveries.transactions:PostgresTransaction._commit: self.roll_back()",
+    "stores.deliveries.transactions:PostgresTransaction.begin: "
     "borrowed.__aexit__(type(error), error, error.__traceback__)",
 }
 """Awaits that clean up; the trials with faults go through them."""
 SOMETIMES = {
-    "stores.postgres:from_place.connect": "opens a connection if all others are in use just then",
+    "stores.postgres.database:from_place.connect": (
+        "opens a connection if all others are in use just then"
+    ),
 }
 """Functions that an attempt goes through or not, as its timing will have it."""
 TRIAL_SECONDS = 10

@@ -11,7 +11,7 @@ import duly
 from duly import App, Delivery, system
 from duly.engine.execution import Executor
 from duly.ports import Ask
-from duly.stores.steady import BELIEVED_AFTER_SECONDS, Steady
+from duly.stores.sqlite.clock import BELIEVED_AFTER_SECONDS, Steady
 from duly.system import SystemClock
 from duly.testing import VirtualClock
 from tests.engine.house import Gate, House, Life, states

@@ -221,7 +221,7 @@ async def test_what_was_over_before_there_was_an_alert_webhook_is_not_told(
 async def test_what_waits_for_a_dead_target_hides_nothing_that_is_late(
     any_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duly.stores.situations.COUNTED_UP_TO", 3)
+    monkeypatch.setattr("duly.stores.monitoring.status.COUNTED_UP_TO", 3)
     app = any_house.app(alert_late=2)
     app.expect("work")
     await app.open()

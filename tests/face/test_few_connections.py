@@ -12,9 +12,9 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.errors import BadSetting, Conflict
-from duly.stores.connections import BASE, Connection, NoSlot, Source
-from duly.stores.pool import Level, Pool
-from duly.stores.postgres import FEWEST, SMALLEST_POOL, share_of
+from duly.stores.postgres.connections import BASE, Connection, NoSlot, Source
+from duly.stores.postgres.database import FEWEST, SMALLEST_POOL, share_of
+from duly.stores.postgres.pool import Level, Pool
 from tests.face.test_running import running
 
 pytestmark = pytest.mark.requirement("D14", "D1")

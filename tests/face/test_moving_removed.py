@@ -10,7 +10,7 @@ import pytest
 import duly
 from duly import App
 from duly.domain.deliveries.outcomes import Verdict
-from duly.stores.upkeep import BEGINNING
+from duly.stores.deliveries.maintenance import BEGINNING
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START
 from tests.face.lines import Work

@@ -11,8 +11,8 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.stores.inbox import Message
-from duly.stores.sqlite import Sqlite
+from duly.stores.deliveries.inbox import Message
+from duly.stores.sqlite.database import Sqlite
 from duly.testing import run_until_idle
 from duly.transports.handlers import HandledDelivery
 from duly.transports.steps import HandlerStep

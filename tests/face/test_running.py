@@ -11,7 +11,7 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.errors import BadSetting
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
 
 DEADLINE_SECONDS = 30
 

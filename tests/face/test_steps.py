@@ -14,7 +14,7 @@ import duly
 from duly import App, Delivery
 from duly.domain.deliveries.identifiers import token
 from duly.failpoints import arm
-from duly.stores.upkeep import BEGINNING
+from duly.stores.deliveries.maintenance import BEGINNING
 from duly.testing import VirtualClock, run_until_idle
 from tests.stores.books import Books
 

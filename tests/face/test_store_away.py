@@ -11,7 +11,7 @@ import pytest
 import duly
 from duly import App, Delivery, Reason
 from duly.errors import StoreUnavailable
-from duly.stores.sqlite import Sqlite
+from duly.stores.sqlite.database import Sqlite
 from duly.testing import VirtualClock, run_until_idle
 from tests.stores.books import Books
 

@@ -73,7 +73,7 @@ MUTANTS = [
     ),
     Mutant(
         "effect_outside_the_transaction",
-        "stores/transactions.py",
+        "stores/deliveries/transactions.py",
         "await _complete(self.session, ",
         "await self.connection.execute('commit; begin'); await _complete(self.session, ",
         ("tests/crash/test_kill.py", "-k", "loses_and_repeats and postgres and complete.middle"),
@@ -87,7 +87,7 @@ MUTANTS = [
     ),
     Mutant(
         "keys_are_forgotten",
-        "stores/deliveries.py",
+        "stores/deliveries/ledger.py",
         '"key": [each.key for each in requests],\n        "',
         '"key": [None for each in requests],\n        "',
         ("tests/stores/test_accepting.py", "-k", "key and sqlite"),
@@ -248,7 +248,7 @@ MUTANTS = [
     ),
     Mutant(
         "occurrences_are_made_outside_the_transaction",
-        "stores/plans.py",
+        "stores/schedules/plans.py",
         "    steps = [(id, plan.progress) for id, plan in plans]\n",
         "    await session.connection.execute('commit; begin')\n"
         "    steps = [(id, plan.progress) for id, plan in plans]\n",
@@ -284,7 +284,7 @@ MUTANTS = [
     ),
     Mutant(
         "a_commit_wakes_nobody",
-        "stores/outbox.py",
+        "stores/deliveries/outbox.py",
         "transaction.after_commit = self._hint",
         "transaction.after_commit = None",
         ("tests/face/test_outbox.py", "-k", "woken and postgres"),
@@ -298,7 +298,7 @@ MUTANTS = [
     ),
     Mutant(
         "a_failed_transaction_is_called_committed",
-        "stores/transactions.py",
+        "stores/deliveries/transactions.py",
         "await self.execute(IDLE_LIMIT)",
         "pass",
         ("tests/face/test_outbox.py", "-k", "committed_over and postgres"),

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 import duly
-from duly.stores.postgres import PLANNER
+from duly.stores.postgres.database import PLANNER
 from duly.stores.statements import statements
 from tests.plans.steps import sqlite_steps
 

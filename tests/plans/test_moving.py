@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.stores.postgres import PLANNER, READER
+from duly.stores.postgres.database import PLANNER, READER
 from tests.plans.steps import filled_with, postgres_plan, sqlite_steps
 
 pytestmark = pytest.mark.requirement("C10", "D5")

@@ -13,8 +13,8 @@ from duly.domain.deliveries.identifiers import delivery_id, token
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.errors import Conflict
 from duly.ports import Ask
-from duly.stores.postgres import Postgres
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.database import Postgres
+from duly.stores.sqlite.database import Sqlite
 from duly.stores.store import SqlStore, store_at
 from duly.testing import VirtualClock
 

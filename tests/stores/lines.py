@@ -7,7 +7,7 @@ from typing import Any
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Settlement, Verdict, emptied
 from duly.faces.streams import Streams
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
 from tests.stores.books import Books, Row, _plain, settlement
 
 NAME = "team:7"

@@ -13,7 +13,7 @@ from duly.domain.time.rules import Rule
 from duly.engine.planner import Planner
 from duly.faces.schedules import Declared, Schedules
 from duly.ports import AuditEntry
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
 from duly.system import SystemChance
 from tests.stores.books import Books, Row
 

@@ -4,7 +4,7 @@ import pytest
 
 from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import StoreUnavailable
-from duly.stores.postgres import LOCK_SECONDS
+from duly.stores.postgres.database import LOCK_SECONDS
 from tests.stores.books import START, Books, settlement
 
 pytestmark = pytest.mark.requirement("D7")

@@ -7,7 +7,7 @@ import pytest
 from duly.errors import BadSetting, SchemaMismatch
 from duly.failpoints import FailpointRaised, arm
 from duly.stores import migrations
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
 from duly.stores.store import SqlStore, store_at
 from duly.testing import VirtualClock
 from tests.stores.books import Books

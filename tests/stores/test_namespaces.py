@@ -8,7 +8,7 @@ import pytest
 from duly.domain.deliveries.delivery import Accepted
 from duly.errors import NotFound
 from duly.ports import Filter
-from duly.stores.upkeep import BEGINNING
+from duly.stores.deliveries.maintenance import BEGINNING
 from duly.testing import VirtualClock
 from tests.stores.books import START, Books, number_id, opened
 

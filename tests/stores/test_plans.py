@@ -13,7 +13,7 @@ from duly.domain.time.rules import cron, every
 from duly.errors import NotFound
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import DueSchedule
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 from tests.stores.books import START, Books, number_id, opened, settlement

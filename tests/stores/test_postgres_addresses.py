@@ -14,9 +14,7 @@ import pytest
 
 from duly.domain.database_urls import PARAMETERS
 from duly.errors import BadSetting, StoreUnavailable
-from duly.stores.connections import BASE, Source
-from duly.stores.postgres import from_place
-from duly.stores.postgres_address import (
+from duly.stores.postgres.address import (
     DRIVERS,
     IGNORED,
     OURS,
@@ -25,6 +23,8 @@ from duly.stores.postgres_address import (
     ignored_parameters,
     place,
 )
+from duly.stores.postgres.connections import BASE, Source
+from duly.stores.postgres.database import from_place
 from duly.stores.store import SqlStore, store_at
 from duly.testing import VirtualClock
 

@@ -16,7 +16,7 @@ from duly.engine.maintenance import Mender
 from duly.errors import NotFound, UnreadableRule
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import UnreadableSchedule
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
 from duly.system import SystemChance
 from tests.stores.books import START, Books, number_id, opened, settlement
 from tests.stores.rota import Rota, stored

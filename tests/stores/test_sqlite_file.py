@@ -14,7 +14,7 @@ import pytest
 
 from duly import App, Delivery
 from duly.errors import StoreIsOwned, StoreUnavailable
-from duly.stores.sqlite import Sqlite, clear_errors
+from duly.stores.sqlite.database import Sqlite, clear_errors
 
 pytestmark = pytest.mark.requirement("D1", "D14")
 
@@ -124,7 +124,7 @@ async def test_a_snapshot_that_cannot_begin_leaves_no_connection_open(
         def close(self) -> None:
             closed.append(self)
 
-    monkeypatch.setattr("duly.stores.sqlite.read_only", lambda _: Failing())
+    monkeypatch.setattr("duly.stores.sqlite.database.read_only", lambda _: Failing())
     with pytest.raises(StoreUnavailable):
         async with app.store.database.snapshot():
             pytest.fail("it must not begin")

@@ -10,7 +10,7 @@ import pytest
 from duly.domain.deliveries.outcomes import Verdict
 from duly.domain.deliveries.steps import Step
 from duly.errors import LeaseLost
-from duly.stores.upkeep import BEGINNING
+from duly.stores.deliveries.maintenance import BEGINNING
 from tests.stores.books import START, Books, settlement
 
 EVERY_VERDICT = [each for each in Verdict if each is not Verdict.EMPTIED]

@@ -9,8 +9,8 @@ import pytest
 from duly.domain.deliveries.outcomes import Verdict
 from duly.domain.streams import operations
 from duly.ports import Again, DeadFilter, Place, Swept
-from duly.stores import heads
-from duly.stores.postgres import Postgres
+from duly.stores.postgres.database import Postgres
+from duly.stores.streams import heads
 from tests.stores.books import START, Books
 from tests.stores.lines import NAME, Lines
 from tests.stores.test_upkeep import prune, sweep

@@ -10,7 +10,7 @@ from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import OpenTransaction
-from duly.stores.sqlite import Sqlite
+from duly.stores.sqlite.database import Sqlite
 from tests.stores.books import START, Books, settlement
 
 pytestmark = pytest.mark.requirement("D9")

@@ -21,9 +21,9 @@ import pytest
 
 from duly import App, Delivery
 from duly.errors import Conflict, StoreUnavailable
-from duly.stores import sqlite_guard
-from duly.stores.sqlite import Sqlite
-from duly.stores.sqlite_guard import descriptors_of, identity_of
+from duly.stores.sqlite import guard
+from duly.stores.sqlite.database import Sqlite
+from duly.stores.sqlite.guard import descriptors_of, identity_of
 
 pytestmark = pytest.mark.requirement("D1")
 
@@ -234,7 +234,7 @@ async def test_connections_of_our_own_are_never_taken_for_others(app: App, sqlit
 async def test_where_descriptors_cannot_be_listed_it_works_unprotected(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:
-    monkeypatch.setattr(sqlite_guard, "DESCRIPTOR_FOLDERS", ("/nowhere",))
+    monkeypatch.setattr(guard, "DESCRIPTOR_FOLDERS", ("/nowhere",))
     app = App(sqlite_url, environment={})
     app.handler("work")(_nothing)
     async with app:
@@ -347,7 +347,7 @@ async def test_a_fork_that_outlives_its_parent_keeps_nobody_out(
 
 
 def test_duly_itself_has_one_library() -> None:
-    source = Path(sqlite_guard.__file__).parents[2]
+    source = Path(guard.__file__).parents[2]
     texts = {path: path.read_text() for path in source.rglob("*.py")}
     assert len(texts) > 100
     assert [path for path, text in texts.items() if "import sqlite3" in text] == []

@@ -7,7 +7,7 @@ import pytest
 from duly.domain.deliveries.identifiers import token
 from duly.domain.deliveries.outcomes import Verdict
 from duly.ports import Swept
-from duly.stores.upkeep import BEGINNING
+from duly.stores.deliveries.maintenance import BEGINNING
 from tests.stores.books import START, Books, number_id, settlement
 
 DAY = timedelta(days=1)

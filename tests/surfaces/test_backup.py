@@ -12,8 +12,8 @@ import pytest
 
 from duly import App
 from duly.errors import Conflict
-from duly.stores.sqlite import Sqlite
-from duly.stores.sqlite_backup import back_up
+from duly.stores.sqlite.backup import back_up
+from duly.stores.sqlite.database import Sqlite
 from duly.stores.store import SqlStore
 from tests.surfaces.processes import Home
 from tests.surfaces.sides import command

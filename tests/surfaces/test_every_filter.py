@@ -20,7 +20,7 @@ from duly import App
 from duly.errors import InvalidInput
 from duly.faces.listing import Wanted
 from duly.ports import DeadFilter
-from duly.stores import listing
+from duly.stores.deliveries import pages
 from duly.surfaces.cli.commands import COMMANDS, command_line
 from duly.surfaces.cli.main import run
 from duly.surfaces.http.health import Pulse
@@ -192,7 +192,7 @@ def as_row(record: Any) -> Row:
 async def test_in_python(
     database_url: str, monkeypatch: pytest.MonkeyPatch, looked_at: int
 ) -> None:
-    monkeypatch.setattr(listing, "MOST", looked_at)
+    monkeypatch.setattr(pages, "MOST", looked_at)
     async with Stage(database_url) as stage:
         app, dead = stage.app, stage.app.dead_letters
 
@@ -238,7 +238,7 @@ NOT_LISTED_BY = {
 async def test_over_http_in_pages(
     database_url: str, monkeypatch: pytest.MonkeyPatch, looked_at: int
 ) -> None:
-    monkeypatch.setattr(listing, "MOST", looked_at)
+    monkeypatch.setattr(pages, "MOST", looked_at)
     async with (
         Stage(database_url) as stage,
         calling(stage.app, Pulse(stage.app, stage.engine)) as client,

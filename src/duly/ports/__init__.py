@@ -12,10 +12,10 @@ from duly.ports.dead_letters import (
     Progress,
 )
 from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
-from duly.ports.figures import Figures
+from duly.ports.failure_stats import Figures
+from duly.ports.idempotency import KEPT_FOR, PATIENCE, Asked, Requests
 from duly.ports.keys import Keys
-from duly.ports.moving import Arrival, Moving, Shelves
-from duly.ports.requests import KEPT_FOR, PATIENCE, Asked, Requests
+from duly.ports.monitoring import Alerts, Rollups, Situations, Traces
 from duly.ports.schedules import (
     Audit,
     AuditEntry,
@@ -52,7 +52,7 @@ from duly.ports.transactions import (
     WithTransaction,
     transaction_of,
 )
-from duly.ports.watching import Alerts, Rollups, Situations, Traces
+from duly.ports.transfer import Arrival, Moving, Shelves
 from duly.ports.workers import EVERY, WorkerRow, Workers
 from duly.ports.world import (
     RUNNING,

@@ -15,15 +15,15 @@ from duly.domain.deliveries.states import State
 from duly.errors import Conflict
 from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
-from duly.ports.figures import Figures
+from duly.ports.failure_stats import Figures
+from duly.ports.idempotency import Requests
 from duly.ports.keys import Keys
-from duly.ports.moving import Moving
-from duly.ports.requests import Requests
+from duly.ports.monitoring import Alerts, Rollups, Situations, Traces
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
-from duly.ports.watching import Alerts, Rollups, Situations, Traces
+from duly.ports.transfer import Moving
 from duly.ports.workers import Workers
 
 

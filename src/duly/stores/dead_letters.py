@@ -19,12 +19,12 @@ from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
 from duly.domain.deliveries.delivery import Delivery
 from duly.failpoints import hit
 from duly.ports import Again, DeadFilter, DeadGroup, Fortune, GiveUp, Place
-from duly.stores.audit import note as note_down
+from duly.stores.access.audit import note as note_down
 from duly.stores.database import Database, Row, Session
-from duly.stores.deliveries import Deliveries
-from duly.stores.members import Members
-from duly.stores.records import delivery_of
-from duly.stores.upkeep import BEGINNING, END
+from duly.stores.deliveries.ledger import Deliveries
+from duly.stores.deliveries.maintenance import BEGINNING, END
+from duly.stores.deliveries.rows import delivery_of
+from duly.stores.streams.members import Members
 
 KNOWN_TO_GROUPS = {"fingerprint", "reason", "target", "since"}
 """What the index of groups can tell apart without a look at the letters."""

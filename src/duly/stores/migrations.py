@@ -9,8 +9,8 @@ import msgspec
 
 from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.failpoints import hit, hit_in_thread
-from duly.stores.postgres import Postgres
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.database import Postgres
+from duly.stores.sqlite.database import Sqlite
 from duly.stores.statements import Dialect, Migration, migrations
 
 LOCK = 7_305_809_164_120_291

@@ -12,38 +12,40 @@ from typing import Any
 from duly.domain.database_urls import address
 from duly.errors import BadSetting
 from duly.ports import Clock, OpenTransaction, Transaction
-from duly.stores import migrations, postgres, transactions
-from duly.stores.agenda import Agenda
-from duly.stores.alerts import Alerts
-from duly.stores.audit import Audit
-from duly.stores.connections import Connect, Discard, NoSlot
+from duly.stores import migrations
+from duly.stores.access.audit import Audit
+from duly.stores.access.idempotency import Requests
+from duly.stores.access.keys import Keys
 from duly.stores.dead_letters import DeadLetters
-from duly.stores.deliveries import Deliveries
-from duly.stores.endpoints import Endpoints
-from duly.stores.facts import postgres_facts, sqlite_facts
-from duly.stores.figures import Figures
-from duly.stores.gates import Gates
-from duly.stores.inbox import Inbox
-from duly.stores.keys import Keys
-from duly.stores.members import Members
-from duly.stores.moving import Moving
-from duly.stores.outbox import Outbox
-from duly.stores.plans import Plans
-from duly.stores.pool import OnShort
-from duly.stores.postgres import Beside, Postgres
-from duly.stores.postgres_address import SCHEME
-from duly.stores.postgres_address import place as place_of
-from duly.stores.requests import Requests
-from duly.stores.rollups import Rollups
-from duly.stores.schedules import Schedules
-from duly.stores.situations import Situations
-from duly.stores.sqlite import Sqlite
-from duly.stores.steady import Steady
-from duly.stores.steps import Steps
-from duly.stores.streams import Streams
-from duly.stores.targets import Targets
-from duly.stores.traces import Traces
-from duly.stores.upkeep import Upkeep
+from duly.stores.deliveries import transactions
+from duly.stores.deliveries.agenda import Agenda
+from duly.stores.deliveries.inbox import Inbox
+from duly.stores.deliveries.ledger import Deliveries
+from duly.stores.deliveries.maintenance import Upkeep
+from duly.stores.deliveries.outbox import Outbox
+from duly.stores.deliveries.steps import Steps
+from duly.stores.deliveries.traces import Traces
+from duly.stores.endpoints.endpoints import Endpoints
+from duly.stores.endpoints.gates import Gates
+from duly.stores.endpoints.targets import Targets
+from duly.stores.monitoring.alerts import Alerts
+from duly.stores.monitoring.database_facts import postgres_facts, sqlite_facts
+from duly.stores.monitoring.failure_stats import Figures
+from duly.stores.monitoring.rollups import Rollups
+from duly.stores.monitoring.status import Situations
+from duly.stores.postgres import database as postgres
+from duly.stores.postgres.address import SCHEME
+from duly.stores.postgres.address import place as place_of
+from duly.stores.postgres.connections import Connect, Discard, NoSlot
+from duly.stores.postgres.database import Beside, Postgres
+from duly.stores.postgres.pool import OnShort
+from duly.stores.schedules.plans import Plans
+from duly.stores.schedules.schedules import Schedules
+from duly.stores.sqlite.clock import Steady
+from duly.stores.sqlite.database import Sqlite
+from duly.stores.streams.members import Members
+from duly.stores.streams.streams import Streams
+from duly.stores.transfer.transfer import Moving
 from duly.stores.wakeups import DataVersion, Notifications
 from duly.stores.workers import Workers
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from duly.errors import StoreUnavailable
 from duly.ports import Clock
-from duly.stores.connections import AWAY, CONNECT_SECONDS
-from duly.stores.postgres import Postgres
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.connections import AWAY, CONNECT_SECONDS
+from duly.stores.postgres.database import Postgres
+from duly.stores.sqlite.database import Sqlite
 
 CHANNEL = "duly"
 NOTIFY = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"

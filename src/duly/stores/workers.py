@@ -9,7 +9,7 @@ import msgspec
 from duly.errors import NotFound
 from duly.failpoints import hit
 from duly.ports import EVERY, WorkerRow
-from duly.stores.audit import note
+from duly.stores.access.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
 

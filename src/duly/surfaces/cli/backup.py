@@ -8,8 +8,8 @@ from pathlib import Path
 
 from duly.domain.database_urls import shown
 from duly.errors import InvalidInput
-from duly.stores.sqlite import Sqlite
-from duly.stores.sqlite_backup import back_up
+from duly.stores.sqlite.backup import back_up
+from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.migrate import schema_of
 from duly.surfaces.cli.options import COMMON, Common, database_of, store_app
 from duly.surfaces.cli.render import answer, progress

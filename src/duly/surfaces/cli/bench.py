@@ -19,8 +19,8 @@ from duly.domain import events
 from duly.domain.deliveries.identifiers import delivery_id
 from duly.errors import Conflict, InvalidInput
 from duly.settings import CENTURY
-from duly.stores.sqlite import Sqlite
-from duly.stores.upkeep import BEGINNING
+from duly.stores.deliveries.maintenance import BEGINNING
+from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.options import Database, Json, database_of
 from duly.surfaces.cli.render import answer, facts, fields, progress
 from duly.system import hand_over_quickly

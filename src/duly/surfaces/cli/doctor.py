@@ -14,8 +14,8 @@ from duly.domain.endpoints.sealed_headers import key_ids
 from duly.domain.time.zones import zone_data_version
 from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.settings import ADDRESSES, SECRETS
-from duly.stores.postgres_address import ignored_parameters
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.address import ignored_parameters
+from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.checks import (
     Check,
     Verdict,

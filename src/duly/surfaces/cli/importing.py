@@ -20,7 +20,7 @@ from duly.domain.transfer.reader import LONGEST_LINE, Survey
 from duly.errors import InvalidInput
 from duly.faces.importing import Manner
 from duly.stores import migrations
-from duly.stores.sqlite import Sqlite
+from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.bulk import BULK, Bulk, stoppable, stopped_after
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.export import in_words

@@ -10,8 +10,8 @@ from cyclopts import App, Parameter
 
 from duly.errors import InvalidInput
 from duly.stores import migrations
-from duly.stores.postgres import Postgres
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.database import Postgres
+from duly.stores.sqlite.database import Sqlite
 from duly.stores.statements import Dialect, Migration
 from duly.stores.statements import migrations as all_steps
 from duly.surfaces.cli.options import COMMON, Common, database_of, require_database, store_app

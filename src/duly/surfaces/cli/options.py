@@ -14,7 +14,7 @@ from duly.app import App
 from duly.domain.safe_text import shown_url
 from duly.errors import InvalidInput, StoreUnavailable
 from duly.settings import Settings, load
-from duly.stores.sqlite import Sqlite
+from duly.stores.sqlite.database import Sqlite
 from duly.stores.store import SqlStore
 from duly.surfaces.remote.remote import Remote
 from duly.system import SystemChance, SystemClock

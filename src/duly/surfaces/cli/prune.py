@@ -13,7 +13,7 @@ from duly.app import App
 from duly.domain.time.durations import duration
 from duly.faces.interruption import ended
 from duly.settings import Settings
-from duly.stores.upkeep import BEGINNING
+from duly.stores.deliveries.maintenance import BEGINNING
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress, talk

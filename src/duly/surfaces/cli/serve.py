@@ -19,8 +19,8 @@ from duly.domain.roles import Role, refuse_several
 from duly.engine.stopping import Stop
 from duly.settings import load
 from duly.signals import listen_for_signals
-from duly.stores.postgres_address import ignored_parameters
-from duly.stores.sqlite import Sqlite
+from duly.stores.postgres.address import ignored_parameters
+from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.addresses import bound
 from duly.surfaces.cli.apps import Path, imported_app, logging_app
 from duly.surfaces.cli.exits import FAILED, told

@@ -1,0 +1,96 @@
+"""API keys on the books."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from duly.domain.access.keys import Key, Scope, no_key
+from duly.stores.access.audit import note
+from duly.stores.database import Database, Session
+
+
+class Keys:
+    """The keys of one namespace; at the door those of all."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    async def create(self, key: Key, hash: bytes, actor: str) -> Key:
+        """Keep a new key of this namespace, with its audit entry."""
+        async with self._database.together() as session:
+            await self._create(session, key, hash, actor)
+        return await self.get(key.id)
+
+    async def create_first(self, key: Key, hash: bytes, actor: str) -> bool:
+        """Keep a key like `create`, if no namespace has any; of several at once one does."""
+        if (await self._database.fetch_named("keys.any"))[0]["found"]:
+            return False
+        async with self._database.together() as session:
+            await session.fetch("keys.lock")
+            if (await session.fetch("keys.any"))[0][0]:
+                return False
+            await self._create(session, key, hash, actor)
+        return True
+
+    async def _create(self, session: Session, key: Key, hash: bytes, actor: str) -> None:
+        detail = {"name": key.name, "scope": key.scope, "expires_at": key.expires_at}
+        await session.fetch(
+            "keys.create",
+            "any",
+            namespace=self._namespace,
+            id=key.id,
+            name=key.name,
+            scope=key.scope.value,
+            hash=hash,
+            expires_at=key.expires_at,
+        )
+        await note(session, self._namespace, actor, "key.created", key.id, detail)
+
+    async def get(self, id: str) -> Key:
+        """One key, or NotFound."""
+        rows = await self._database.fetch_named("keys.get", namespace=self._namespace, id=id)
+        if not rows:
+            raise no_key(id)
+        return _key(rows[0])
+
+    async def page(self, after: str, limit: int) -> list[Key]:
+        """Keys by id, those that are revoked or expired too."""
+        rows = await self._database.fetch_named(
+            "keys.page", namespace=self._namespace, after=after, limit=limit
+        )
+        return [_key(row) for row in rows]
+
+    async def revoke(self, id: str, actor: str) -> Key:
+        """Let one open nothing any more, with an audit entry; again it changes nothing."""
+        async with self._database.together() as session:
+            if await session.fetch("keys.revoke", "any", namespace=self._namespace, id=id):
+                await note(session, self._namespace, actor, "key.revoked", id)
+        return await self.get(id)
+
+    async def find(self, id: str) -> tuple[Key, bytes] | None:
+        """A key of any namespace with what was kept of its token."""
+        rows = await self._database.fetch_named("keys.find", id=id)
+        return (_key(rows[0]), bytes(rows[0]["hash"])) if rows else None
+
+    async def touch(self, id: str, before: datetime) -> None:
+        """Note that it is in use, unless that was noted after `before`."""
+        await self._database.fetch("keys.touch", "any", id=id, before=before)
+
+    async def spend(self, id: str, uses: int, rate: float, most: float) -> float:
+        """Take uses out of a key's bucket; what is left."""
+        taken = {"uses": float(uses), "rate": rate, "most": most}
+        rows = await self._database.fetch("keys.spend", "any", id=id, **taken)
+        return float(rows[0][0]) if rows else most
+
+    async def any_active(self) -> bool:
+        """Whether any key of any namespace opens anything now."""
+        rows = await self._database.fetch_named("keys.any_active")
+        return bool(rows[0]["found"])
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    found = {name: row[name] for name in Key.__struct_fields__}
+    return Key(**found | {"scope": Scope(row["scope"])})

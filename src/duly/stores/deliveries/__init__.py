@@ -1,0 +1,1 @@
+"""Deliveries, their attempts and steps, and the transactions they are part of."""

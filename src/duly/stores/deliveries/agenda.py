@@ -1,0 +1,208 @@
+"""The lanes that have work: surveying, claiming, settling and handing back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.deliveries.identifiers import worker_of
+from duly.domain.deliveries.outcomes import Settlement, Verdict
+from duly.errors import SettlementRefused
+from duly.failpoints import hit
+from duly.ports import Ask, LateWork, Opening
+from duly.stores.database import Database, Row, Session
+from duly.stores.deliveries.steps import record_with
+from duly.stores.streams import queue
+from duly.stores.streams.queue import is_usual
+
+COUNTED_UP_TO = 1_000_000
+
+
+class Agenda:
+    """The hot path of some namespaces, or of all.
+
+    Each method is one statement and one commit, a mixed settle two.
+    """
+
+    def __init__(self, database: Database, served: Sequence[str] | None) -> None:
+        self._database = database
+        self._served = None if served is None else list(served)
+
+    async def survey(self) -> list[Opening]:
+        """Each level and target that has lanes nobody holds, with its first due moment."""
+        rows = await self._database.fetch("agenda.survey", "claim", served=self._served)
+        return [Opening(*row) for row in rows]
+
+    async def look(self) -> list[Opening]:
+        """The same for whoever only looks: on SQLite it works while somebody holds the writer."""
+        rows = await self._database.fetch_named("agenda.survey", served=self._served)
+        return [Opening(**row) for row in rows]
+
+    async def late_work(
+        self, grace: timedelta, targets: Collection[int] | None = None
+    ) -> LateWork | None:
+        """How much, of these targets or all, is due for longer than `grace` and held by nobody."""
+        rows = await self._database.fetch_named(
+            "agenda.late_work",
+            "any",
+            served=self._served,
+            grace=grace.total_seconds(),
+            targets=None if targets is None else list(targets),
+            most=COUNTED_UP_TO,
+        )
+        count, oldest = rows[0]["count"], rows[0]["oldest_at"]
+        return LateWork(count, oldest) if count else None
+
+    async def claim(
+        self, token: int, slots: int, asks: Sequence[Ask], finished: Sequence[int] = ()
+    ) -> list[Claimed]:
+        """Take at most `slots` due lanes under the token; atomic, skips what others hold.
+
+        The most urgent come first. `finished` are earlier tokens under which nothing is held any
+        more.
+        """
+        await hit("claim.before")
+        rows = await self._database.fetch_batch(
+            "agenda.claim",
+            "claim",
+            columns={
+                "priority": [ask.priority for ask in asks],
+                "target": [ask.target for ask in asks],
+                "floor_at": [ask.floor_at for ask in asks],
+                "quota": [ask.quota for ask in asks],
+            },
+            worker=worker_of(token),
+            token=token,
+            slots=slots,
+            finished=list(finished),
+            run=queue.LONGEST_RUN,
+        )
+        await hit("claim.after")
+        found = queue.in_runs(_claimed(rows), {ask.target for ask in asks})
+        if len({ask.priority for ask in asks}) > 1:
+            # Neither database says in which order it returns what it changed.
+            found.sort(key=_urgency)
+        return found
+
+    async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
+        """Write what became of held lanes; returns the lanes to which it applied.
+
+        Completions and the rest are a statement each, so a crash between them loses the rest:
+        those lanes stay held and are taken back. Whoever leaves a stream's line does so in one
+        transaction, and so does whoever has steps to tell.
+        """
+        await hit("settle.before")
+        try:
+            if any(
+                each.steps or (each.position is not None and not is_usual(each))
+                for each in settlements
+            ):
+                async with self._database.together("settle") as session:
+                    applied = await settle_together(session, settlements)
+            else:
+                applied = await settle(self._database, settlements)
+                applied |= await self._settle_again(settlements, applied)
+        except self._database.refusals as error:
+            raise SettlementRefused(str(error)) from error
+        await hit("settle.after")
+        return applied
+
+    async def _settle_again(
+        self, settlements: Sequence[Settlement], applied: Collection[Lane]
+    ) -> set[Lane]:
+        """Settle heads of streams that were refused, with their lanes locked."""
+        refused = [
+            each for each in settlements if each.position is not None and each.lane not in applied
+        ]
+        if not refused:
+            return set()
+        async with self._database.together("settle") as session:
+            return await settle(session, refused)
+
+    async def release(self, token: int) -> int:
+        """Hand back, untouched, whatever is held under the token."""
+        return len(await self._database.fetch("agenda.release", "claim", token=token))
+
+    async def held_by_dead(self, limit: int) -> list[Claimed]:
+        """Deliveries whose holder is dead, with the token under which it held them."""
+        return _claimed(await self._database.fetch("agenda.held_by_dead", "any", limit=limit))
+
+
+async def settle_together(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
+    """Settle in a transaction, and with it add the steps that were not on the books yet."""
+    await record_with(session, settlements)
+    return await settle(session, settlements)
+
+
+async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
+    """Settle in the given session: a transaction, or a statement for each kind."""
+    in_line = [each for each in settlements if each.position is not None]
+    if not in_line:
+        return await _settle_plain(session, settlements)
+    applied, rest = await queue.advance(session, in_line)
+    unordered = [each for each in settlements if each.position is None]
+    if unordered or rest:
+        applied |= await _settle_plain(session, [*unordered, *rest])
+    if staying := [each.lane for each in rest if each.position is not None]:
+        await session.fetch("streams.stay", "settle", lanes=staying)
+    return applied
+
+
+async def _settle_plain(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
+    completed = [each for each in settlements if each.verdict is Verdict.COMPLETED]
+    applied = await _complete(session, completed) if completed else set()
+    if len(completed) < len(settlements):
+        rest = [each for each in settlements if each.verdict is not Verdict.COMPLETED]
+        applied |= await _settle(session, rest)
+    return applied
+
+
+async def _complete(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
+    answers = {"answer": [each.answer for each in settlements]}
+    answered = any(each.answer is not None for each in settlements)
+    ended = await queue.end(session, "agenda.complete", settlements, answers, answered=answered)
+    return {lane for lane, _ in ended}
+
+
+async def _settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
+    rows = await session.fetch_batch(
+        "agenda.settle",
+        "settle",
+        columns={
+            "lane": [each.lane for each in settlements],
+            "token": [each.token for each in settlements],
+            "delivery": [each.delivery for each in settlements],
+            "verdict": [each.verdict for each in settlements],
+            "attempt": [each.attempt for each in settlements],
+            "started_at": [each.started_at for each in settlements],
+            "finished_at": [each.finished_at for each in settlements],
+            "wait": [each.wait for each in settlements],
+            "priority": [each.priority for each in settlements],
+            "crashes": [each.crashes for each in settlements],
+            "reason": [each.reason for each in settlements],
+            "error": [each.error for each in settlements],
+            "answer": [each.answer for each in settlements],
+            "traceback": [each.traceback for each in settlements],
+            "fingerprint": [each.fingerprint for each in settlements],
+        },
+    )
+    return {row[0] for row in rows}
+
+
+def _urgency(claimed: Claimed) -> tuple[int, datetime]:
+    # A lane without its delivery has no priority.
+    return -(claimed.priority or 0), claimed.ready_at
+
+
+def _claimed(rows: Sequence[Row]) -> list[Claimed]:
+    claimed = []
+    for row in rows:
+        each = Claimed(*row)
+        # A lane of one is named after its delivery, and mostly due when the delivery was.
+        if each.lane is None:
+            each.lane = each.id
+        if each.ready_at is None and each.position is None:
+            each.ready_at = each.due_at
+        claimed.append(each)
+    return claimed

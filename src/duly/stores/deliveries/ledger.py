@@ -1,0 +1,299 @@
+"""The ledger: accepting deliveries, and reading and moving them one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery, Request
+from duly.domain.deliveries.states import State
+from duly.domain.endpoints.endpoint import endpoint_name
+from duly.errors import Conflict, NotFound
+from duly.ports import Filter
+from duly.stores.access.audit import note
+from duly.stores.database import Database, Row, Session
+from duly.stores.deliveries.agenda import Agenda
+from duly.stores.deliveries.pages import page
+from duly.stores.deliveries.rows import attempt_of, delivery_of
+from duly.stores.deliveries.stuck import Service, service, why_blocking, why_held, why_left
+from duly.stores.endpoints.endpoints import Endpoints
+from duly.stores.endpoints.targets import Targets
+from duly.stores.streams.members import Members, Tell
+from duly.stores.workers import Workers
+
+
+class Deliveries:
+    """The ledger of one namespace."""
+
+    def __init__(
+        self,
+        database: Database,
+        namespace: str,
+        targets: Targets,
+        agenda: Agenda,
+        workers: Workers,
+        endpoints: Endpoints,
+        members: Members,
+    ) -> None:
+        self._database = database
+        self._namespace = namespace
+        self._targets = targets
+        self._agenda = agenda
+        self._workers = workers
+        self._endpoints = endpoints
+        self._members = members
+
+    async def accept(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
+        """Store each for itself; safe to repeat with the same ids."""
+        return await self._accept(self._database, requests)
+
+    async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
+        """Store them all or, when one conflicts, none; safe to repeat with the same ids.
+
+        While the database writes one chunk, the next is made ready.
+        """
+        accepted: list[Accepted] = []
+        writing: asyncio.Task[list[Accepted | Conflict]] | None = None
+        async with self._database.together("batch") as session:
+            try:
+                async for chunk in chunks:
+                    if writing is not None:
+                        accepted.extend(_all_or_none(await writing))
+                    is_new = all(each.is_new for each in chunk)
+                    accept = self._accept_new if is_new else self._accept
+                    writing = asyncio.create_task(accept(session, chunk))
+                    await asyncio.wait([writing], timeout=0)
+                if writing is not None:
+                    accepted.extend(_all_or_none(await writing))
+            finally:
+                if writing is not None:
+                    await asyncio.wait([writing])
+        return accepted
+
+    async def accept_within(self, session: Session, request: Request) -> Accepted:
+        """Store one in somebody's transaction, which a Conflict leaves as it was."""
+        (answer,) = _all_or_none(await self._accept(session, [request]))
+        return answer
+
+    async def _accept(
+        self, session: Session, requests: Sequence[Request]
+    ) -> list[Accepted | Conflict]:
+        names = {each.target for each in requests}
+        numbers = await self._targets.numbers_within(session, names)
+        columns = _columns(requests, numbers)
+        statement = "deliveries.accept"
+        if any(each.stream is not None for each in requests):
+            statement = "streams.accept"
+            columns["stream"] = [each.stream for each in requests]
+            columns["on_failure"] = [each.on_failure for each in requests]
+        stored, accepted_at = await self._stored(session, statement, columns)
+        if stored == len(requests):
+            return [_new(each, accepted_at) for each in requests]
+        known = Known(await self._known(session, requests))
+        return [known.answer_to(each, numbers[each.target]) for each in requests]
+
+    async def _accept_new(
+        self, session: Session, requests: Sequence[Request]
+    ) -> list[Accepted | Conflict]:
+        names = {each.target for each in requests}
+        numbers = await self._targets.numbers_within(session, names)
+        columns = _columns(requests, numbers)
+        del columns["key"]
+        _, accepted_at = await self._stored(session, "deliveries.accept_new", columns)
+        return [_new(each, accepted_at) for each in requests]
+
+    async def _stored(
+        self, session: Session, statement: str, columns: dict[str, Sequence[Any]]
+    ) -> Row:
+        rows = await session.fetch_batch(statement, columns=columns, namespace=self._namespace)
+        return rows[0]
+
+    async def _known(self, session: Session, requests: Sequence[Request]) -> list[Sequence[Any]]:
+        columns: dict[str, Sequence[Any]] = {
+            "id": [each.id for each in requests],
+            "key": [each.key for each in requests],
+        }
+        rows = await session.fetch_batch(
+            "deliveries.known", columns=columns, namespace=self._namespace
+        )
+        return list(rows)
+
+    async def get(self, id: str) -> Delivery:
+        """One delivery, or NotFound."""
+        rows = await self._database.fetch_named("deliveries.get", id=id, namespace=self._namespace)
+        if not rows:
+            raise NotFound("delivery", id, "duly deliveries list shows what there is")
+        return delivery_of(rows[0])
+
+    async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
+        """A page of deliveries, newest first, and the id to go on from, None at the end."""
+        return await page(self._database, self._namespace, filter)
+
+    async def attempts(self, id: str) -> list[Attempt]:
+        """The history of one delivery, oldest first, or NotFound."""
+        await self.get(id)
+        rows = await self._database.fetch_named("deliveries.attempts", id=id)
+        return [attempt_of(row) for row in rows]
+
+    async def cancel(self, id: str, actor: str | None = None) -> Delivery:
+        """Cancel what is pending; what is cancelled stays as it is, for the rest Conflict."""
+        rule = "only a pending delivery can be cancelled"
+        tell = self._tell(actor, "delivery.cancelled", id)
+        try:
+            return await self._move("cancel", id, rule, self._members.cancel, tell)
+        except Conflict:
+            delivery = await self.get(id)
+            if delivery.state is State.CANCELLED:
+                return delivery
+            raise
+
+    async def retry(self, id: str, actor: str | None = None) -> Delivery:
+        """Make a dead letter pending again, or a waiting one due now; else Conflict."""
+        rule = "only a dead or waiting delivery can be retried"
+        tell = self._tell(actor, "delivery.retried", id)
+        if await self._moved("dead_letters.retry", tell, ids=[id], reset=True, spread=0.0):
+            return await self.get(id)
+        return await self._move("hurry", id, rule, self._members.retry, tell)
+
+    def _tell(self, actor: str | None, action: str, id: str) -> Tell | None:
+        """What writes the audit entry of a move that somebody makes."""
+        if actor is None:
+            return None
+        return lambda session: note(session, self._namespace, actor, action, id)
+
+    async def _move(
+        self,
+        verb: str,
+        id: str,
+        rule: str,
+        in_line: Callable[[str, Tell | None], Awaitable[bool]],
+        tell: Tell | None,
+    ) -> Delivery:
+        moved = await self._moved(f"deliveries.{verb}", tell, id=id)
+        delivery = await self.get(id)
+        if not moved and delivery.position is not None:
+            moved, delivery = await in_line(id, tell), await self.get(id)
+        if not moved:
+            raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
+        return delivery
+
+    async def _moved(self, statement: str, tell: Tell | None, **parameters: Any) -> bool:
+        parameters["namespace"] = self._namespace
+        if tell is None:
+            return bool(await self._database.fetch(statement, "any", **parameters))
+        async with self._database.together() as session:
+            moved = bool(await session.fetch(statement, "any", **parameters))
+            if moved:
+                await tell(session)
+        return moved
+
+    async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
+        """What is due for longer than `grace` and held by nobody, oldest first."""
+        return (await self._late(grace, limit))[:limit]
+
+    async def _late(self, grace: timedelta, limit: int) -> list[Delivery]:
+        # At most `limit` of each opening, so that a target with a backlog hides no other.
+        found: list[Delivery] = []
+        for opening in await self._agenda.look():
+            rows = await self._database.fetch_named(
+                "deliveries.late",
+                priority=opening.priority,
+                target=opening.target,
+                grace=grace.total_seconds(),
+                limit=limit,
+            )
+            found.extend(map(delivery_of, rows))
+        return sorted(found, key=lambda each: each.next_at or each.due_at)
+
+    async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
+        """What will not move by itself, and why."""
+        rows = await self._database.fetch_named(
+            "deliveries.held",
+            namespace=self._namespace,
+            held_for=held_for.total_seconds(),
+            limit=limit,
+        )
+        late = await self._late(timedelta(), limit)
+        serving = await self._service(late)
+        stuck = [(each, why_held(each, serving)) for each in map(delivery_of, rows)]
+        stuck += [(each, why_blocking(each)) for each in await self._blocking(limit)]
+        stuck += [(each, why) for each in late if (why := why_left(each, serving)) is not None]
+        return stuck[:limit]
+
+    async def _blocking(self, limit: int) -> list[Delivery]:
+        rows = await self._database.fetch_named(
+            "deliveries.blocking", namespace=self._namespace, limit=limit
+        )
+        return [delivery_of(row) for row in rows]
+
+    async def _service(self, found: Sequence[Delivery]) -> Service:
+        names = {name for each in found if (name := endpoint_name(each.target)) is not None}
+        endpoints = await self._endpoints.some(names) if names else []
+        return service(self._namespace, await self._workers.roster(), endpoints)
+
+
+def _columns(requests: Sequence[Request], numbers: Mapping[str, int]) -> dict[str, Sequence[Any]]:
+    return {
+        "id": [each.id for each in requests],
+        "target": [numbers[each.target] for each in requests],
+        "priority": [each.priority for each in requests],
+        "key": [each.key for each in requests],
+        "address": [each.address for each in requests],
+        "due_at": [each.due_at for each in requests],
+        "after": [each.after for each in requests],
+        "expires_at": [each.expires_at for each in requests],
+        "tags": [_tags(each.tags) for each in requests],
+        "retry": [each.retry for each in requests],
+        "payload": [each.payload for each in requests],
+    }
+
+
+def _tags(tags: tuple[str, ...]) -> str | None:
+    return msgspec.json.encode(tags).decode() if tags else None
+
+
+def _all_or_none(answers: list[Accepted | Conflict]) -> list[Accepted]:
+    for answer in answers:
+        if isinstance(answer, Conflict):
+            raise answer
+    return answers  # type: ignore[return-value]
+
+
+def _new(request: Request, accepted_at: datetime) -> Accepted:
+    due_at = request.due_at
+    if due_at is None:
+        due_at = accepted_at
+        if request.after:
+            due_at += timedelta(seconds=request.after)
+    return Accepted(request.id, due_at, False)
+
+
+class Known:
+    """Deliveries that are there already, found by their id or key."""
+
+    def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
+        # Found by name: to compare each of thousands with all the others takes a second.
+        self._by_id = {row[0]: row for row in rows}
+        self._by_key = {row[-2]: row for row in rows if row[-2] is not None}
+
+    def answer_to(self, request: Request, target: int) -> Accepted | Conflict:
+        """Whether a request is for one of them, or another has its id or key."""
+        found = self._by_id.get(request.id) or self._by_key.get(request.key)
+        if found is None:
+            raise AssertionError(f"{request.id} was neither stored nor known")
+        id, *its, _key, due_at = found
+        if its == [target, request.payload, request.address]:
+            return Accepted(id, due_at, id != request.id)
+        return key_taken(request.key, id)
+
+
+def key_taken(key: str | None, id: str) -> Conflict:
+    """The key belongs to another delivery."""
+    return Conflict(
+        f"key {key!r} already belongs to delivery {id}, which has another target or payload; "
+        "take another key"
+    )

@@ -1,0 +1,1 @@
+"""Endpoints, targets, and when they may be called."""

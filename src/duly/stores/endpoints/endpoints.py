@@ -1,0 +1,219 @@
+"""Named endpoints on the books.
+
+Deciding is not done here: whoever changes one brings a function that decides, which is called
+with the row locked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from duly.domain.endpoints.endpoint import (
+    PREFIX,
+    Details,
+    Endpoint,
+    EndpointState,
+    Sealed,
+    no_endpoint,
+)
+from duly.domain.endpoints.gates import Gate
+from duly.errors import Conflict
+from duly.ports import Waiting
+from duly.stores.access.audit import note
+from duly.stores.database import Database, Session
+from duly.stores.endpoints.gates import gate_of
+from duly.stores.endpoints.targets import Targets
+from duly.stores.streams.members import Members
+
+COUNTED_UP_TO = 1_000_000
+Decide = Callable[[Endpoint | None, datetime], Endpoint]
+
+
+class Endpoints:
+    """The endpoints of one namespace."""
+
+    def __init__(
+        self, database: Database, namespace: str, targets: Targets, members: Members
+    ) -> None:
+        self._database = database
+        self._namespace = namespace
+        self._targets = targets
+        self._members = members
+
+    async def get(self, name: str) -> Endpoint:
+        """One endpoint, or NotFound."""
+        found = await self._found(self._database, name)
+        if found is None:
+            raise no_endpoint(name)
+        return found
+
+    async def _found(self, session: Session, name: str) -> Endpoint | None:
+        rows = await session.fetch_named("endpoints.get", namespace=self._namespace, name=name)
+        return endpoint_of(rows[0]) if rows else None
+
+    async def some(self, names: Collection[str]) -> list[Endpoint]:
+        """Those of the names that exist."""
+        rows = await self._database.fetch_named(
+            "endpoints.some", namespace=self._namespace, names=list(names)
+        )
+        return [endpoint_of(row) for row in rows]
+
+    async def page(self, after: str, limit: int) -> list[Endpoint]:
+        """Endpoints by name."""
+        rows = await self._database.fetch_named(
+            "endpoints.page", namespace=self._namespace, after=after, limit=limit
+        )
+        return [endpoint_of(row) for row in rows]
+
+    async def revise(
+        self,
+        name: str,
+        decide: Decide,
+        actor: str,
+        action: str,
+        detail: Mapping[str, Any] | None = None,
+    ) -> Endpoint:
+        """Create or change one by what `decide` makes of it, with its row locked."""
+        target = PREFIX + name
+        number = (await self._targets.numbers([target], create=True))[target]
+        try:
+            await self._revise(name, number, decide, actor, action, detail)
+        except self._database.refusals:
+            # A name that was free may be another creator's by now: then there is a row to lock.
+            await self._revise(name, number, decide, actor, action, detail)
+        return await self.get(name)
+
+    async def _revise(
+        self,
+        name: str,
+        number: int,
+        decide: Decide,
+        actor: str,
+        action: str,
+        detail: Mapping[str, Any] | None,
+    ) -> None:
+        async with self._database.together() as session:
+            # The gate first, as whoever disables an endpoint does: or both would wait for ever.
+            await session.fetch_batch("gates.lock", columns={"target": [number]})
+            before = await self._locked(session, name)
+            rows = await session.fetch("schedules.now", namespace=self._namespace)
+            after = decide(before, rows[0][0])
+            if after == before:
+                return
+            statement = "endpoints.create" if before is None else "endpoints.change"
+            if before is not None and before.gate != after.gate:
+                await _forgive(session, number, after.gate)
+            await session.fetch(
+                statement,
+                "any",
+                namespace=self._namespace,
+                name=name,
+                target=number,
+                **_columns(after),
+            )
+            await note(session, self._namespace, actor, f"endpoint.{action}", name, detail)
+
+    async def _locked(self, session: Session, name: str) -> Endpoint | None:
+        await session.fetch("endpoints.lock", namespace=self._namespace, name=name)
+        return await self._found(session, name)
+
+    async def remove(self, name: str, actor: str, check: Callable[[Endpoint], None]) -> Endpoint:
+        """Remove one that nothing waits for and no schedule names; else Conflict.
+
+        `check` is called with it locked, and may refuse.
+        """
+        async with self._database.together() as session:
+            found = await self._locked(session, name)
+            if found is None:
+                raise no_endpoint(name)
+            check(found)
+            await self._refuse_if_used(session, found)
+            await session.fetch("endpoints.remove", namespace=self._namespace, name=name)
+            await note(session, self._namespace, actor, "endpoint.removed", name)
+        return found
+
+    async def refuse_if_scheduled(self, endpoint: Endpoint) -> None:
+        """Conflict when a schedule names it."""
+        await self._refuse_if_scheduled(self._database, endpoint)
+
+    async def _refuse_if_scheduled(self, session: Session, found: Endpoint) -> None:
+        rows = await session.fetch("endpoints.schedule_of", target=found.target)
+        if rows:
+            raise Conflict(
+                f"schedule {rows[0][0]!r} sends to endpoint {found.name!r}; remove or change it "
+                "first, or pause the endpoint"
+            )
+
+    async def _refuse_if_used(self, session: Session, found: Endpoint) -> None:
+        await self._refuse_if_scheduled(session, found)
+        waiting, _ = await self._counted(session, found.target)
+        if waiting:
+            raise Conflict(
+                f"{waiting} deliveries wait for endpoint {found.name!r}; pause it instead, "
+                "or remove it with its waiting deliveries cancelled (--cancel-waiting)"
+            )
+
+    async def waiting(self, target: int) -> Waiting:
+        """How much is on the books for it; counted up to a million."""
+        return Waiting(*await self._counted(self._database, target))
+
+    async def _counted(self, session: Session, target: int) -> Sequence[int]:
+        rows = await session.fetch_named("endpoints.waiting", target=target, limit=COUNTED_UP_TO)
+        return rows[0]["waiting"], rows[0]["held"]
+
+    async def cancel_waiting(self, target: int, limit: int) -> int:
+        """Cancel one batch of what waits and nobody holds; returns how many."""
+        rows = await self._database.fetch("endpoints.cancel_waiting", target=target, limit=limit)
+        return len(rows) or await self._cancel_heads(target, limit)
+
+    async def _cancel_heads(self, target: int, limit: int) -> int:
+        """Whoever waits for it at the head of a stream; the next one may be another's."""
+        rows = await self._database.fetch("endpoints.waiting_heads", target=target, limit=limit)
+        cancelled = 0
+        for (id,) in rows:
+            with contextlib.suppress(Conflict):
+                cancelled += await self._members.cancel(id)
+        return cancelled
+
+
+async def _forgive(session: Session, target: int, gate: Gate) -> None:
+    columns = {name: [getattr(gate, name)] for name in Gate.__struct_fields__}
+    await session.fetch_batch("gates.write", columns={"target": [target], **columns})
+
+
+def _columns(endpoint: Endpoint) -> dict[str, Any]:
+    details = msgspec.structs.asdict(endpoint.details)
+    return details | {
+        "headers": msgspec.json.encode(endpoint.details.headers).decode(),
+        "secrets": msgspec.json.encode(endpoint.secrets).decode(),
+        "state": endpoint.state.value,
+        "state_reason": endpoint.state_reason,
+        "state_at": endpoint.state_at,
+    }
+
+
+_secrets = msgspec.json.Decoder(tuple[Sealed, ...])
+
+
+def endpoint_of(found: Mapping[str, Any]) -> Endpoint:
+    """An endpoint as it stands, with its gate."""
+    row = dict(found)
+    details = {name: row[name] for name in Details.__struct_fields__}
+    details["headers"] = msgspec.json.decode(row["headers"])
+    return Endpoint(
+        name=row["name"],
+        target=row["target"],
+        details=Details(**details),
+        state=EndpointState(row["state"]),
+        state_reason=row["state_reason"],
+        state_at=row["state_at"],
+        created_at=row["created_at"],
+        version=row["version"],
+        secrets=_secrets.decode(row["secrets"]),
+        gate=gate_of(*(row[name] for name in Gate.__struct_fields__)),
+    )

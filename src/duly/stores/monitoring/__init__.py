@@ -1,0 +1,1 @@
+"""Status, statistics and alerts."""

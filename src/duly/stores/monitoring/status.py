@@ -1,0 +1,78 @@
+"""How it stands, read through indexes and up to a limit: nothing here grows with the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from duly.domain.monitoring.status import COUNTED_UP_TO, NAMED_UP_TO, Situation
+from duly.ports import Clock
+from duly.stores.database import Database, NamedRow
+from duly.stores.monitoring.failure_stats import Figures
+from duly.stores.schedules.plans import Plans
+
+
+class Situations:
+    """How one namespace stands."""
+
+    def __init__(
+        self, database: Database, namespace: str, clock: Clock, figures: Figures, plans: Plans
+    ) -> None:
+        self._database = database
+        self._namespace = namespace
+        self._clock = clock
+        self._figures = figures
+        self._plans = plans
+
+    async def look(self, grace: timedelta) -> Situation:
+        """How it stands by the store's clock; how long the store took for its shortest answer."""
+        asked_at = self._clock.monotonic()
+        workers = (await self._rows("workers"))[0]
+        took = self._clock.monotonic() - asked_at
+        backlog = dict((await self._backlog(grace))[0])
+        at = backlog.pop("seen_at")
+        failing = await self._figures.failing(at)
+        next_at = await self._plans.next_at([])
+        lag = timedelta() if next_at is None else max(at - next_at, timedelta())
+        return Situation(
+            at=at,
+            store_seconds=took,
+            planner_lag=lag.total_seconds(),
+            retries=failing.retries,
+            poison=failing.poison,
+            blocked_streams=failing.blocked_streams,
+            paused_streams=failing.paused_streams,
+            **backlog,
+            **workers,
+            **await self._standing(),
+        )
+
+    async def behind(self) -> int:
+        """How many wait in streams besides the heads of those that go on."""
+        return int((await self._rows("behind", most=COUNTED_UP_TO))[0]["behind"])
+
+    async def _backlog(self, grace: timedelta) -> Sequence[NamedRow]:
+        return await self._database.fetch_named(
+            "agenda.backlog",
+            namespace=self._namespace,
+            grace=grace.total_seconds(),
+            most=COUNTED_UP_TO,
+        )
+
+    async def _standing(self) -> dict[str, Any]:
+        circuits = await self._rows("circuits", most=NAMED_UP_TO)
+        endpoints = await self._rows("endpoints", most=NAMED_UP_TO)
+        return {
+            "circuits_open": [each["name"] for each in circuits if not each["probing"]],
+            "circuits_probing": [each["name"] for each in circuits if each["probing"]],
+            "endpoints_paused": [each["name"] for each in endpoints if each["state"] == "paused"],
+            "endpoints_disabled": [
+                each["name"] for each in endpoints if each["state"] == "disabled"
+            ],
+        }
+
+    async def _rows(self, statement: str, **parameters: Any) -> Sequence[NamedRow]:
+        return await self._database.fetch_named(
+            f"situations.{statement}", namespace=self._namespace, **parameters
+        )

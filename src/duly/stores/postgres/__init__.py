@@ -1,0 +1,1 @@
+"""PostgreSQL: its address, its connections, and what runs on them."""

@@ -1,0 +1,379 @@
+"""PostgreSQL as a database: a connection for each overlapping call, a pool for the rest.
+
+Nothing here waits without a deadline, and a connection on which anything went wrong is dropped
+rather than trusted: the next call opens a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import asyncpg
+
+from duly.errors import BadSetting, StoreUnavailable
+from duly.stores.database import Channel, NamedRow, Row, Session
+from duly.stores.event_loop import HomeLoop
+from duly.stores.postgres.address import Place
+from duly.stores.postgres.connections import (
+    BASE,
+    BRIEF,
+    COMMAND_SECONDS,
+    CONNECT_SECONDS,
+    IDLE_LIMIT,
+    CallersError,
+    Connect,
+    Connection,
+    Discard,
+    NoSlot,
+    Setup,
+    Source,
+    apart,
+    clear_errors,
+    startup_errors,
+)
+from duly.stores.postgres.dedicated import Dedicated
+from duly.stores.postgres.pool import Level, OnShort, Pool
+from duly.stores.statements import Statement, statements
+
+PLANNER_SETTINGS = (
+    *("enable_seqscan", "enable_bitmapscan", "jit", "plan_cache_mode", "enable_nestloop"),
+    "idle_in_transaction_session_timeout",
+)
+# A plan made while the tables were tiny must still be right at a million rows: every statement of
+# the hot path has an index for each table it touches, so scans are never the answer.
+PLANNER = Setup(
+    "set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;"
+    "set plan_cache_mode = force_generic_plan; set enable_nestloop = off;" + IDLE_LIMIT,
+    ";".join(f"reset {each}" for each in PLANNER_SETTINGS),
+)
+LOCK_SECONDS = 20.0
+"""How long a statement of a handler waits for a lock: less than it may take."""
+TRIES = 5
+FEWEST = 6
+"""To claim, to settle and for the lease one each, and a pool in which every level finds one. When
+the server has not even these, some wait for each other, but not for ever."""
+ENOUGH_TO_LISTEN = 7
+"""With fewer it polls: a connection that only listens would be missed elsewhere."""
+
+# Of a ledger that is read slice by slice: it may have grown since anybody counted.
+READER = "set local enable_seqscan = off; set local plan_cache_mode = force_custom_plan"
+
+# Claims pass over what others hold; a database whose transactions are serializable as it comes
+# would refuse them for it again and again.
+SETTINGS = {
+    "application_name": "duly",
+    "default_transaction_isolation": "read committed",
+    # What is asked is bounded by limits, which estimates do not see: compiling it took 65 ms of 77.
+    "jit": "off",
+}
+AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+class PostgresSession:
+    """Runs named statements on one connection."""
+
+    def __init__(self, connection: Connection, moment: Callable[[], datetime | None]) -> None:
+        self.connection = connection
+        self.moment = moment
+        self._statements = statements("postgres")
+
+    async def fetch(
+        self, statement: str, channel: Channel = "any", /, **parameters: Any
+    ) -> Sequence[Row]:
+        """Run a statement once; rows are positional."""
+        found = self._statements[statement]
+        rows: Sequence[Row] = await self._fetch(channel, found, self._bound(found, parameters))
+        return rows
+
+    async def fetch_named(
+        self, statement: str, channel: Channel = "any", /, **parameters: Any
+    ) -> Sequence[NamedRow]:
+        """Run a statement that only reads; rows are by column name."""
+        found = self._statements[statement]
+        rows: Sequence[NamedRow] = await self._fetch(channel, found, self._bound(found, parameters))
+        return rows
+
+    async def fetch_batch(
+        self,
+        statement: str,
+        channel: Channel = "any",
+        /,
+        *,
+        columns: Mapping[str, Sequence[Any]],
+        **parameters: Any,
+    ) -> Sequence[Row]:
+        """Run a statement once, with the columns as arrays."""
+        return await self.fetch(statement, channel, **columns, **parameters)
+
+    def _bound(self, statement: Statement, parameters: Mapping[str, Any]) -> list[Any]:
+        return [
+            self.moment() if name == "now" else _sent(parameters[name], name in statement.literals)
+            for name in statement.parameters
+        ]
+
+    async def _fetch(
+        self,
+        channel: Channel,  # noqa: ARG002 - this session is one connection
+        statement: Statement,
+        bound: Sequence[Any],
+    ) -> Any:
+        with clear_errors():
+            return await self.connection.fetch(statement.text, *bound)
+
+
+def _sent(value: Any, as_text: bool) -> Any:
+    if as_text:
+        return array_text(value)
+    if isinstance(value, list) and value and value.count(None) == len(value):
+        return None  # unnest fills the column with nulls, and nothing needs to be sent
+    return value
+
+
+def array_text(values: Sequence[Any]) -> str:
+    """An array of ids, numbers or moments in PostgreSQL's text form; moments in microseconds.
+
+    Texts go in as they are: only such that need no quotes.
+    """
+    if None in values:
+        return "{" + ",".join("null" if each is None else _text(each) for each in values) + "}"
+    if values and isinstance(values[0], datetime):
+        values = [round(each.timestamp() * 1_000_000) for each in values]
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def _text(value: Any) -> str:
+    return str(round(value.timestamp() * 1_000_000) if isinstance(value, datetime) else value)
+
+
+def handler_setup(worker: int, *, local: bool = False) -> Setup:
+    """For a handler's transaction: whoever declares the worker dead ends it by this name."""
+    word = "set local" if local else "set"
+    return Setup(
+        f"{word} application_name = 'duly worker {worker}'; "
+        f"{word} lock_timeout = '{LOCK_SECONDS:g}s'",
+        "reset application_name; reset lock_timeout",
+    )
+
+
+class Postgres(PostgresSession):
+    """This process's connections to one PostgreSQL database."""
+
+    refusals: tuple[type[Exception], ...] = (
+        asyncpg.IntegrityConstraintViolationError,
+        asyncpg.DataError,
+    )
+
+    def __init__(
+        self,
+        connect: Connect,
+        discard: Discard,
+        moment: Callable[[], datetime | None],
+        *,
+        connections: int,
+        on_short: OnShort,
+        pooler: bool = False,
+        one_loop: bool = False,
+    ) -> None:
+        super().__init__(None, moment)
+        self.pooler = pooler
+        self.one_loop = one_loop
+        self.connections = connections
+        self.home = HomeLoop()
+        # Behind a pooler, and of a caller's pool, others say how many there are.
+        self.workers_loop: asyncio.AbstractEventLoop | None = None
+        """The loop of a worker's connections."""
+        self.connect = self.source = connect
+        self.discard = discard
+        self._source = Source(connect, discard, counts_slots=not (pooler or one_loop))
+        self._pool = Pool(self._source, connections, on_short)
+        self._planner = BASE if pooler else PLANNER
+        self._brief = BASE if pooler else BRIEF
+        self._handler = (0, BASE)
+        claim = Dedicated(self._source, self._pool, self._planner, is_fallback=True)
+        settle = Dedicated(self._source, self._pool, self._planner)
+        self._own: dict[Channel, Dedicated] = {"claim": claim, "settle": settle}
+        self.listening = Dedicated(self._source, self._pool, BASE, is_extra=True)
+
+    async def reserve(self) -> None:
+        """Open the connections that a worker cannot do without, and keep them."""
+        if self.connections < FEWEST:
+            raise BadSetting(
+                "pool" if self.one_loop else "connections",
+                f"{self.connections} connections are not enough for a worker, which needs "
+                f"{FEWEST}" + (f": give a pool of {SMALLEST_POOL} or more" * self.one_loop),
+            )
+        self.workers_loop = asyncio.get_running_loop()
+        self.listening.has_place = not self.pooler and self.connections >= ENOUGH_TO_LISTEN
+        # Those two, and the heart's.
+        self._pool.size = self.connections - len(self._own) - 1 - self.listening.has_place
+        self._pool.fallback = self._own["claim"].use
+        for each in self._own.values():
+            each.has_place = True
+            async with each.use():
+                pass
+
+    async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
+        for left in reversed(range(TRIES)):
+            try:
+                async with self._for(channel, None) as connection:
+                    return await connection.fetch(statement.text, *bound)
+            except AGAIN as error:
+                if not left:
+                    raise StoreUnavailable(
+                        f"PostgreSQL gave up: {error}", source=self.source
+                    ) from error
+        raise AssertionError("unreachable")
+
+    def _for(
+        self, channel: Channel, setup: Setup | None
+    ) -> AbstractAsyncContextManager[Connection]:
+        self.home.check()
+        own = self._own.get(channel)
+        if own is not None:
+            return own.use()
+        if channel == "batch":
+            return self._pool.use(Level.BATCH, BASE)
+        return self._pool.use(Level.STATEMENT, self._planner if channel == "plan" else setup)
+
+    def shared(self) -> AbstractAsyncContextManager[Connection]:
+        """One of the pool's connections, for a moment."""
+        self.home.check()
+        return self._pool.use(Level.STATEMENT)
+
+    def lent(self, worker: int | None = None) -> AbstractAsyncContextManager[Connection]:
+        """A connection for a handler of the worker, for as long as an attempt takes."""
+        self.home.check()
+        if worker is None or self.pooler:
+            return self._pool.use(Level.HANDLER, BASE)
+        if self._handler[0] != worker:
+            self._handler = (worker, handler_setup(worker))
+        return self._pool.use(Level.HANDLER, self._handler[1])
+
+    def kept(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection for a caller, for as long as its transaction takes."""
+        self.home.check()
+        return self._pool.use(Level.BLOCK, BASE)
+
+    @asynccontextmanager
+    async def together(self, channel: Channel = "any", /) -> AsyncIterator[Session]:
+        """Statements in one transaction."""
+        try:
+            async with self._for(channel, self._brief) as connection, connection.transaction():
+                with apart():
+                    yield PostgresSession(connection, self.moment)
+        except CallersError as wrapped:
+            raise wrapped.error from wrapped.error.__cause__
+        except AGAIN as error:
+            raise StoreUnavailable(
+                "two transactions waited for each other, and this one was undone; try it again",
+                source=self.source,
+            ) from error
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Session]:
+        """Statements that only read, as it stood when the first of them ran."""
+        try:
+            async with (
+                self.kept() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                await connection.execute(READER)
+                with apart():
+                    yield PostgresSession(connection, self.moment)
+        except CallersError as wrapped:
+            raise wrapped.error from wrapped.error.__cause__
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        for each in (*self._own.values(), self.listening):
+            await each.close()
+        await self._pool.close()
+
+
+class Beside(Postgres):
+    """The same database over one connection of its own, for the loop of another thread.
+
+    When there is none left for it, its statements run on the database's, at home.
+    """
+
+    def __init__(self, database: Postgres) -> None:
+        super().__init__(
+            database.connect,
+            database.discard,
+            database.moment,
+            connections=1,
+            on_short=lambda _open, _problem: None,
+            pooler=database.pooler,
+            one_loop=database.one_loop,
+        )
+        self._database = database
+
+    async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
+        try:
+            return await super()._fetch(channel, statement, bound)
+        except NoSlot:
+            home = self._database.workers_loop
+            fetching = self._database._fetch(channel, statement, bound)
+            if home is None or home is asyncio.get_running_loop():
+                return await fetching
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(fetching, home))
+
+
+def from_place(place: Place, *, pooler: bool) -> tuple[Connect, Discard]:
+    """Connections to the database at an address."""
+    context = cache(place.context)  # reading the authorities takes longer than connecting
+    has_connected = False
+
+    async def connect() -> Connection:
+        nonlocal has_connected
+        verifies = place.verified is not None
+        with startup_errors(pooler=pooler, verifies=verifies, is_first=not has_connected):
+            connection = await asyncpg.connect(
+                place.dsn,
+                timeout=place.connect_seconds or CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
+                statement_cache_size=0 if pooler else 200,
+                server_settings=({} if pooler else SETTINGS) | place.settings,
+                ssl=context(),
+            )
+        has_connected = True
+        return connection
+
+    return connect, _close
+
+
+def from_factory(factory: Connect) -> tuple[Connect, Discard]:
+    """Connections that the caller knows how to make."""
+    return factory, _close
+
+
+SMALLEST_POOL = 8
+"""The size of a caller's pool with which a worker can work."""
+
+
+def from_pool(pool: Any) -> tuple[Connect, Discard]:
+    """Connections of the caller's pool; the ones duly works with are kept out of it for long."""
+
+    async def connect() -> Connection:
+        try:
+            return await pool.acquire(timeout=CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise NoSlot("the pool has no connection left; make it larger") from error
+
+    return connect, pool.release
+
+
+def share_of(pool: Any, most: int) -> int:
+    """How many connections of a caller's pool are used: two or more, and a third, are left."""
+    size: int = pool.get_max_size()
+    return max(1, min(most, size - max(2, size // 3)))
+
+
+async def _close(connection: Connection) -> None:
+    if not connection.is_closed():
+        await connection.close(timeout=CONNECT_SECONDS)

@@ -1,0 +1,1 @@
+"""Schedules and what is planned from them."""

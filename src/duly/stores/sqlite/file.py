@@ -1,0 +1,236 @@
+"""An SQLite file while it is open: whether it is still there, still ours, and only ours.
+
+A file that was deleted or replaced can be written to as before, and all of it is lost. So after
+each commit, and before it is acknowledged, the writer checks that the file and its companions are
+still those that were opened.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from weakref import WeakSet
+
+import apsw
+
+from duly.errors import StoreIsOwned, StoreUnavailable
+from duly.stores.sqlite.guard import (
+    REMEDY,
+    Identity,
+    descriptors_of,
+    forget_open,
+    hold_locks,
+    identity_of,
+    is_shared_with_another_library,
+    openers,
+    release_locks,
+    remember_open,
+)
+
+OWNER_ONLY = 0o600
+"""Payloads, secrets and keys are in the file."""
+_changing = threading.Lock()
+"""Held while a file of this process is opened or closed: two at once would take each other for
+strangers."""
+
+
+_owners: WeakSet[SqliteFile] = WeakSet()
+
+
+@cache
+def _watch_forks() -> None:
+    os.register_at_fork(after_in_child=_disown_all)
+
+
+def _disown_all() -> None:
+    # A child that outlives its parent would keep the lock, and no server could start.
+    for each in _owners:
+        each.disown()
+
+
+class Stranded(StoreUnavailable):
+    """The file and its log are no longer found together: only this process still has both."""
+
+
+class SqliteFile:
+    """One file as one `Sqlite` has it open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.place = str(path)
+        """The same path wherever the process moves its working directory."""
+        self._identity: Identity | None = None
+        self._index: Identity | None = None
+        self._expected: list[tuple[str, Identity]] = []
+        self._process = os.getpid()
+        self._is_guarded = False
+        self._problem: str | None = None
+        self._lock_path = ""
+        self._lock_file: int | None = None
+        self._lock_identity: Identity | None = None
+
+    @contextmanager
+    def being_opened(self) -> Iterator[Callable[[apsw.Connection], None]]:
+        """Refuse what this process has open by other means, then wait for the connection to it."""
+        with _changing:
+            self.place = os.path.abspath(self.path)
+            self._admit()
+            self._create_private()
+            yield self._opened
+
+    def _admit(self) -> None:
+        file = identity_of(self.place)
+        known = openers(file)
+        if known and os.getpid() not in known:
+            raise self._forked()
+        index = identity_of(f"{os.path.realpath(self.place)}-shm")
+        is_open_elsewhere = not known and descriptors_of(file)
+        if is_open_elsewhere or len(descriptors_of(index)) > bool(known):
+            raise StoreUnavailable(self._shared)
+
+    def _create_private(self) -> None:
+        # SQLite makes files that everybody may read. The -wal and -shm files get this one's rights.
+        # Only a new file: to close a descriptor of one that is open would drop its locks.
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+            os.close(os.open(os.path.realpath(self.place), flags, OWNER_ONLY))
+
+    def _opened(self, connection: apsw.Connection) -> None:
+        real = connection.filename
+        paths = (self.place, f"{real}-wal", f"{real}-shm")
+        found = [(path, identity_of(path)) for path in paths]
+        self._expected = [(path, each) for path, each in found if each is not None]
+        self._identity, self._index = found[0][1], found[2][1]
+        self._process = os.getpid()
+        if self._identity is not None:
+            remember_open(self._identity)
+            self._is_guarded = hold_locks(self._identity, self._index)
+
+    def closing(self) -> None:
+        """Call it before the last connection is closed, so that it may remove the log."""
+        with _changing:
+            if self._identity is not None and len(openers(self._identity)) == 1:
+                release_locks(self._identity, self._index)
+
+    def closed(self) -> None:
+        """Call it when no connection is left."""
+        with _changing:
+            if self._identity is not None:
+                forget_open(self._identity)
+            self._identity, self._index, self._expected = None, None, []
+
+    def disown(self) -> None:
+        """Let go of the lock, if it was taken."""
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = self._lock_identity = None
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that opened it."""
+        return self._identity is not None and self._process != os.getpid()
+
+    def check_process(self) -> None:
+        """Refuse a child of the process that opened it: the threads that serve it are not here."""
+        if self.is_forked:
+            raise self._forked()
+
+    def look(self) -> None:
+        """Look for other libraries and for another owner; some microseconds for each descriptor."""
+        if is_shared_with_another_library(self._index):
+            self._problem = self._shared
+        else:
+            self._problem = self._lost_lock()
+
+    def check(self) -> None:
+        """Refuse if what was opened is not what is there; some microseconds."""
+        if self._problem is not None:
+            raise StoreUnavailable(self._problem)
+        for path, identity in self._expected:
+            present = identity_of(path)
+            if present != identity:
+                raise self._changed(path, present)
+
+    def own(self) -> None:
+        """Take the lock that says one server runs on this file; it dies with the process."""
+        if self._lock_file is None:
+            self._lock_path = f"{os.path.realpath(self.place)}.lock"
+            self._lock_file, self._lock_identity = self._locked()
+            _owners.add(self)
+            _watch_forks()
+
+    def _lost_lock(self) -> str | None:
+        # Whoever removes the lock's file must not make room for a second server.
+        is_held = self._lock_identity in (None, identity_of(self._lock_path))
+        if is_held or identity_of(self.place) != self._identity:
+            return None
+        try:
+            lock, identity = self._locked()
+        except (StoreIsOwned, OSError) as error:
+            return (
+                f"{self.path}.lock was removed while duly ran, and it cannot be taken again: "
+                f"{error}; stop this process"
+            )
+        self.disown()
+        self._lock_file, self._lock_identity = lock, identity
+        return None
+
+    def _locked(self) -> tuple[int, Identity | None]:
+        while True:
+            lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, OWNER_ONLY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(lock, 100, 0).decode(errors="replace").strip() or "unknown"
+                os.close(lock)
+                raise StoreIsOwned(
+                    f"another duly (process {holder}) already runs on {self.path}; stop it, choose "
+                    "another file, or use PostgreSQL to run several"
+                ) from None
+            status = os.fstat(lock)
+            identity = status.st_dev, status.st_ino
+            if identity == identity_of(self._lock_path):
+                break
+            os.close(lock)  # removed before it was locked: that would lock nobody out
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        return lock, identity
+
+    def _changed(self, path: str, present: Identity | None) -> StoreUnavailable:
+        if path != self.place:
+            # Unguarded, others may have removed the log, and may have written since.
+            is_stranded = path.endswith("-wal") and present is None and self._is_guarded
+            kind = Stranded if is_stranded else StoreUnavailable
+            return kind(
+                f"{path} was deleted or replaced while duly had {self.path} open; nothing is "
+                "accepted any more: restart duly, and leave the -wal and -shm files alone"
+            )
+        if present is None:
+            return Stranded(
+                f"{self.path} is gone: it was deleted or moved while duly had it open; nothing is "
+                "accepted until the same file is back. To begin with a new one, restart duly"
+            )
+        return Stranded(
+            f"{self.path} was replaced by another file while duly had it open; nothing is accepted "
+            "any more: restart duly to use the file that is there now"
+        )
+
+    @property
+    def _shared(self) -> str:
+        return (
+            f"other code of this process has {self.path} open, and two SQLite libraries in one "
+            f"process damage a file; close it there, and {REMEDY}"
+        )
+
+    def _forked(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{self.path} was opened before this process was forked, and a child cannot use its "
+            "parent's SQLite file; fork first and open it afterwards, or start the child anew "
+            "(multiprocessing: the start method 'spawn')",
+            source=self.path,
+        )

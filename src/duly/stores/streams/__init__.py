@@ -1,0 +1,1 @@
+"""Streams: who is at the head, who waits behind."""

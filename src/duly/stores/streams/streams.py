@@ -1,0 +1,101 @@
+"""Streams as people handle them, and how a planned delivery joins one.
+
+Deciding is not done here: whoever changes a stream brings a function that decides, which is called
+with the stream and its lane locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.streams.operations import Fate, Intervention
+from duly.domain.streams.stream import Line, StreamState, no_stream
+from duly.errors import Conflict
+from duly.ports import DecideStream, Joined
+from duly.stores.access.audit import note
+from duly.stores.database import Database, Session
+from duly.stores.streams import heads, overlap_queues
+
+
+class Streams:
+    """The streams of one namespace."""
+
+    def __init__(self, database: Database, namespace: str) -> None:
+        self._database = database
+        self._namespace = namespace
+
+    async def enlist(self, claimed: Claimed) -> bool:
+        """Let a delivery join the line of its stream; False when it is no longer held."""
+        rows = await self._database.fetch(
+            "streams.enlist",
+            "any",
+            namespace=self._namespace,
+            stream=claimed.stream,
+            lane=claimed.lane,
+            token=claimed.token,
+        )
+        return bool(rows)
+
+    async def join(self, claimed: Claimed, stream: str) -> Joined:
+        """Let an occurrence of a schedule join a stream, behind all that fell due before it."""
+        return await overlap_queues.join(self._database, self._namespace, claimed, stream)
+
+    async def get(self, name: str, most: int) -> Line:
+        """One stream, or NotFound; those who wait in it are counted up to `most`."""
+        rows = await self._database.fetch_named("lines.find", namespace=self._namespace, name=name)
+        lanes = [row["lane"] for row in rows]
+        found = await heads.facts(self._database, lanes, most) if lanes else []
+        if not found:
+            raise no_stream(name)
+        return found[0]
+
+    async def page(
+        self, state: StreamState | None, after: str, limit: int, most: int
+    ) -> list[Line]:
+        """Streams by name: all of them, or those that are blocked or paused."""
+        lanes = await self._lanes(state, after, limit)
+        return await heads.facts(self._database, lanes, most) if lanes else []
+
+    async def _lanes(self, state: StreamState | None, after: str, limit: int) -> Sequence[Lane]:
+        wanted: dict[str, Any] = {"namespace": self._namespace, "after": after, "limit": limit}
+        if state is StreamState.BLOCKED:
+            rows = await self._database.fetch_named("lines.blocked", "any", **wanted)
+        else:
+            paused = state is StreamState.PAUSED
+            rows = await self._database.fetch_named("lines.page", "any", paused=paused, **wanted)
+        return [row["lane"] for row in rows]
+
+    async def revise(
+        self,
+        name: str,
+        decide: DecideStream,
+        actor: str,
+        action: str,
+        detail: Mapping[str, Any] | None = None,
+        *,
+        create: bool = False,
+    ) -> None:
+        """Change one by what `decide` makes of it, with it and its lane locked."""
+        async with self._database.together() as session:
+            line, moment = await self._locked(session, name, create)
+            change = decide(line, moment)
+            if change == Intervention(line=line):
+                return
+            if not await heads.write(session, change, moment):
+                raise Conflict(f"the head of stream {name!r} is not there any more; look again")
+            if change.fate is not Fate.STAYS:
+                detail = {"head": line.head, **(detail or {})}
+            await note(session, self._namespace, actor, f"stream.{action}", name, detail)
+
+    async def _locked(self, session: Session, name: str, create: bool) -> tuple[Line, datetime]:
+        if create:
+            line, _ = await heads.opened(session, self._namespace, name)
+        else:
+            found = await heads.locked(session, self._namespace, name)
+            if found is None:
+                raise no_stream(name)
+            line = found
+        return line, await heads.now(session, self._namespace)

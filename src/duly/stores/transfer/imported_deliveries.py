@@ -1,0 +1,310 @@
+"""Deliveries that come from another store: which are new here, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.crashes import CrashRule
+from duly.domain.deliveries.delivery import ALONE, Lane
+from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
+from duly.domain.schedules.schedule import encode_occasion
+from duly.domain.streams.stream import NEVER, Halt
+from duly.domain.transfer.entries import DeliveryEntry, content
+from duly.domain.transfer.import_checks import places
+from duly.errors import Conflict
+from duly.ports import Arrival
+from duly.stores.database import Session
+from duly.stores.deliveries.ledger import key_taken
+from duly.stores.deliveries.steps import text_of
+
+SUSPECTS = CrashRule()
+PLAIN = (
+    *("id", "state", "priority", "attempt", "key", "stream", "occurrence", "due_at", "accepted_at"),
+    *("expires_at", "started_at", "finished_at", "dead_at", "reason", "error", "fingerprint"),
+)
+"""What is written as it is told."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A delivery that is there already; it was found by its id, its key or its occurrence."""
+
+    id: str
+    namespace: str
+    key: str | None
+    schedule: int | None
+    occurrence: str | None
+    target: int
+    payload: bytes | None
+    address: str | None
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A stream that is added to."""
+
+    lane: Lane
+    counter: int
+    paused_at: datetime | None
+
+
+async def sorted_out(
+    session: Session,
+    namespace: str,
+    entries: Sequence[DeliveryEntry],
+    targets: Mapping[str, int],
+) -> list[Arrival | Conflict]:
+    """What becomes of each: it is new, there already, or in the way of another."""
+    schedules = await _schedules(session, namespace, entries)
+    rows = await session.fetch_batch(
+        "moving.known",
+        "plan",
+        columns={
+            "id": [each.id for each in entries],
+            "key": [each.key for each in entries],
+            "schedule": [_number(namespace, each, schedules) for each in entries],
+            "occurrence": [each.occurrence for each in entries],
+        },
+        namespace=namespace,
+    )
+    found = _Found([Known(*row) for row in rows], namespace)
+    return [
+        found.fate(each, targets.get(each.target), _number(namespace, each, schedules))
+        for each in entries
+    ]
+
+
+async def _schedules(
+    session: Session, namespace: str, entries: Sequence[DeliveryEntry]
+) -> dict[str, int]:
+    names = sorted({each.schedule for each in entries if each.schedule and each.former is None})
+    if not names:
+        return {}
+    rows = await session.fetch_named("moving.schedules", namespace=namespace, names=names)
+    return {row["name"]: row["id"] for row in rows}
+
+
+def _number(namespace: str, entry: DeliveryEntry, schedules: Mapping[str, int]) -> int | None:
+    """The number of its schedule here, if that is known.
+
+    A removed one gets a number below zero, which no schedule has, and at each import the same.
+    """
+    if entry.schedule is None or entry.former is None:
+        return schedules.get(entry.schedule or "")
+    its = msgspec.json.encode([namespace, entry.schedule, entry.former])
+    return -1 - (int.from_bytes(blake2b(its, digest_size=8).digest()) >> 2)
+
+
+class _Found:
+    """What is there, and what was said before in the same batch."""
+
+    def __init__(self, known: Sequence[Known], namespace: str) -> None:
+        self._namespace = namespace
+        self._ids = {each.id: each.namespace for each in known}
+        self._keys = {each.key: each for each in known if each.key is not None}
+        self._occurrences: set[tuple[int | None, str | None]] = {
+            (each.schedule, each.occurrence) for each in known if each.occurrence is not None
+        }
+
+    def fate(
+        self, entry: DeliveryEntry, target: int | None, schedule: int | None
+    ) -> Arrival | Conflict:
+        """What becomes of one; from now on it is there."""
+        if entry.id in self._ids:
+            return self._by_id(entry)
+        if entry.key is not None and entry.key in self._keys:
+            return self._by_key(entry, target, self._keys[entry.key])
+        if schedule is not None and (schedule, entry.occurrence) in self._occurrences:
+            return Arrival.KNOWN
+        self._ids[entry.id] = self._namespace
+        if schedule is not None:
+            self._occurrences.add((schedule, entry.occurrence))
+        if entry.key is not None:
+            its = (entry.id, self._namespace, entry.key, None, None)
+            self._keys[entry.key] = Known(*its, target or 0, content(entry), _address(entry))
+        return Arrival.NEW
+
+    def _by_id(self, entry: DeliveryEntry) -> Arrival | Conflict:
+        namespace = self._ids[entry.id]
+        if namespace == self._namespace:
+            return Arrival.KNOWN
+        return Conflict(
+            f"delivery {entry.id} is in this store already, in namespace {namespace}; ids are "
+            "unique over all of a store"
+        )
+
+    def _by_key(self, entry: DeliveryEntry, target: int | None, known: Known) -> Arrival | Conflict:
+        webhook = None if known.address is None else decode_webhook(known.address)
+        its = (known.target, bytes(known.payload or b""), webhook)
+        if its == (target or 0, content(entry), entry.webhook):
+            return Arrival.KNOWN
+        return key_taken(entry.key, known.id)
+
+
+async def write(
+    session: Session,
+    namespace: str,
+    entries: Sequence[DeliveryEntry],
+    targets: Mapping[str, int],
+) -> None:
+    """Put new ones on the books: those in line behind whoever is there, in their order."""
+    if not entries:
+        return
+    schedules = await _schedules(session, namespace, entries)
+    numbers = {each.id: _number(namespace, each, schedules) for each in entries}
+    await _remove(session, namespace, entries, numbers)
+    lines = await _opened(session, namespace, entries)
+    placed, reached = places(entries, {name: each.counter for name, each in lines.items()})
+    rows = [
+        _row(each, targets[each.target], numbers[each.id], lines, placed.get(each.id))
+        for each in entries
+    ]
+    stored = await session.fetch_batch(
+        "moving.deliver", columns=_columns(rows), namespace=namespace
+    )
+    if len(stored) != len(entries):
+        raise Conflict("somebody else wrote the same at this moment; import again to go on")
+    await _lay(session, entries)
+    if lines:
+        counters = [{"lane": lines[name].lane, "counter": reached[name]} for name in sorted(lines)]
+        await session.fetch_batch("moving.reach", columns=_columns(counters))
+        await _lead(session, entries, lines, placed)
+    await _remember(session, entries)
+
+
+async def _remove(
+    session: Session,
+    namespace: str,
+    entries: Sequence[DeliveryEntry],
+    numbers: Mapping[str, int | None],
+) -> None:
+    """Note the schedules that were removed where the deliveries come from."""
+    former = {numbers[each.id]: each.schedule for each in entries if each.former is not None}
+    named = [{"number": number, "name": name} for number, name in former.items() if name]
+    if named:
+        await session.fetch_batch("moving.remove", columns=_columns(named), namespace=namespace)
+
+
+async def _opened(
+    session: Session, namespace: str, entries: Sequence[DeliveryEntry]
+) -> dict[str, Line]:
+    names = sorted({each.stream for each in entries if each.stream and each.position})
+    if not names:
+        return {}
+    rows = await session.fetch_batch("moving.open", columns={"name": names}, namespace=namespace)
+    return {name: Line(*rest) for name, *rest in rows}
+
+
+def _row(
+    entry: DeliveryEntry,
+    target: int,
+    schedule: int | None,
+    lines: Mapping[str, Line],
+    position: int | None,
+) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in PLAIN} | {
+        "lane": lines[entry.stream or ""].lane if entry.in_line else None,
+        "target": target,
+        "position": position,
+        "address": _address(entry),
+        "schedule": schedule,
+        "crashes": entry.crashes if entry.state == "dead" else None,
+        "occasion": None if entry.occasion is None else encode_occasion(entry.occasion),
+        "tags": msgspec.json.encode(entry.tags).decode() if entry.tags else None,
+        "retry": None if entry.retry is None else retry.encode(entry.retry),
+        "payload": content(entry),
+        "on_failure": None if entry.on_failure is None else entry.on_failure.value,
+    }
+
+
+def _address(entry: DeliveryEntry) -> str | None:
+    return None if entry.webhook is None else encode_webhook(entry.webhook)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+async def _lay(session: Session, entries: Sequence[DeliveryEntry]) -> None:
+    rows = [
+        {"id": each.id} | _turn(each)
+        for each in entries
+        if each.state == "pending" and not each.in_line
+    ]
+    if rows:
+        await session.fetch_batch("moving.lay", columns=_columns(rows))
+
+
+def _turn(entry: DeliveryEntry) -> dict[str, Any]:
+    """When it is its turn, and whether it runs alone then."""
+    return {
+        "priority": ALONE if SUSPECTS.runs_alone(entry.crashes) else entry.priority,
+        "due_at": entry.next_at or entry.due_at,
+        "crashes": entry.crashes,
+    }
+
+
+async def _lead(
+    session: Session,
+    entries: Sequence[DeliveryEntry],
+    lines: Mapping[str, Line],
+    placed: Mapping[str, int],
+) -> None:
+    standing = [
+        each for each in entries if each.in_line and (each.state == "pending" or each.blocks)
+    ]
+    first: dict[str, DeliveryEntry] = {}
+    leading: dict[str, DeliveryEntry] = {}
+    for each in standing:
+        stream = each.stream or ""
+        first.setdefault(stream, each)
+        if each.blocks or stream not in leading:
+            leading[stream] = each
+    if leading:
+        rows = [
+            _head(each, lines[stream], placed[first[stream].id], placed[each.id])
+            for stream, each in sorted(leading.items())
+        ]
+        await session.fetch_batch("moving.lead", columns=_columns(rows))
+
+
+def _head(entry: DeliveryEntry, line: Line, begins: int, position: int) -> dict[str, Any]:
+    halted, halted_at = None, None
+    if entry.blocks is not None:
+        halted, halted_at = Halt.BLOCKED.value, entry.blocks
+    elif line.paused_at is not None:
+        halted, halted_at = Halt.PAUSED.value, line.paused_at
+    head = {"id": entry.id, "lane": line.lane} | _turn(entry)
+    if halted is not None:
+        head["due_at"] = NEVER
+    replay_from = begins if begins < position else None
+    return head | {"replay_from": replay_from, "halted": halted, "halted_at": halted_at}
+
+
+async def _remember(session: Session, entries: Sequence[DeliveryEntry]) -> None:
+    history = [
+        {"delivery": entry.id}
+        | msgspec.structs.asdict(past)
+        | {"answer": bytes(past.answer).decode() or None}
+        for entry in entries
+        for past in entry.history
+    ]
+    if history:
+        await session.fetch_batch("moving.remember", columns=_columns(history))
+    steps = [
+        {
+            "delivery": entry.id,
+            "name": step.name,
+            "attempt": step.attempt,
+            "done_at": step.done_at,
+            "result": text_of(step.result_json),
+        }
+        for entry in entries
+        for step in entry.steps
+    ]
+    if steps:
+        await session.fetch_batch("moving.record", columns=_columns(steps))

@@ -1,0 +1,205 @@
+"""A namespace as a whole: read in one snapshot for an export, written in batches by an import."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.webhooks import decode_webhook
+from duly.domain.schedules.schedule import decode_occasion
+from duly.domain.transfer.entries import (
+    DeliveryEntry,
+    Past,
+    ScheduleEntry,
+    StreamEntry,
+    one_line,
+    schedule_entry,
+    told,
+)
+from duly.errors import Conflict
+from duly.failpoints import hit
+from duly.ports import Arrival, Shelves
+from duly.stores.access.audit import note
+from duly.stores.database import Database, NamedRow, Session
+from duly.stores.deliveries.maintenance import BEGINNING
+from duly.stores.deliveries.steps import step_of
+from duly.stores.endpoints.endpoints import endpoint_of
+from duly.stores.endpoints.targets import Targets
+from duly.stores.schedules.schedules import schedule_of
+from duly.stores.statements import migrations
+from duly.stores.streams.heads import now
+from duly.stores.transfer.imported_deliveries import sorted_out, write
+
+NAMES, SLICE = 500, 200
+"""How many are read at once; payloads may be large."""
+Found = TypeVar("Found", Endpoint, StreamEntry, ScheduleEntry)
+
+
+class Moving:
+    """What goes out of one namespace, and what comes in."""
+
+    def __init__(self, database: Database, namespace: str, targets: Targets) -> None:
+        self._database = database
+        self._namespace = namespace
+        self._targets = targets
+
+    @property
+    def schema(self) -> int:
+        """The number of the schema's last step; both dialects have the same."""
+        return migrations("sqlite")[-1].number
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Shelves]:
+        """All that there is at one moment, while others go on writing."""
+        async with self._database.snapshot() as session:
+            yield SnapshotShelves(session, self._namespace)
+
+    async def scheduled(self, names: Collection[str]) -> set[str]:
+        """Those of the names that are schedules."""
+        rows = await self._database.fetch_named(
+            "moving.schedules", namespace=self._namespace, names=list(names)
+        )
+        return {row["name"] for row in rows}
+
+    async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[Arrival | Conflict]:
+        """What `deliver` would do with each; nothing is written."""
+        numbers = await self._targets.numbers({each.target for each in entries}, create=False)
+        return await sorted_out(self._database, self._namespace, entries, numbers)
+
+    async def deliver(
+        self, entries: Sequence[DeliveryEntry], *, skip: bool
+    ) -> list[Arrival | Conflict]:
+        """Put deliveries on the books as they are; safe to repeat, atomic."""
+        await hit("import.before")
+        # Where plans are made for a ledger that grows: an import begins with an empty one.
+        async with self._database.together("plan") as session:
+            names = {each.target for each in entries}
+            numbers = await self._targets.numbers_within(session, names)
+            answers = await sorted_out(session, self._namespace, entries, numbers)
+            if skip or not any(isinstance(each, Conflict) for each in answers):
+                pairs = zip(entries, answers, strict=True)
+                new = [entry for entry, answer in pairs if answer is Arrival.NEW]
+                await write(session, self._namespace, new, numbers)
+                await hit("import.middle")
+        await hit("import.after")
+        return answers
+
+    async def note(self, actor: str, action: str, subject: str, detail: Mapping[str, Any]) -> None:
+        """Write an entry in the audit trail."""
+        await note(self._database, self._namespace, actor, action, subject, detail)
+
+
+class SnapshotShelves:
+    """What a namespace has at one moment."""
+
+    def __init__(self, session: Session, namespace: str) -> None:
+        self._session = session
+        self._namespace = namespace
+
+    async def moment(self) -> datetime:
+        """Which moment that is; both stores hold on to the one at which they are first asked."""
+        return await now(self._session, self._namespace)
+
+    def endpoints(self) -> AsyncIterator[Endpoint]:
+        """Endpoints by name."""
+        return self._by_name("endpoints.page", endpoint_of)
+
+    def streams(self) -> AsyncIterator[StreamEntry]:
+        """Streams of which somebody said something, by name."""
+        return self._by_name("moving.streams", lambda row: msgspec.convert(dict(row), StreamEntry))
+
+    def schedules(self) -> AsyncIterator[ScheduleEntry]:
+        """Schedules by name."""
+        return self._by_name("schedules.page", _schedule)
+
+    async def _by_name(
+        self, statement: str, value_of: Callable[[NamedRow], Found]
+    ) -> AsyncIterator[Found]:
+        after = ""
+        while True:
+            rows = await self._session.fetch_named(
+                statement, namespace=self._namespace, after=after, limit=NAMES
+            )
+            if not rows:
+                return
+            for row in rows:
+                yield value_of(row)
+            after = rows[-1]["name"]
+
+    async def deliveries(self, *, everything: bool) -> AsyncIterator[DeliveryEntry]:
+        """What is not over, or everything: first those in line, each stream's in their order."""
+        wanted = {"namespace": self._namespace, "everything": everything}
+        lane, position = None, 0
+        while place := await self._session.fetch_named(
+            "moving.slice", lane=lane, position=position, batch=SLICE
+        ):
+            until = {f"until_{name}": value for name, value in place[0].items()}
+            since = {"lane": lane, "position": position}
+            async for each in self._told("moving.in_line", **since, **until, **wanted):
+                yield each
+            lane, position = until.values()
+        after: str | None = BEGINNING
+        while after is not None:
+            rows = await self._session.fetch_named("upkeep.slice", after=after, batch=SLICE)
+            ids = {"after": after, "until": rows[0]["id"]}
+            after = ids["until"]
+            if after is not None:
+                async for each in self._told("moving.apart", **ids, **wanted):
+                    yield each
+
+    async def _told(self, statement: str, **parameters: Any) -> AsyncIterator[DeliveryEntry]:
+        rows = await self._session.fetch_named(statement, **parameters)
+        ids = [row["id"] for row in rows]
+        steps, history = await self._of("steps", ids), await self._of("history", ids)
+        for row in rows:
+            yield DeliveryEntry(
+                **_facts(row),
+                steps=tuple(step_of(**each) for each in steps[row["id"]]),
+                history=tuple(_past(each) for each in history[row["id"]]),
+            )
+
+    async def _of(self, what: str, ids: list[str]) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in await self._session.fetch_named(f"moving.{what}", ids=ids) if ids else ():
+            facts = dict(row)
+            found[facts.pop("delivery")].append(facts)
+        return found
+
+
+def _schedule(row: NamedRow) -> ScheduleEntry:
+    return schedule_entry(schedule_of(row), _plan(row["retry"]))
+
+
+def _facts(row: NamedRow) -> dict[str, Any]:
+    facts = dict(row)
+    address, occasion = facts.pop("address"), facts.pop("occasion")
+    content, blocks = told(bytes(facts.pop("payload"))), facts.pop("blocked_at")
+    return (
+        facts
+        | content
+        | {
+            "blocks": blocks,
+            "webhook": None if address is None else decode_webhook(address),
+            "occasion": None if occasion is None else decode_occasion(occasion),
+            "tags": tuple(msgspec.json.decode(row["tags"])) if row["tags"] else (),
+            "retry": _plan(row["retry"]),
+            "in_line": bool(row["in_line"]),
+            "crashes": row["crashes"] or 0,
+        }
+    )
+
+
+def _plan(stored: str | None) -> RetryPlan | None:
+    return None if stored is None else retry.decode(stored)
+
+
+def _past(row: Mapping[str, Any]) -> Past:
+    return Past(**dict(row) | {"answer": one_line(row["answer"])})
