@@ -12,7 +12,7 @@ import uvloop
 
 import duly
 from benchmarks.places import commits
-from duly.faces.intake import Item
+from duly.services.deliveries.intake import Item
 from duly.system import hand_over_quickly
 
 

@@ -24,11 +24,11 @@ from duly.domain.schedules.options import Keyworded
 from duly.domain.streams.policy import OnFailure
 from duly.domain.time.rules import Rule
 from duly.errors import DulyError
-from duly.faces.intake import Item, Options, Target
-from duly.faces.listing import Page, Wanted, listed, page
-from duly.faces.schedules import Declaration, Declared
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock, Message, Store, Transaction
+from duly.services.deliveries.deliveries import Page, Wanted, listed, page
+from duly.services.deliveries.intake import Item, Options, Target
+from duly.services.schedules import Declaration, Declared
 from duly.settings import Keywords, load
 from duly.stores.postgres.connections import Connect
 from duly.system import (

@@ -10,21 +10,21 @@ from duly.domain.deliveries import retry
 from duly.domain.deliveries.delivery import Delivery
 from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints.endpoint import is_outside
-from duly.engine.acceptor import Acceptor
-from duly.faces.audit import Audit
-from duly.faces.dead_letters import DeadLetters
-from duly.faces.endpoints import Endpoints
-from duly.faces.exporting import Exporting
-from duly.faces.importing import Importing
-from duly.faces.intake import Intake
-from duly.faces.keys import Keys
-from duly.faces.outbox import Outbox
-from duly.faces.outlook import Outlook, outlook
-from duly.faces.requests import Requests
-from duly.faces.schedules import Schedules
-from duly.faces.streams import Streams
-from duly.faces.workers import Workers
 from duly.ports import Chance, Clock, Store
+from duly.services.access.audit import Audit
+from duly.services.access.idempotency import Requests
+from duly.services.access.keys import Keys
+from duly.services.dead_letters import DeadLetters
+from duly.services.deliveries.acceptor import Acceptor
+from duly.services.deliveries.intake import Intake
+from duly.services.deliveries.transactions import Outbox
+from duly.services.deliveries.waiting import Outlook, outlook
+from duly.services.endpoints import Endpoints
+from duly.services.schedules import Schedules
+from duly.services.streams import Streams
+from duly.services.transfer.exporting import Exporting
+from duly.services.transfer.importing import Importing
+from duly.services.workers import Workers
 from duly.settings import Settings
 from duly.telemetry import Telemetry
 from duly.tracing import Tracing

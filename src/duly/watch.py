@@ -23,9 +23,9 @@ from duly.engine.log_summary import LogSummary
 from duly.engine.supervisor import Engine
 from duly.engine.watchman import Watchman, Watchmen
 from duly.errors import InvalidInput, StoreUnavailable
-from duly.faces.live import Live
-from duly.faces.status import Status, Top, status, top
 from duly.ports import Clock, Store
+from duly.services.monitoring.live import Live
+from duly.services.monitoring.status import Status, Top, status, top
 from duly.settings import Settings
 from duly.telemetry import Telemetry
 

@@ -7,7 +7,7 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 
 from duly import App, endpoint
-from duly.faces import dead_letters
+from duly.services import dead_letters
 from duly.stores.deliveries import pages as stored_pages
 from duly.testing import VirtualClock, run_until_idle
 from tests.api.conftest import Client

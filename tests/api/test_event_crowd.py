@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from duly import App
-from duly.faces import live
+from duly.services.monitoring import live
 from duly.surfaces.http.port import HttpPort
 
 PLACES, CALLERS = 3, 20

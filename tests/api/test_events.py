@@ -7,7 +7,7 @@ from httpx import AsyncClient
 
 from duly import App
 from duly.domain.monitoring.status import Situation
-from duly.faces import live
+from duly.services.monitoring import live
 from duly.surfaces.http.port import HttpPort
 from duly.testing import VirtualClock
 from tests.api.conftest import Client

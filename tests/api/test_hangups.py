@@ -11,7 +11,7 @@ from litestar.routes import HTTPRoute
 
 import duly
 from duly import App
-from duly.faces import dead_letters, schedules
+from duly.services import dead_letters, schedules
 from duly.surfaces.http.health import Pulse
 from duly.surfaces.http.shapes.dead_letters import Moved
 from duly.surfaces.http.shapes.schedules import Backfilled

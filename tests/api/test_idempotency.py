@@ -9,8 +9,8 @@ import pytest
 from duly import App
 from duly.engine.maintenance import Forgetter
 from duly.errors import Busy, Conflict, StoreUnavailable
-from duly.faces.requests import Requests
 from duly.ports import KEPT_FOR
+from duly.services.access.idempotency import Requests
 from duly.surfaces.http.health import Pulse
 from duly.testing import VirtualClock
 from tests.api.conftest import Client

@@ -16,7 +16,7 @@ FLOORS = (
     {"duly.domain"},
     {"duly.ports", "duly.settings", "duly.failpoints", "duly.tracebacks"},
     {
-        *("duly.stores", "duly.transports", "duly.engine", "duly.faces"),
+        *("duly.stores", "duly.transports", "duly.engine", "duly.services"),
         *("duly.telemetry", "duly.tracing", "duly.vault", "duly.system", "duly.signals"),
     },
     {"duly.wiring", "duly.views", "duly.watch"},

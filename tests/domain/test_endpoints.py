@@ -15,7 +15,7 @@ from duly.domain.endpoints.endpoint import (
 )
 from duly.domain.endpoints.gates import Gate
 from duly.domain.endpoints.webhooks import shown_headers, webhook
-from duly.faces.endpoints import Added
+from duly.services.endpoints import Added
 from duly.settings import load
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

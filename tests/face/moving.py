@@ -8,7 +8,7 @@ from typing import Any
 import duly
 from duly import App, Delivery
 from duly.domain.deliveries.outcomes import Verdict
-from duly.faces.importing import Manner
+from duly.services.transfer.importing import Manner
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.lines import Work
 from tests.stores.books import Books, settlement

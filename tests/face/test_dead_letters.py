@@ -10,8 +10,8 @@ import pytest
 import duly
 from duly import App, Conflict, DeadFilter, InvalidInput, NotFound
 from duly.domain.deliveries.fingerprints import fingerprint
-from duly.faces.dead_letters import place
 from duly.failpoints import FailpointRaised, arm
+from duly.services.dead_letters import place
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START
 from tests.face.lines import NAME, Work, begun, running

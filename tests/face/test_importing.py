@@ -11,8 +11,8 @@ import pytest
 import duly
 from duly import App
 from duly.errors import Conflict
-from duly.faces.importing import Manner
 from duly.failpoints import FailpointRaised, arm
+from duly.services.transfer.importing import Manner
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import noted
 from tests.face.moving import exported, imported, things

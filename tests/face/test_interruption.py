@@ -9,8 +9,8 @@ import pytest
 
 import duly
 from duly import App, DeadFilter, Delivery
-from duly.faces import dead_letters, schedules
-from duly.faces.interruption import Abandoned, ended
+from duly.services import dead_letters, schedules
+from duly.services.interruption import Abandoned, ended
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START
 

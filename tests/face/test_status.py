@@ -7,7 +7,7 @@ import pytest
 from duly.domain.monitoring.failure_stats import Retries
 from duly.domain.monitoring.rollups import Point
 from duly.domain.monitoring.status import Situation
-from duly.faces.status import top
+from duly.services.monitoring.status import top
 
 MINUTE = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Settlement, Verdict, emptied
-from duly.faces.streams import Streams
+from duly.services.streams import Streams
 from duly.stores.postgres.database import Postgres
 from tests.stores.books import Books, Row, _plain, settlement
 

@@ -11,8 +11,8 @@ from duly.domain.events import Event
 from duly.domain.schedules.schedule import Schedule
 from duly.domain.time.rules import Rule
 from duly.engine.planner import Planner
-from duly.faces.schedules import Declared, Schedules
 from duly.ports import AuditEntry
+from duly.services.schedules import Declared, Schedules
 from duly.stores.postgres.database import Postgres
 from duly.system import SystemChance
 from tests.stores.books import Books, Row

@@ -18,8 +18,8 @@ import pytest
 
 from duly import App
 from duly.errors import InvalidInput
-from duly.faces.listing import Wanted
 from duly.ports import DeadFilter
+from duly.services.deliveries.deliveries import Wanted
 from duly.stores.deliveries import pages
 from duly.surfaces.cli.commands import COMMANDS, command_line
 from duly.surfaces.cli.main import run

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 import pytest
 
-from duly.faces.exporting import Told
+from duly.services.transfer.exporting import Told
 from duly.surfaces.cli import health
 from duly.surfaces.cli.export import _written
 from duly.surfaces.cli.render import json_text

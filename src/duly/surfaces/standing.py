@@ -12,8 +12,8 @@ from duly.domain.endpoints.endpoint import Endpoint, EndpointState, Sealed, stil
 from duly.domain.endpoints.gates import Circuit, Gate
 from duly.domain.endpoints.webhooks import shown_headers
 from duly.domain.safe_text import shown_url
-from duly.faces.endpoints import Standing
 from duly.ports import Waiting
+from duly.services.endpoints import Standing
 
 NOTHING_LEFT = "nothing left this machine: it has no route, no sockets, or no resolver"
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from duly.domain.checks import checked_moment
 from duly.errors import InvalidInput
-from duly.faces.schedules import BACKFILL_SLICE
+from duly.services.schedules import BACKFILL_SLICE
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.bulk import stoppable, stopped_after
 from duly.surfaces.cli.options import COMMON, Books, Common, books

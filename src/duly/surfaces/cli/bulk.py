@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from duly.domain.database_urls import shown
-from duly.faces.interruption import Abandoned
 from duly.ports import Progress
+from duly.services.interruption import Abandoned
 from duly.surfaces.cli.asking import Yes, agreed
 from duly.surfaces.cli.options import Common
 from duly.surfaces.cli.render import progress, talk

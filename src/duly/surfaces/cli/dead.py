@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.domain.deliveries.delivery import Delivery
-from duly.faces.dead_letters import Candidate, place
 from duly.ports import DeadGroup
+from duly.services.dead_letters import Candidate, place
 from duly.surfaces.cli.apps import Path, imported_app
 from duly.surfaces.cli.dead_moves import discard, edit, retry
 from duly.surfaces.cli.deliveries import Limit, checked_limit, record, show

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from duly.domain.deliveries.delivery import Delivery
 from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
-from duly.faces.dead_letters import checked_note
 from duly.ports import DeadFilter, Progress
+from duly.services.dead_letters import checked_note
 from duly.surfaces.cli.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.ids import whole_id

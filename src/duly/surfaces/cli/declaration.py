@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.domain.schedules.schedule import CatchUp, Overlap
 from duly.domain.time.rules import At, Rule
-from duly.faces.schedules import Declared
+from duly.services.schedules import Declared
 from duly.surfaces.cli.moments import local
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, facts, talk

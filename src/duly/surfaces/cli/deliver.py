@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from duly.domain.deliveries.delivery import Delivery
-from duly.faces.intake import Target
+from duly.services.deliveries.intake import Target
 from duly.surfaces.cli.deliveries import record
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, talk

@@ -17,7 +17,7 @@ from duly.app import App
 from duly.domain.safe_text import safe_json
 from duly.domain.transfer.entries import KINDS
 from duly.errors import DulyError
-from duly.faces.exporting import Told
+from duly.services.transfer.exporting import Told
 from duly.surfaces.cli.options import COMMON, Common, client
 from duly.surfaces.cli.render import answer, progress, talk
 from duly.surfaces.cli.terms import STDIN as STDOUT

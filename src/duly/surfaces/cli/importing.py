@@ -18,7 +18,7 @@ from duly.app import App
 from duly.domain.transfer.entries import KINDS
 from duly.domain.transfer.reader import LONGEST_LINE, Survey
 from duly.errors import InvalidInput
-from duly.faces.importing import Manner
+from duly.services.transfer.importing import Manner
 from duly.stores import migrations
 from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.bulk import BULK, Bulk, stoppable, stopped_after

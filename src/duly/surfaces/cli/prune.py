@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from duly.app import App
 from duly.domain.time.durations import duration
-from duly.faces.interruption import ended
+from duly.services.interruption import ended
 from duly.settings import Settings
 from duly.stores.deliveries.maintenance import BEGINNING
 from duly.surfaces.cli.asking import Yes, agreed

@@ -11,7 +11,7 @@ from duly.app import App
 from duly.domain.endpoints.endpoint import Endpoint
 from duly.domain.time.durations import duration
 from duly.errors import BadSetting, InvalidInput
-from duly.faces.endpoints import Added
+from duly.services.endpoints import Added
 from duly.surfaces.cli.exits import FAILED
 from duly.surfaces.cli.options import COMMON, Books, Common, books, client
 from duly.surfaces.cli.render import answer, cell, talk

@@ -8,7 +8,7 @@ from duly.domain.endpoints.endpoint import Endpoint, Sealed, still_used
 from duly.domain.endpoints.gates import Circuit, Gate
 from duly.domain.endpoints.webhooks import shown_headers
 from duly.domain.safe_text import shown_url
-from duly.faces.endpoints import Standing
+from duly.services.endpoints import Standing
 from duly.surfaces.cli.plans import plan_in_words
 from duly.surfaces.cli.render import cell, facts, table
 from duly.surfaces.cli.times import spelled

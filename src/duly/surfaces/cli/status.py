@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duly.domain.monitoring.status import Recovering
-from duly.faces.status import Status
+from duly.services.monitoring.status import Status
 from duly.surfaces.cli.options import COMMON, Common, books
 from duly.surfaces.cli.render import answer, cell, counted, facts, fields
 from duly.surfaces.cli.times import spelled

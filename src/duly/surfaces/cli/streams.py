@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from duly.domain.streams.stream import Stream, StreamState
 from duly.errors import InvalidInput
-from duly.faces.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
+from duly.services.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries import Limit, checked_limit
 from duly.surfaces.cli.options import COMMON, After, Common, Why, books
 from duly.surfaces.cli.render import answer, answer_page, cell, counted, facts, table

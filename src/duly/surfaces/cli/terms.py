@@ -16,7 +16,7 @@ from duly.domain.endpoints.endpoint import endpoint, endpoint_name
 from duly.domain.endpoints.webhooks import webhook
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
-from duly.faces.intake import Target
+from duly.services.deliveries.intake import Target
 from duly.surfaces.cli.times import moment
 
 STDIN = "-"

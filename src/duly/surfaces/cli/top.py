@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from duly.domain.safe_text import visible
-from duly.faces.status import Top
+from duly.services.monitoring.status import Top
 from duly.signals import listen_for_signals
 from duly.surfaces.cli.options import COMMON, Books, Common, books
 from duly.surfaces.cli.render import answer, cell, counted, facts, table

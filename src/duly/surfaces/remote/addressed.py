@@ -11,7 +11,7 @@ from duly.domain.deliveries.payloads import payload_bytes
 from duly.domain.endpoints.endpoint import EndpointTarget
 from duly.domain.endpoints.webhooks import Webhook
 from duly.errors import InvalidInput
-from duly.faces.intake import Target
+from duly.services.deliveries.intake import Target
 from duly.surfaces.remote.answers import Missing
 
 LARGEST_PAYLOAD = 1_048_576

@@ -11,8 +11,8 @@ from duly.domain.checks import checked_id
 from duly.domain.deliveries.delivery import Delivery
 from duly.domain.deliveries.retry import RetryPlan
 from duly.errors import InvalidInput
-from duly.faces.dead_letters import ALL, Candidate, checked, checked_note
 from duly.ports import DeadFilter, DeadGroup, Progress
+from duly.services.dead_letters import ALL, Candidate, checked, checked_note
 from duly.surfaces.remote.addressed import contents
 from duly.surfaces.remote.moving import Moved, Moving
 from duly.surfaces.remote.watching import Explained

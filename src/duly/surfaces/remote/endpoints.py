@@ -14,8 +14,8 @@ from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome, Released
 from duly.domain.endpoints.endpoint import OVERLAP, Details, Endpoint, EndpointState, Sealed
 from duly.domain.endpoints.gates import Circuit, Gate
-from duly.faces.endpoints import LONGEST_TEST, Added, Standing
 from duly.ports import Progress, Waiting
+from duly.services.endpoints import LONGEST_TEST, Added, Standing
 from duly.surfaces.remote.moving import Moved, Moving
 from duly.surfaces.remote.wire import Wire
 

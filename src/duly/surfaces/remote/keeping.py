@@ -9,8 +9,8 @@ from duly.domain import checks
 from duly.domain.access import keys
 from duly.domain.access.keys import Key, Made, Scope
 from duly.domain.monitoring.alerts import Alert
-from duly.faces.audit import LAST
 from duly.ports import AuditEntry, WorkerRow
+from duly.services.access.audit import LAST
 from duly.surfaces.remote.wire import Wire, page_of
 
 

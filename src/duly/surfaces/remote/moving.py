@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from duly.faces.interruption import ended
 from duly.ports import Clock, Progress
+from duly.services.interruption import ended
 from duly.surfaces.remote.wire import Wire
 
 CALL_SECONDS = 1.0

@@ -17,10 +17,10 @@ from duly.domain.monitoring.failure_stats import Stats
 from duly.domain.monitoring.rollups import Series
 from duly.domain.streams.policy import OnFailure, checked_policy
 from duly.errors import InvalidInput
-from duly.faces.intake import Target
-from duly.faces.listing import Wanted, checked
-from duly.faces.outlook import Outlook
 from duly.ports import Chance, Clock
+from duly.services.deliveries.deliveries import Wanted, checked
+from duly.services.deliveries.intake import Target
+from duly.services.deliveries.waiting import Outlook
 from duly.surfaces.remote.addressed import contents, destination, refusal
 from duly.surfaces.remote.dead_letters import DeadLetters
 from duly.surfaces.remote.endpoints import Endpoints

@@ -15,8 +15,8 @@ from duly.domain.schedules.options import checked_options
 from duly.domain.schedules.schedule import CatchUp, Contents, Overlap, Progress, Schedule, Timing
 from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
-from duly.faces.interruption import ended
-from duly.faces.schedules import BACKFILL_SLICE, Declared, Target
+from duly.services.interruption import ended
+from duly.services.schedules import BACKFILL_SLICE, Declared, Target
 from duly.surfaces.moments import Moment
 from duly.surfaces.remote.addressed import LARGEST_PAYLOAD, destination, refusal
 from duly.surfaces.remote.wire import Wire

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from duly.domain.deliveries.delivery import Delivery
-from duly.faces.status import Status, Top
+from duly.services.monitoring.status import Status, Top
 from duly.surfaces.remote.wire import Wire, page_of
 
 

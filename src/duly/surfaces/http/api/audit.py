@@ -6,8 +6,8 @@ from litestar import get
 
 from duly.domain.access.keys import Scope
 from duly.errors import InvalidInput
-from duly.faces.audit import LAST
 from duly.ports import AuditEntry
+from duly.services.access.audit import LAST
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.cursors import Page, PageQuery, Wanted
 from duly.surfaces.http.served import Served

@@ -14,7 +14,7 @@ from litestar.params import FromPath, JSONBody, SkipValidation
 from duly.app import App
 from duly.domain.access.keys import Scope
 from duly.domain.endpoints.endpoint import Endpoint
-from duly.faces.endpoints import Added
+from duly.services.endpoints import Added
 from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page, PageQuery
 from duly.surfaces.http.hangups import while_heard

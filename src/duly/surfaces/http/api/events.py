@@ -12,7 +12,7 @@ from litestar.params import HeaderParameter
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from duly.faces.live import Listener, Second
+from duly.services.monitoring.live import Listener, Second
 from duly.surfaces.http.door import Door
 from duly.surfaces.http.served import Served
 

@@ -15,7 +15,7 @@ from duly.domain.access.keys import Scope
 from duly.domain.deliveries.payloads import Checked
 from duly.domain.schedules.schedule import Schedule
 from duly.errors import InvalidInput, NotFound
-from duly.faces.schedules import Declared
+from duly.services.schedules import Declared
 from duly.surfaces.http.bodies import asked, checked
 from duly.surfaces.http.cursors import Page, PageQuery
 from duly.surfaces.http.hangups import while_heard

@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 
 from duly.domain.monitoring.failure_stats import DAY, Stats
 from duly.domain.monitoring.rollups import HOUR, NOTHING, Series, plus
-from duly.faces.status import Status, Top
+from duly.services.monitoring.status import Status, Top
 from duly.surfaces.http.bodies import asked
 from duly.surfaces.http.served import Served
 from duly.surfaces.http.shapes.stats import (

@@ -17,8 +17,8 @@ from duly.domain.endpoints.endpoint import EndpointTarget, endpoint
 from duly.domain.endpoints.webhooks import Webhook, webhook
 from duly.domain.streams.policy import OnFailure
 from duly.errors import InvalidInput
-from duly.faces.intake import Options
-from duly.faces.outlook import EndpointPlace
+from duly.services.deliveries.intake import Options
+from duly.services.deliveries.waiting import EndpointPlace
 from duly.surfaces.http.cursors import Cursor, Limit, Most, Payloads
 from duly.surfaces.http.shapes import Moment, shown
 

@@ -25,7 +25,7 @@ from duly.domain.schedules.schedule import (
     Schedule,
 )
 from duly.domain.time.rules import Rule
-from duly.faces.schedules import Target as AnyTarget
+from duly.services.schedules import Target as AnyTarget
 from duly.surfaces.http.shapes import Moment
 from duly.surfaces.http.shapes.deliveries import Target
 from duly.surfaces.moments import Moment as WallMoment

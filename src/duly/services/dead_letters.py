@@ -20,7 +20,6 @@ from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name, wanted_target
 from duly.domain.streams.policy import checked_stream
 from duly.errors import InvalidInput
-from duly.faces.interruption import ended
 from duly.ports import (
     Again,
     Clock,
@@ -32,6 +31,7 @@ from duly.ports import (
     Progress,
     Store,
 )
+from duly.services.interruption import ended
 
 BATCH = 1000
 LONGEST_NOTE = 1000

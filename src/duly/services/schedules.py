@@ -37,8 +37,8 @@ from duly.domain.schedules.schedule import (
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import Rule
 from duly.errors import NOT_YET, InvalidInput, Outdated
-from duly.faces.interruption import ended
 from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
+from duly.services.interruption import ended
 
 BACKFILL_SLICE = 500
 MOST_BACKFILLED = 100_000

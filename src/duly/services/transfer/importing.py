@@ -30,8 +30,8 @@ from duly.domain.transfer.entries import (
 )
 from duly.domain.transfer.reader import Batch, Reading, Survey, Tell
 from duly.errors import Conflict, NotFound
-from duly.faces.interruption import ended
 from duly.ports import Arrival, Store
+from duly.services.interruption import ended
 
 
 class Vault(Protocol):

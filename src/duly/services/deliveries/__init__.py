@@ -1,0 +1,1 @@
+"""Deliveries: accepted, listed, and taken part in."""

@@ -1,0 +1,1 @@
+"""Status, and what happens now."""
