@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from duly.ports import DeadFilter
     from duly.receiving import verify
-    from duly.transports.handlers import HandledDelivery as Delivery
+    from duly.transports.handlers.registry import HandledDelivery as Delivery
 
 __all__ = [
     "DELIVERY_ID",
@@ -83,7 +83,7 @@ HOMES = {
     "duly.domain.endpoints.webhooks": ("webhook",),
     "duly.ports": ("DeadFilter",),
     "duly.receiving": ("verify",),
-    "duly.transports.handlers": ("Delivery",),
+    "duly.transports.handlers.registry": ("Delivery",),
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 CALLED_THERE = {"Delivery": "HandledDelivery", "DeliveryRecord": "Delivery"}

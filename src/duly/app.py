@@ -40,12 +40,12 @@ from duly.system import (
     open_socket,
 )
 from duly.telemetry import Telemetry
-from duly.transports.egress import Guard
-from duly.transports.endpoints import Book
-from duly.transports.functions import own_name
-from duly.transports.handlers import Handlers
-from duly.transports.routes import Routes
-from duly.transports.webhooks import Webhooks
+from duly.transports.combined import Routes
+from duly.transports.handlers.functions import own_name
+from duly.transports.handlers.registry import Handlers
+from duly.transports.webhooks.egress import Guard
+from duly.transports.webhooks.endpoint_cache import Book
+from duly.transports.webhooks.sender import Webhooks
 from duly.vault import Vault, sealing_keys
 from duly.watch import Watch
 from duly.wiring import signing_keys, store_of

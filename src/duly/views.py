@@ -27,10 +27,10 @@ from duly.services.transfer.importing import Importing
 from duly.services.workers import Workers
 from duly.settings import Settings
 from duly.telemetry import Telemetry
-from duly.tracing import Tracing
-from duly.transports.handlers import Handlers
-from duly.transports.routes import Routes
-from duly.transports.webhooks import Webhooks
+from duly.telemetry.tracing import Tracing
+from duly.transports.combined import Routes
+from duly.transports.handlers.registry import Handlers
+from duly.transports.webhooks.sender import Webhooks
 from duly.vault import Vault
 
 WITH_ACTOR = (

@@ -18,10 +18,10 @@ from duly.domain.events import Event
 from duly.domain.monitoring.alerts import KEY, Alert, Limits
 from duly.domain.monitoring.rollups import HOUR, MINUTE, Series, checked_span, filled
 from duly.domain.monitoring.status import Situation
-from duly.engine.bookkeeper import Bookkeeper
-from duly.engine.log_summary import LogSummary
+from duly.engine.monitoring.alert_monitor import Watchman, Watchmen
+from duly.engine.monitoring.log_summary import LogSummary
+from duly.engine.monitoring.rollup_writer import Bookkeeper
 from duly.engine.supervisor import Engine
-from duly.engine.watchman import Watchman, Watchmen
 from duly.errors import InvalidInput, StoreUnavailable
 from duly.ports import Clock, Store
 from duly.services.monitoring.live import Live

@@ -9,8 +9,8 @@ from typing import Any
 from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import ConnectionsShort, DeliveryCompleted
 from duly.domain.roles import Role
-from duly.engine.analyst import Analyst
-from duly.engine.completions import emit_completions
+from duly.engine.execution.completions import emit_completions
+from duly.engine.monitoring.analytics_exporter import Analyst
 from duly.engine.supervisor import Engine
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Clock, Emit, Store
@@ -19,7 +19,7 @@ from duly.stores.postgres import database as postgres
 from duly.stores.postgres.connections import Connect
 from duly.stores.store import store_at, store_on
 from duly.telemetry import Telemetry
-from duly.transports.analytics import RedisAnalytics
+from duly.transports.redis_analytics import RedisAnalytics
 
 TELL_SECONDS = 60.0
 

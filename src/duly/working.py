@@ -14,7 +14,7 @@ from duly.errors import Conflict, StoreUnavailable
 from duly.ports import Transport
 from duly.signals import listen_for_signals
 from duly.system import process_name
-from duly.tracing import Traced
+from duly.telemetry.tracing import Traced
 from duly.views import Faces
 from duly.watch import Watch
 from duly.wiring import watched

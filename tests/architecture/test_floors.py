@@ -17,7 +17,7 @@ FLOORS = (
     {"duly.ports", "duly.settings", "duly.failpoints", "duly.tracebacks"},
     {
         *("duly.stores", "duly.transports", "duly.engine", "duly.services"),
-        *("duly.telemetry", "duly.tracing", "duly.vault", "duly.system", "duly.signals"),
+        *("duly.telemetry", "duly.telemetry.tracing", "duly.vault", "duly.system", "duly.signals"),
     },
     {"duly.wiring", "duly.views", "duly.watch"},
     {"duly.working"},
@@ -69,14 +69,14 @@ def test_no_file_reaches_400_lines() -> None:
 
 def test_an_upward_arrow_is_reported(tmp_path: Path) -> None:
     plant(tmp_path, "duly/domain/states.py", "from duly.stores import sqlite")
-    plant(tmp_path, "duly/stores/sqlite/database.py", "")
-    assert violations(tmp_path) == ["upward: duly.domain.states -> duly.stores.sqlite.database"]
+    plant(tmp_path, "duly/stores/sqlite.py", "")
+    assert violations(tmp_path) == ["upward: duly.domain.states -> duly.stores.sqlite"]
 
 
 def test_an_arrow_between_siblings_is_reported(tmp_path: Path) -> None:
-    plant(tmp_path, "duly/engine/planner.py", "import duly.stores.sqlite.database")
-    plant(tmp_path, "duly/stores/sqlite/database.py", "")
-    assert violations(tmp_path) == ["upward: duly.engine.planner -> duly.stores.sqlite.database"]
+    plant(tmp_path, "duly/engine/planner.py", "import duly.stores.sqlite")
+    plant(tmp_path, "duly/stores/sqlite.py", "")
+    assert violations(tmp_path) == ["upward: duly.engine.planner -> duly.stores.sqlite"]
 
 
 def test_an_arrow_for_type_checking_only_is_reported(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def circles(arrows: Arrows) -> list[str]:
 
 
 def room(module: str) -> str | None:
-    """`duly.stores.sqlite.database` is in `duly.stores`; None when nobody gave it a floor."""
+    """`duly.stores.sqlite` is in `duly.stores`; None when nobody gave it a floor."""
     depth = 2 if module.startswith("duly.") else 1
     candidate = ".".join(module.split(".")[:depth])
     return candidate if candidate in FLOOR_OF else None

@@ -9,10 +9,10 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src"
 CLIENTS = ("aiohttp", "http.client", "urllib.request", "httpx", "requests", "urllib3")
 ALLOWED = {
-    "duly/transports/exchanges.py": "every webhook: guarded and marked",
-    "duly/transports/answers.py": "how their answers are read",
-    "duly/transports/connector.py": "how they connect",
-    "duly/transports/resolver.py": "how names are looked up",
+    "duly/transports/webhooks/exchanges.py": "every webhook: guarded and marked",
+    "duly/transports/webhooks/answers.py": "how their answers are read",
+    "duly/transports/webhooks/connector.py": "how they connect",
+    "duly/transports/webhooks/resolver.py": "how names are looked up",
     "duly/surfaces/cli/receiver.py": "a server, not a client: `duly listen`",
     "duly/surfaces/remote/exchange.py": "commands, which call the server that a person names",
 }

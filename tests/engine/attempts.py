@@ -13,7 +13,7 @@ from typing import Any
 import duly
 from duly import App, Delivery
 from duly.domain.deliveries.delivery import Claimed
-from duly.engine.carriers import Carry
+from duly.engine.execution.task_pool import Carry
 from duly.stores.postgres.database import Postgres
 from duly.stores.sqlite.database import Sqlite
 from tests.engine.house import House, Life

@@ -14,11 +14,11 @@ from duly import App, Delivery
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.monitoring.schedule_counts import Count, key_of
 from duly.domain.schedules.schedule import Occasion, encode_occasion
-from duly.engine import analyst as engine_analyst
-from duly.engine.analyst import Analyst
+from duly.engine.monitoring import analytics_exporter as engine_analyst
+from duly.engine.monitoring.analytics_exporter import Analyst
 from duly.errors import BadSetting
 from duly.ports import Trouble
-from duly.transports.analytics import RedisAnalytics
+from duly.transports.redis_analytics import RedisAnalytics
 from tests.engine.house import states
 from tests.support.redis import RedisServer
 

@@ -10,7 +10,7 @@ import pytest
 from duly import App, Delivery, delays, webhook
 from duly.domain.events import Event, RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.domain.time.rules import cron
-from duly.engine.backlog import LOOK_SECONDS, WHILE_RECOVERING, Backlog, Recovering
+from duly.engine.monitoring.backlog import LOOK_SECONDS, WHILE_RECOVERING, Backlog, Recovering
 from duly.testing import run_until_idle
 from tests.engine.conftest import START
 from tests.engine.house import Gate, House

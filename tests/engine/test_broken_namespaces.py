@@ -10,7 +10,7 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.domain.events import Event
-from duly.engine.watchman import LOOK_SECONDS, Watchman, Watchmen
+from duly.engine.monitoring.alert_monitor import LOOK_SECONDS, Watchman, Watchmen
 from tests.engine.house import House, Life, heard
 
 

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
-from duly.engine.carriers import Carriers
+from duly.engine.execution.task_pool import Carriers
 from tests.engine.house import Gate, House
 
 WHO: ContextVar[object] = ContextVar("who", default=None)

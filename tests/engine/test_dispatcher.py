@@ -9,7 +9,7 @@ import pytest
 
 import duly
 from duly import Delivery
-from duly.engine.dispatcher import Dispatcher
+from duly.engine.dispatch.dispatcher import Dispatcher
 from duly.engine.loops import NOW
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import RecordingTransport, run_until_idle

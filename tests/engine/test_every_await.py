@@ -7,23 +7,23 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-import duly.engine.carriers
-import duly.engine.delivery_runner
-import duly.engine.execution
-import duly.engine.steps
+import duly.engine.execution.delivery_runner
+import duly.engine.execution.execution
+import duly.engine.execution.step_log
+import duly.engine.execution.task_pool
 import duly.stores.deliveries.inbox
 import duly.stores.deliveries.steps
 import duly.stores.deliveries.transactions
 import duly.stores.postgres.database
 import duly.stores.sqlite.database
 import duly.stores.store
-import duly.transports.endpoints
-import duly.transports.exchanges
-import duly.transports.handlers
-import duly.transports.routes
-import duly.transports.steps
-import duly.transports.transactions
-import duly.transports.webhooks
+import duly.transports.combined
+import duly.transports.handlers.registry
+import duly.transports.handlers.steps
+import duly.transports.handlers.transactions
+import duly.transports.webhooks.endpoint_cache
+import duly.transports.webhooks.exchanges
+import duly.transports.webhooks.sender
 from duly.errors import StoreUnavailable
 from duly.failpoints import arm
 from tests.engine.attempts import ATTEMPTING, ATTEMPTS, SPENDING, WRITING, Stage, staged
@@ -33,28 +33,28 @@ from tests.engine.house import House
 pytestmark = pytest.mark.proof
 
 MODULES = (
-    duly.engine.carriers,
-    duly.engine.delivery_runner,
-    duly.engine.execution,
-    duly.engine.steps,
+    duly.engine.execution.task_pool,
+    duly.engine.execution.delivery_runner,
+    duly.engine.execution.execution,
+    duly.engine.execution.step_log,
     duly.stores.deliveries.inbox,
     duly.stores.deliveries.steps,
     duly.stores.deliveries.transactions,
-    duly.transports.endpoints,
-    duly.transports.exchanges,
-    duly.transports.handlers,
-    duly.transports.routes,
-    duly.transports.steps,
-    duly.transports.transactions,
-    duly.transports.webhooks,
+    duly.transports.webhooks.endpoint_cache,
+    duly.transports.webhooks.exchanges,
+    duly.transports.handlers.registry,
+    duly.transports.combined,
+    duly.transports.handlers.steps,
+    duly.transports.handlers.transactions,
+    duly.transports.webhooks.sender,
 )
 DEEPER = (duly.stores.store, duly.stores.sqlite.database, duly.stores.postgres.database)
 """Failing too where an attempt goes through them, which by far not all of them is for."""
 ELSEWHERE = {
-    "engine.carriers:Carriers._work": "carries: what fails in an attempt has been caught there",
-    "engine.delivery_runner:DeliveryRunner.let_finish": "claims",
-    "engine.delivery_runner:DeliveryRunner.drain": "stops",
-    "engine.delivery_runner:DeliveryRunner._end": "stops",
+    "engine.execution.task_pool:Carriers._work": "what fails in an attempt was caught there",
+    "engine.execution.delivery_runner:DeliveryRunner.let_finish": "claims",
+    "engine.execution.delivery_runner:DeliveryRunner.drain": "stops",
+    "engine.execution.delivery_runner:DeliveryRunner._end": "stops",
     "stores.deliveries.inbox:Inbox.prune": "upkeep",
     "stores.deliveries.steps:record_with": "settles",
     "stores.deliveries.transactions:PostgresTransaction._set_up": (
@@ -67,10 +67,10 @@ ELSEWHERE = {
     "stores.deliveries.transactions:SqliteTransaction.commit": (
         "a transaction of the app's, in no attempt"
     ),
-    "transports.exchanges:Exchanges.close": "stops",
-    "transports.webhooks:Webhooks.try_out": "asked for by people",
-    "transports.webhooks:Webhooks.prepare": "starts",
-    "transports.webhooks:Webhooks.close": "stops",
+    "transports.webhooks.exchanges:Exchanges.close": "stops",
+    "transports.webhooks.sender:Webhooks.try_out": "asked for by people",
+    "transports.webhooks.sender:Webhooks.prepare": "starts",
+    "transports.webhooks.sender:Webhooks.close": "stops",
 }
 """Functions of the same files that no attempt goes through, and what they are for."""
 ONLY_AFTER_A_FAULT = {

@@ -23,7 +23,7 @@ from duly.domain.deliveries.outcomes import (
 from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints import gates as rules
 from duly.domain.endpoints.gates import Circuit, Gate, Limits
-from duly.engine.gates import Gates
+from duly.engine.targets.admission import Gates
 from duly.errors import StoreUnavailable
 from duly.ports import Ask, GateChange, SeenGate
 from duly.testing import VirtualClock

@@ -13,8 +13,8 @@ from duly import App, Delivery
 from duly.domain import events
 from duly.domain.events import Event
 from duly.telemetry import Telemetry
+from duly.telemetry.log_messages import LIMITED, ONLY_COUNTED, WORDING
 from duly.telemetry.telemetry import LINES_PER_SECOND
-from duly.telemetry.wording import LIMITED, ONLY_COUNTED, WORDING
 from duly.testing import VirtualClock
 from tests.engine.conftest import START
 from tests.engine.house import Gate, House

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from duly.domain.deliveries.delivery import ALONE, Claimed
-from duly.engine.gates import Gates
-from duly.engine.openings import FIRST_LOOK_EVERY, Openings
+from duly.engine.dispatch.claimable_work import FIRST_LOOK_EVERY, Openings
+from duly.engine.targets.admission import Gates
 from duly.ports import Ask, Opening
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)

@@ -16,8 +16,8 @@ import pytest
 import duly
 import duly.testing
 from duly import App, Delivery, Reason
-from duly.engine import delivery_runner as dispatching
-from duly.transports import deadlines
+from duly.engine.execution import delivery_runner as dispatching
+from duly.transports.handlers import deadlines
 from tests.engine.house import House, Life, only
 
 SECONDS = 20

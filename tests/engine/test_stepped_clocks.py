@@ -9,7 +9,7 @@ import pytest
 
 import duly
 from duly import App, Delivery, system
-from duly.engine.execution import Executor
+from duly.engine.execution.execution import Executor
 from duly.ports import Ask
 from duly.stores.sqlite.clock import BELIEVED_AFTER_SECONDS, Steady
 from duly.system import SystemClock

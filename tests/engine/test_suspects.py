@@ -7,7 +7,7 @@ import pytest
 
 import duly
 from duly import Delivery
-from duly.engine.aside import (
+from duly.engine.dispatch.aside import (
     ASK_AGAIN_SECONDS,
     FIRST_WAIT_SECONDS,
     LONGEST_WAIT_SECONDS,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.domain.deliveries.outcomes import Settlement, Verdict
-from duly.engine.telling import SAMPLE, Call, told_of
+from duly.engine.execution.batch_events import SAMPLE, Call, told_of
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 NAMES = {1: "work", 2: "mail"}

@@ -11,7 +11,7 @@ from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Outcome
 from duly.domain.events import StoreWentAway
 from duly.domain.monitoring.alerts import Alert
-from duly.engine.watchman import Watchman
+from duly.engine.monitoring.alert_monitor import Watchman
 from duly.errors import StoreUnavailable
 from tests.engine.house import House
 

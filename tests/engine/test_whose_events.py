@@ -16,7 +16,7 @@ from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed
 from duly.domain.events import Event
 from duly.testing import RecordingTransport
-from duly.transports import deadlines
+from duly.transports.handlers import deadlines
 from tests.engine.house import House, Life, heard
 from tests.stores.books import Books
 

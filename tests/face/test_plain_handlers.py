@@ -14,9 +14,9 @@ from duly import App, Delivery
 from duly.stores.deliveries.inbox import Message
 from duly.stores.sqlite.database import Sqlite
 from duly.testing import run_until_idle
-from duly.transports.handlers import HandledDelivery
-from duly.transports.steps import HandlerStep
-from duly.transports.transactions import HandlerTransaction
+from duly.transports.handlers.registry import HandledDelivery
+from duly.transports.handlers.steps import HandlerStep
+from duly.transports.handlers.transactions import HandlerTransaction
 from tests.stores.books import Books
 
 pytestmark = pytest.mark.requirement("D9")

@@ -18,9 +18,9 @@ from duly.domain.endpoints.endpoint import Endpoint
 from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
 from duly.system import is_resolver_trouble, open_socket
 from duly.testing import VirtualClock
-from duly.transports.egress import Guard
-from duly.transports.endpoints import Book
-from duly.transports.webhooks import Webhooks
+from duly.transports.webhooks.egress import Guard
+from duly.transports.webhooks.endpoint_cache import Book
+from duly.transports.webhooks.sender import Webhooks
 
 Lookup = Callable[[str], object]
 

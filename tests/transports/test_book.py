@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers import aead
 from duly.domain.endpoints.endpoint import Details, Endpoint, Sealed
 from duly.domain.endpoints.sealed_headers import sealed_headers
 from duly.testing import VirtualClock
-from duly.transports.endpoints import FRESH_SECONDS, Book
+from duly.transports.webhooks.endpoint_cache import FRESH_SECONDS, Book
 from duly.vault import Vault
 
 pytestmark = pytest.mark.requirement("X4")

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from duly.transports.deadline import Deadline
+from duly.transports.webhooks.timeout import Deadline
 
 pytestmark = pytest.mark.requirement("C5")
 

@@ -4,7 +4,7 @@ import pytest
 
 from duly.errors import InvalidInput
 from duly.system import is_own_address
-from duly.transports.egress import AddressRefused, Guard, literal_address
+from duly.transports.webhooks.egress import AddressRefused, Guard, literal_address
 
 GUARDED = [
     *("127.0.0.1", "127.255.255.254", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255"),

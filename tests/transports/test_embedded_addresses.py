@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from duly.transports.egress import GUARDED, AddressRefused, Guard
+from duly.transports.webhooks.egress import GUARDED, AddressRefused, Guard
 
 pytestmark = pytest.mark.requirement("C7")
 Embed = Callable[[int, int], int]

@@ -12,7 +12,7 @@ import pytest
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed
 from duly.testing import VirtualClock
-from duly.transports.answers import MOST_HEAD, MOST_INTERIM, AnswerProtocol
+from duly.transports.webhooks.answers import MOST_HEAD, MOST_INTERIM, AnswerProtocol
 from tests.transports.receiver import Talk, answer, drips, receiver, says
 from tests.transports.sending import sender
 

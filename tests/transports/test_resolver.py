@@ -15,7 +15,7 @@ from duly import App
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Deferred, Failed
 from duly.testing import VirtualClock, run_until_idle
-from duly.transports.resolver import Resolver
+from duly.transports.webhooks.resolver import Resolver
 from tests.transports.receiver import receiver
 from tests.transports.sending import names_lead_to, sender
 

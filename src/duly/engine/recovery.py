@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Crashed, Settlement, Verdict
 from duly.domain.events import Reclaimed, WorkersBuried
-from duly.engine.execution import Executor
-from duly.engine.known import Known
+from duly.engine.execution.execution import Executor
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Pause
+from duly.engine.targets.directory import Known
 from duly.failpoints import hit
 from duly.ports import Emit, TargetName
 

@@ -17,18 +17,18 @@ from duly.domain.events import (
     WorkerStopped,
 )
 from duly.domain.roles import Role, refuse_apart
-from duly.engine.backlog import Backlog
-from duly.engine.dispatcher import Dispatcher
-from duly.engine.execution import Executor
-from duly.engine.gates import Gates
+from duly.engine.dispatch.dispatcher import Dispatcher
+from duly.engine.execution.execution import Executor
+from duly.engine.execution.settler import UNTIL_WOKEN, OnSettled, Settler
 from duly.engine.lease import Heart, Lease
 from duly.engine.loops import Loop, Pause, Runner
 from duly.engine.maintenance import Forgetter, Listener, Pruner, Sweeper
+from duly.engine.monitoring.backlog import Backlog
+from duly.engine.namespaces import Memories, Menders, Territory
 from duly.engine.planner import Planner
 from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
-from duly.engine.settler import UNTIL_WOKEN, OnSettled, Settler
-from duly.engine.territory import Memories, Menders, Territory
+from duly.engine.targets.admission import Gates
 from duly.errors import StoreUnavailable
 from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
 from duly.settings import Settings

@@ -15,8 +15,8 @@ from duly.domain.events import Event
 from duly.domain.monitoring.rollups import NOTHING, Tally, less, plus
 from duly.domain.safe_text import one_line, visible
 from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
+from duly.telemetry.log_messages import LIMITED, ONLY_COUNTED, WORDING
 from duly.telemetry.tallies import tally_of
-from duly.telemetry.wording import LIMITED, ONLY_COUNTED, WORDING
 
 logger = logging.getLogger("duly")
 

@@ -33,11 +33,11 @@ from duly.domain.schedules.schedule import Occasion, decode_occasion
 from duly.errors import InvalidInput
 from duly.ports import Execution
 from duly.tracebacks import traceback_text
-from duly.transports.deadlines import Deadlines
-from duly.transports.failures import failed, failure_of, has_waited_in_vain
-from duly.transports.functions import checked_function, first_parameter
-from duly.transports.steps import HandlerStep, do
-from duly.transports.transactions import HandlerTransaction, for_handler
+from duly.transports.handlers.deadlines import Deadlines
+from duly.transports.handlers.failures import failed, failure_of, has_waited_in_vain
+from duly.transports.handlers.functions import checked_function, first_parameter
+from duly.transports.handlers.steps import HandlerStep, do
+from duly.transports.handlers.transactions import HandlerTransaction, for_handler
 
 Payload = TypeVar("Payload")
 DEFAULT_TIMEOUT = 300.0

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from duly.ports import Execution, Transaction
-from duly.transports.steps import is_on_loop, on_loop_or_waited_for, waited_for
+from duly.transports.handlers.steps import is_on_loop, on_loop_or_waited_for, waited_for
 
 
 class HandlerTransaction:

@@ -13,14 +13,14 @@ from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
 from duly.domain.events import AttemptFailed, RowPassedOver
-from duly.engine.backlog import LateAttempts
-from duly.engine.carriers import Carriers
-from duly.engine.execution import Execution, Executor
-from duly.engine.gates import Gates
-from duly.engine.known import Known
+from duly.engine.execution.execution import Execution, Executor
+from duly.engine.execution.settler import Settler
+from duly.engine.execution.task_pool import Carriers
 from duly.engine.lease import Lease
 from duly.engine.loops import Breath
-from duly.engine.settler import Settler
+from duly.engine.monitoring.backlog import LateAttempts
+from duly.engine.targets.admission import Gates
+from duly.engine.targets.directory import Known
 from duly.errors import StoreUnavailable
 from duly.ports import Emit
 from duly.tracebacks import traceback_text

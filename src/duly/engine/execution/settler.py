@@ -11,8 +11,8 @@ import msgspec
 from duly.domain.deliveries.delivery import Lane
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
+from duly.engine.execution.batch_events import Call, told_of
 from duly.engine.loops import NOW, Breath, Pause
-from duly.engine.telling import Call, told_of
 from duly.errors import SettlementRefused
 from duly.ports import Agenda, Clock, Emit
 

@@ -18,13 +18,13 @@ from duly.domain.endpoints.endpoint import Endpoint, endpoint_name, is_outside
 from duly.domain.endpoints.webhooks import Webhook, decode_webhook
 from duly.errors import Conflict, InvalidInput, StoreUnavailable
 from duly.ports import Clock, Execution
-from duly.transports.egress import AddressRefused, Guard, literal_address
-from duly.transports.endpoints import Book, Reach
+from duly.transports.webhooks.egress import AddressRefused, Guard, literal_address
+from duly.transports.webhooks.endpoint_cache import Book, Reach
 
 if TYPE_CHECKING:
-    from duly.transports.exchanges import Exchanges
+    from duly.transports.webhooks.exchanges import Exchanges
 
-CLIENT = "duly.transports.exchanges"
+CLIENT = "duly.transports.webhooks.exchanges"
 SHORT = 500
 """Characters of a target that is remembered: with headers it may be much longer."""
 UNREACHABLE_SECONDS = 15.0
@@ -122,7 +122,7 @@ class Webhooks:
     def _exchanges(self) -> Exchanges:
         if self._made is None:
             # Not before it is needed: the client takes longer to import than most commands do.
-            from duly.transports.exchanges import Exchanges
+            from duly.transports.webhooks.exchanges import Exchanges
 
             self._made = Exchanges(
                 self._clock, self._guard, self._is_resolver_trouble, self._open_socket, self.carried

@@ -32,7 +32,7 @@ from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.events import DeliveryLate, PlanUnreadable
 from duly.domain.schedules.schedule import Overlap, decode_occasion
 from duly.domain.streams.policy import stream_of_schedule
-from duly.engine.steps import Notebook
+from duly.engine.execution.step_log import Notebook
 from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.ports import (
     RUNNING,

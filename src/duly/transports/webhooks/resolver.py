@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
-from duly.transports.timing import mark
+from duly.transports.webhooks.timing import mark
 
 LATELY_SECONDS = 60.0
 

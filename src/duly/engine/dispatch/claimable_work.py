@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import zip_longest
 
 from duly.domain.deliveries.delivery import ALONE, Claimed
-from duly.engine.gates import Gates
+from duly.engine.targets.admission import Gates
 from duly.ports import Ask, Opening
 
 FIRST_LOOK_EVERY = 5

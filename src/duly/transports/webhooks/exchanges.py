@@ -28,14 +28,14 @@ from duly.domain.endpoints.signatures import ID, SIGNATURE, TIMESTAMP, signature
 from duly.domain.endpoints.webhooks import outcome_of
 from duly.domain.schedules.schedule import decode_occasion
 from duly.ports import Clock
-from duly.transports.answers import Answer as Arriving
-from duly.transports.answers import broken
-from duly.transports.connector import Connector
-from duly.transports.deadline import Deadline
-from duly.transports.egress import Guard, Passage
-from duly.transports.endpoints import Reach
-from duly.transports.resolver import Resolver, ResolverAway
-from duly.transports.timing import TIMED, Timing
+from duly.transports.webhooks.answers import Answer as Arriving
+from duly.transports.webhooks.answers import broken
+from duly.transports.webhooks.connector import Connector
+from duly.transports.webhooks.egress import Guard, Passage
+from duly.transports.webhooks.endpoint_cache import Reach
+from duly.transports.webhooks.resolver import Resolver, ResolverAway
+from duly.transports.webhooks.timeout import Deadline
+from duly.transports.webhooks.timing import TIMED, Timing
 from duly.version import __version__
 
 EXCERPT_BYTES = 16 * 1024

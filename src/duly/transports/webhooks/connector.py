@@ -11,8 +11,8 @@ from typing import Any
 
 from aiohttp import ClientConnectorError, TCPConnector
 
-from duly.transports.answers import AnswerProtocol
-from duly.transports.timing import mark
+from duly.transports.webhooks.answers import AnswerProtocol
+from duly.transports.webhooks.timing import mark
 
 
 class Connector(TCPConnector):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import DeliveryCompleted
-from duly.engine.settler import Settler
+from duly.engine.execution.settler import Settler
 from duly.ports import Emit
 
 

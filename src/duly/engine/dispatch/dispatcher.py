@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.events import SuspectRuns
-from duly.engine.aside import Aside
-from duly.engine.claims import Claims
-from duly.engine.delivery_runner import DeliveryRunner
-from duly.engine.execution import Executor
-from duly.engine.gates import Gates
-from duly.engine.known import Known
+from duly.engine.dispatch.aside import Aside
+from duly.engine.dispatch.claimable_work import Openings
+from duly.engine.dispatch.claims import Claims
+from duly.engine.execution.delivery_runner import DeliveryRunner
+from duly.engine.execution.execution import Executor
+from duly.engine.execution.settler import Settler
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Pause
-from duly.engine.openings import Openings
-from duly.engine.settler import Settler
+from duly.engine.targets.admission import Gates
+from duly.engine.targets.directory import Known
 from duly.errors import StoreUnavailable
 from duly.ports import Ask, Emit
 

@@ -1,0 +1,1 @@
+"""Claiming due work for free slots."""

@@ -1,0 +1,1 @@
+"""Running what was claimed, until its outcome is stored."""

@@ -1,0 +1,1 @@
+"""Which targets there are, and which of them may be called now."""

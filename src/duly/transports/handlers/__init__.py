@@ -1,0 +1,1 @@
+"""Python handlers: registered, called, timed."""

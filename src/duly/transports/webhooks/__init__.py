@@ -1,0 +1,1 @@
+"""Webhooks: one request, guarded and timed."""
