@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import uvloop
 
-from duly.surfaces.http.answers import send_answer
-from duly.surfaces.http.connections import Connections
-from duly.surfaces.http.server import HttpServer
+from duly.surfaces.http.network.connections import Connections
+from duly.surfaces.http.network.server import HttpServer
+from duly.surfaces.http.protocol.responses import send_answer
 from duly.system import SystemClock
 
 JSON = {"content-type": "application/json"}

@@ -10,8 +10,8 @@ from httpx import ASGITransport, AsyncClient
 import duly
 from benchmarks.filling import run_sql, tidy
 from benchmarks.places import folder, fresh, server
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.site import site
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
 
 TIMES = 15
 WANTED_MS = 50

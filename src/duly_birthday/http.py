@@ -13,13 +13,13 @@ from msgspec import Meta
 
 from duly import App
 from duly.domain.deliveries.identifiers import sibling
-from duly.surfaces.http.bodies import JSON, asked, check_media, decoder, refusal
-from duly.surfaces.http.cursors import Page, PageQuery, Wanted
-from duly.surfaces.http.idempotency import Idempotency
-from duly.surfaces.http.items import Item, Items
-from duly.surfaces.http.served import AnyRequest, Served, seed_of
-from duly.surfaces.http.turns import Turns
-from duly.surfaces.http.versions import ETAG, IF_MATCH, Version, etag
+from duly.surfaces.http.access.idempotency import Idempotency
+from duly.surfaces.http.protocol.decoding import JSON, asked, check_media, decoder, refusal
+from duly.surfaces.http.protocol.etags import ETAG, IF_MATCH, Version, etag
+from duly.surfaces.http.protocol.items import Item, Items
+from duly.surfaces.http.protocol.pages import Page, PageQuery, Wanted
+from duly.surfaces.http.protocol.request_context import AnyRequest, Served, seed_of
+from duly.surfaces.http.protocol.turns import Turns
 from duly_birthday.faults import HANDLERS
 from duly_birthday.greetings.greetings import Manner
 from duly_birthday.shapes import (

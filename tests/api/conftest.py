@@ -6,8 +6,8 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 
 from duly import App
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.site import site
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 from tests.face.conftest import START

@@ -7,8 +7,8 @@ from typing import Any
 from httpx import ASGITransport, AsyncClient, Response
 
 from duly import App
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.site import site
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock
 
 ELSEWHERE = "203.0.113.7"

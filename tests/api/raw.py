@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import uvloop
 
-from duly.surfaces.http.connections import Connections
-from duly.surfaces.http.server import HttpServer
+from duly.surfaces.http.network.connections import Connections
+from duly.surfaces.http.network.server import HttpServer
 from duly.testing import VirtualClock
 
 DEADLINE_SECONDS = 20

@@ -11,8 +11,8 @@ from httpx import ASGITransport, AsyncClient, Response
 import duly
 from duly import App
 from duly.stores.postgres.database import Postgres
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.site import site
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock
 from tests.face.conftest import START
 

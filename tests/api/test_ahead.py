@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.surfaces.http.protocol import LINGER_BYTES, MOST_AHEAD
+from duly.surfaces.http.network.connection import LINGER_BYTES, MOST_AHEAD
 from tests.api.raw import on_served_loop, standing
 
 pytestmark = pytest.mark.requirement("X1")

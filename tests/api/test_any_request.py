@@ -16,8 +16,8 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi import checks
 
-from duly.surfaces.http.openapi import describe
-from duly.surfaces.http.site import API
+from duly.surfaces.http.application import API
+from duly.surfaces.http.openapi.document import describe
 from tests.api.stage import DEAD_END, Stage, stage
 
 EXAMPLES = int(os.environ.get("DULY_TEST_EXAMPLES", "8"))

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 import pytest
 
 from duly.settings import Settings
-from duly.surfaces.descriptors import own, raised_limit, room_for_clients
-from duly.surfaces.http.connections import ROOM_SHARE
+from duly.surfaces.http.network.connections import ROOM_SHARE
+from duly.surfaces.process.descriptors import own, raised_limit, room_for_clients
 from tests.api.raw import Caller, Stand, on_served_loop, standing
 
 pytestmark = pytest.mark.requirement("X1")
@@ -147,7 +147,7 @@ def test_the_table_of_descriptors_is_made_at_the_start() -> None:
     """The kernel says how large it is, and never makes it smaller."""
     wanted = own(Settings()) + Settings().http_connections
     code = (
-        "from duly.settings import Settings; from duly.surfaces.descriptors import *\n"
+        "from duly.settings import Settings; from duly.surfaces.process.descriptors import *\n"
         "have_descriptors(Settings())\n"
         "print(open('/proc/self/status').read().split('FDSize:')[1].split()[0])"
     )

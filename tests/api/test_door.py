@@ -10,8 +10,8 @@ from litestar.connection import ASGIConnection
 
 from duly.domain.access.keys import Key
 from duly.errors import BadSetting, StoreUnavailable
-from duly.surfaces.http.door import Door, refuse_without_keys
-from duly.surfaces.http.keyring import Keyring
+from duly.surfaces.http.access.auth import Door, refuse_without_keys
+from duly.surfaces.http.access.key_cache import Keyring
 from duly.testing import VirtualClock
 from tests.api.doors import Port, port
 

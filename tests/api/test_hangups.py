@@ -12,10 +12,10 @@ from litestar.routes import HTTPRoute
 import duly
 from duly import App
 from duly.services import dead_letters, schedules
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.shapes.dead_letters import Moved
-from duly.surfaces.http.shapes.schedules import Backfilled
-from duly.surfaces.http.site import site
+from duly.surfaces.http.application import site
+from duly.surfaces.http.dead_letters.bodies import Moved
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.schedules.bodies import Backfilled
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from duly.surfaces.http.protocol import (
+from duly.surfaces.http.network.connection import (
     HEAD_BYTES,
     LINE_BYTES,
     MOST_AHEAD,

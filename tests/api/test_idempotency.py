@@ -11,7 +11,7 @@ from duly.engine.maintenance import Forgetter
 from duly.errors import Busy, Conflict, StoreUnavailable
 from duly.ports import KEPT_FOR
 from duly.services.access.idempotency import Requests
-from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
 from tests.api.doors import port

@@ -16,14 +16,18 @@ from litestar.routes import HTTPRoute
 from openapi_spec_validator import validate
 
 from duly import App
-from duly.surfaces.http import shapes
-from duly.surfaces.http.api import streams
-from duly.surfaces.http.bodies import decoded
-from duly.surfaces.http.glossary import GLOSSARY, TAGS
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.openapi import describe
-from duly.surfaces.http.shapes import dead_letters, deliveries, endpoints, keys, schedules
-from duly.surfaces.http.site import site
+from duly.surfaces.http import streams
+from duly.surfaces.http.access import key_bodies as keys
+from duly.surfaces.http.application import site
+from duly.surfaces.http.dead_letters import bodies as dead_letters
+from duly.surfaces.http.deliveries import bodies as deliveries
+from duly.surfaces.http.endpoints import bodies as endpoints
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.openapi.document import describe
+from duly.surfaces.http.openapi.glossary import GLOSSARY, TAGS
+from duly.surfaces.http.protocol import bodies as shapes
+from duly.surfaces.http.protocol.decoding import decoded
+from duly.surfaces.http.schedules import bodies as schedules
 from duly_birthday import shapes as birthday_shapes
 from duly_birthday.service import BirthdayApp
 from duly_birthday.users.checks import NAMES, REQUIRED

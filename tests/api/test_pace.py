@@ -7,7 +7,7 @@ import pytest
 
 from duly import App
 from duly.errors import StoreUnavailable
-from duly.surfaces.http.pace import Pace
+from duly.surfaces.http.access.rate_limit import Pace
 from duly.testing import VirtualClock
 
 pytestmark = pytest.mark.requirement("S2")

@@ -8,7 +8,7 @@ import pytest
 from litestar import get
 
 from duly import App
-from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock
 from duly.version import __version__
 from tests.api.conftest import Client, calling

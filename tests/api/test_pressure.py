@@ -8,7 +8,7 @@ import pytest
 from duly import App
 from duly.domain.deliveries.delivery import Request
 from duly.ports import Asked
-from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.monitoring.health import Pulse
 from tests.api.conftest import Client, calling
 
 pytestmark = pytest.mark.requirement("S2")

@@ -9,9 +9,9 @@ import pytest
 import uvloop
 from litestar import Litestar, get
 
-from duly.surfaces.addresses import bound
-from duly.surfaces.http.connections import Connections
-from duly.surfaces.http.server import HttpServer
+from duly.surfaces.http.network.connections import Connections
+from duly.surfaces.http.network.server import HttpServer
+from duly.surfaces.process.addresses import bound
 from duly.system import SystemClock
 
 CALLERS = 100

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly.surfaces.http.connections import (
+from duly.surfaces.http.network.connections import (
     BODY_RATE,
     BODY_SECONDS,
     HEAD_SECONDS,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.surfaces.http import pressure
-from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.access import backpressure
+from duly.surfaces.http.monitoring.health import Pulse
 from tests.api.conftest import Client, calling
 from tests.api.test_pressure import until
 
@@ -69,8 +69,8 @@ def key(number: int, with_key: bool) -> dict[str, str]:
 async def test_what_all_bodies_in_arrival_hold_is_bounded_for_each_caller_and_in_all(
     app: App, monkeypatch: pytest.MonkeyPatch, with_key: bool
 ) -> None:
-    monkeypatch.setattr(pressure, "ARRIVING_BYTES", 3000)
-    monkeypatch.setattr(pressure, "CALLER_BYTES", 2000)
+    monkeypatch.setattr(backpressure, "ARRIVING_BYTES", 3000)
+    monkeypatch.setattr(backpressure, "CALLER_BYTES", 2000)
     tokens = [(await app.keys.create(f"caller {n}", scope="operate")).token for n in range(3)]
     app.expect("work")
     first, last = b"[" + b" " * 1400, b'{"target": "work"}]'

@@ -10,8 +10,8 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 
 from duly import App
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.site import site
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
 from tests.support.postgres import Server
 
 pytestmark = [pytest.mark.requirement("S3", "D12"), pytest.mark.timeout(120)]

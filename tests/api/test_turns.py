@@ -14,9 +14,9 @@ from litestar.routes import HTTPRoute
 from duly import App
 from duly.domain import documents
 from duly.ports import Clock
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.site import site
-from duly.surfaces.http.turns import Turns
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.protocol.turns import Turns
 from duly.system import SystemClock
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
@@ -260,8 +260,8 @@ def test_what_answers_requests_is_imported_before_the_port_opens() -> None:
     """In a process of its own, since this one has imported everything."""
     asked = """
 import asyncio, sys
-from duly.surfaces.http.connections import Connections
-from duly.surfaces.http.server import HttpServer
+from duly.surfaces.http.network.connections import Connections
+from duly.surfaces.http.network.server import HttpServer
 from duly.system import SystemClock
 async def main():
     server = HttpServer(None, ("127.0.0.1", 0), Connections(SystemClock(), 10))

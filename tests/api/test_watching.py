@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 import duly
 from duly import App
 from duly.errors import StoreUnavailable
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.site import site
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock, run_until_idle
 from tests.api.conftest import Client
 
@@ -134,8 +134,8 @@ async def test_a_store_that_hangs_is_told_of_soon_and_asked_by_one_only(
 
     monkeypatch.setattr(app.store.situations, "look", hang)
     asking = [asyncio.create_task(app.watch.situation()) for _ in range(5)]
-    monkeypatch.setattr("duly.surfaces.http.health.SOON_ENOUGH", 0.01)
-    monkeypatch.setattr("duly.surfaces.http.metrics.SOON_ENOUGH", 0.01)
+    monkeypatch.setattr("duly.surfaces.http.monitoring.health.SOON_ENOUGH", 0.01)
+    monkeypatch.setattr("duly.surfaces.http.monitoring.metrics.SOON_ENOUGH", 0.01)
     assert (await samples(client))["duly_store_up"] == 0
     health = (await client.get("/health", params={"verbose": True})).json()
     assert health["store"]["reachable"] is False

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from duly.failpoints import arm
-from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock
 from duly_birthday.service import BirthdayApp
 from tests.api.conftest import calling

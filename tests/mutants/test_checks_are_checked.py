@@ -101,7 +101,7 @@ MUTANTS = [
     ),
     Mutant(
         "a_repeated_request_makes_something_new",
-        "surfaces/http/api/deliveries.py",
+        "surfaces/http/deliveries/routes.py",
         "data, seed_of(request)",
         "data, None",
         ("tests/api/test_idempotency.py", "-k", "dead_one and sqlite"),

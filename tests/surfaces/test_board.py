@@ -5,8 +5,8 @@ import os
 import pytest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-from duly.surfaces.board import HEAD, PAGE_BYTES, Board, Page
-from duly.surfaces.http.siblings import Siblings, merged
+from duly.surfaces.http.monitoring.sibling_metrics import Siblings, merged
+from duly.surfaces.process.shared_memory import HEAD, PAGE_BYTES, Board, Page
 from duly.system import fork
 
 pytestmark = pytest.mark.requirement("S3")

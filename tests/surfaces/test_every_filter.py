@@ -23,7 +23,7 @@ from duly.services.deliveries.deliveries import Wanted
 from duly.stores.deliveries import pages
 from duly.surfaces.cli.commands import COMMANDS, command_line
 from duly.surfaces.cli.main import run
-from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 from tests.api.conftest import Client, calling

@@ -23,7 +23,7 @@ import duly
 from duly import App, Delivery
 from duly.domain.access.keys import Scope
 from duly.surfaces.cli.logs import Shaped, _json, _line
-from duly.surfaces.http.health import Pulse
+from duly.surfaces.http.monitoring.health import Pulse
 from duly.surfaces.remote import exchange
 from duly.testing import run_until_idle
 from tests.api.conftest import calling

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.surfaces.notices import for_systemd
+from duly.surfaces.process.notify import for_systemd
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, children, environment
 from tests.surfaces.test_start import HANGS, is_open
 

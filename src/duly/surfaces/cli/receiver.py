@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from duly.surfaces.addresses import bound, url_of
 from duly.surfaces.cli.received import Inbox, Received
 from duly.surfaces.cli.render import cell, talk
+from duly.surfaces.process.addresses import bound, url_of
 from duly.system import SystemClock
 
 LARGEST_BODY = 2 * 1024 * 1024

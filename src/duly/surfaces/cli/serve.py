@@ -21,17 +21,17 @@ from duly.settings import load
 from duly.signals import listen_for_signals
 from duly.stores.postgres.address import ignored_parameters
 from duly.stores.sqlite.database import Sqlite
-from duly.surfaces.addresses import bound
 from duly.surfaces.cli.apps import Path, imported_app, logging_app
 from duly.surfaces.cli.exits import FAILED, told
 from duly.surfaces.cli.invocation import called
 from duly.surfaces.cli.logs import configure
 from duly.surfaces.cli.options import Database, database_of
 from duly.surfaces.cli.render import talk
-from duly.surfaces.notices import for_systemd
-from duly.surfaces.parent import Parent
-from duly.surfaces.serving import PATIENCE_SECONDS, Announce, Place
-from duly.surfaces.serving import serve as serve_at
+from duly.surfaces.process.addresses import bound
+from duly.surfaces.process.notify import for_systemd
+from duly.surfaces.server.prefork import Parent
+from duly.surfaces.server.serving import PATIENCE_SECONDS, Announce, Place
+from duly.surfaces.server.serving import serve as serve_at
 from duly.system import SystemClock, end_within, is_first_process
 from duly.version import __version__
 

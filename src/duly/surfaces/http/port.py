@@ -8,15 +8,15 @@ from typing import Any, Self
 
 from duly.app import App
 from duly.engine.supervisor import Engine
-from duly.surfaces.board import Page
-from duly.surfaces.descriptors import descriptor_limit, room_for_clients
-from duly.surfaces.http.connections import Connections
-from duly.surfaces.http.door import Door, refuse_without_keys
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.metrics import Figures
-from duly.surfaces.http.server import HttpServer
-from duly.surfaces.http.siblings import Siblings
-from duly.surfaces.http.site import site
+from duly.surfaces.http.access.auth import Door, refuse_without_keys
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.metrics import Figures
+from duly.surfaces.http.monitoring.sibling_metrics import Siblings
+from duly.surfaces.http.network.connections import Connections
+from duly.surfaces.http.network.server import HttpServer
+from duly.surfaces.process.descriptors import descriptor_limit, room_for_clients
+from duly.surfaces.process.shared_memory import Page
 
 TELL_SECONDS = 1.0
 

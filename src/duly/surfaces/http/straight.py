@@ -17,15 +17,15 @@ from litestar.types import HTTPScope, Receive, Send
 
 from duly.domain.access.keys import Scope
 from duly.domain.documents import LARGE
-from duly.surfaces.http.answers import send_answer
-from duly.surfaces.http.api.deliveries import answer_to, location_of, status_of, take_in
-from duly.surfaces.http.bodies import decoded, decoded_in_slices
-from duly.surfaces.http.door import Door
-from duly.surfaces.http.health import Pulse
-from duly.surfaces.http.pressure import Queue
-from duly.surfaces.http.problems import MEDIA_TYPE, problem_answer
-from duly.surfaces.http.shapes.deliveries import NewDelivery
-from duly.surfaces.http.turns import Turns
+from duly.surfaces.http.access.auth import Door
+from duly.surfaces.http.access.backpressure import Queue
+from duly.surfaces.http.deliveries.bodies import NewDelivery
+from duly.surfaces.http.deliveries.routes import answer_to, location_of, status_of, take_in
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.protocol.decoding import decoded, decoded_in_slices
+from duly.surfaces.http.protocol.problems import MEDIA_TYPE, problem_answer
+from duly.surfaces.http.protocol.responses import send_answer
+from duly.surfaces.http.protocol.turns import Turns
 
 PATH = b"/v1/deliveries"
 JSON = b"application/json"

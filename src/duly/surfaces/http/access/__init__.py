@@ -1,0 +1,1 @@
+"""Who may call, how often, and the same request sent again."""

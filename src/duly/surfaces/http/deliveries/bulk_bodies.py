@@ -1,0 +1,97 @@
+"""Many deliveries at once, as the API takes and answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from duly.domain.deliveries.delivery import Accepted
+from duly.errors import DulyError, InvalidInput
+from duly.surfaces.http.deliveries.bodies import NewDelivery, target_of
+from duly.surfaces.http.protocol.decoding import checked, decoder, refusal
+from duly.surfaces.http.protocol.items import EACH, SLICE, Item
+from duly.surfaces.http.protocol.problems import Problem, problem_of
+from duly.surfaces.http.protocol.turns import Turns
+
+MOST = 10_000
+NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+Listed = Annotated[list[NewDelivery], Meta(max_length=MOST)]
+Asked = dict[str, Any] | InvalidInput
+TOLD_AT_ONCE = 200
+
+
+class BulkQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How to take many."""
+
+    atomic: Annotated[
+        bool, Meta(description="all or nothing: when one cannot be taken, none is")
+    ] = False
+
+
+class BulkItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one: its id, or the problem with it."""
+
+    id: str | None = None
+    known: bool = False
+    problem: Problem | None = None
+
+
+class BulkAnswer(msgspec.Struct, frozen=True):
+    """What became of each, in the order in which they were given."""
+
+    accepted: int
+    known: int
+    refused: int
+    items: list[BulkItem]
+
+
+async def answered(results: Sequence[Accepted | DulyError], turns: Turns) -> BulkAnswer:
+    """The answer to many."""
+    known = sum(isinstance(each, Accepted) and each.known for each in results)
+    refused = sum(isinstance(each, DulyError) for each in results)
+    items: list[BulkItem] = []
+    for start in range(0, len(results), TOLD_AT_ONCE):
+        items += map(_item, results[start : start + TOLD_AT_ONCE])
+        await turns.next()
+    return BulkAnswer(len(results) - known - refused, known, refused, items)
+
+
+def _item(result: Accepted | DulyError) -> BulkItem:
+    if isinstance(result, Accepted):
+        return BulkItem(result.id, result.known)
+    return BulkItem(problem=problem_of(result))
+
+
+async def asked(items: list[Item], id_of: Callable[[int], str | None], turns: Turns) -> list[Asked]:
+    """Each as `app.deliver_each` takes it; what is wrong with one is in its place."""
+    found: list[Asked] = []
+    work = 0
+    # From the end, so that what was looked at is let go: there may be 64 MiB of it.
+    items.reverse()
+    while items:
+        item = items.pop()
+        found.append(_asked(item, id_of(len(found))))
+        work += len(item.data) + EACH
+        if work >= SLICE:
+            work = 0
+            await turns.next()
+    return found
+
+
+def _asked(item: Item, id: str | None) -> Asked:
+    try:
+        given: NewDelivery = decoder(NewDelivery).decode(item.data)
+        if item.problem is not None:
+            raise item.problem
+        target = target_of(given.target)
+    except InvalidInput as error:
+        return error
+    except Exception as error:
+        told = refusal(error, NewDelivery)
+        if isinstance(told, InvalidInput):
+            return told
+        raise told from None
+    return {"target": target, "payload": checked(given.payload), "id": id, **given.options()}

@@ -1,0 +1,1 @@
+"""Health, metrics, statistics and live events."""

@@ -1,0 +1,154 @@
+"""`GET /health` and `/ready`: whether this process lives, and on what; whether to send work."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromQuery
+from msgspec import UNSET, UnsetType
+
+from duly.app import App
+from duly.domain.monitoring.status import Recovering, Situation
+from duly.domain.time.zones import zone_data_version
+from duly.engine.supervisor import Engine
+from duly.errors import StoreUnavailable
+from duly.stores.statements import migrations
+from duly.surfaces.http.access.auth import OPEN
+from duly.version import __version__
+from duly.watch import SOON_ENOUGH
+
+READY_SECONDS = 2.0
+"""Whoever asks often waits for the store no longer than this."""
+
+
+class StoreHealth(msgspec.Struct, frozen=True):
+    """The store: its kind, the schema that it was brought to, if and how fast it answers."""
+
+    kind: Literal["sqlite", "postgresql"]
+    schema: int
+    reachable: bool
+    latency_milliseconds: float | None = None
+
+
+class AlertHealth(msgspec.Struct, frozen=True):
+    """An alert that is raised."""
+
+    kind: str
+    subject: str
+    detail: str
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer; what only the store knows is null while it does not answer."""
+
+    status: Literal["ok", "store_unavailable", "stopping"]
+    version: str | UnsetType = UNSET
+    store: StoreHealth | UnsetType = UNSET
+    zones: str | UnsetType = UNSET
+    workers: int | UnsetType | None = UNSET
+    running: int | UnsetType = UNSET
+    planner_lag_seconds: float | UnsetType | None = UNSET
+    oldest_due_seconds: float | UnsetType | None = UNSET
+    due: int | UnsetType | None = UNSET
+    recovering: Recovering | UnsetType | None = UNSET
+    circuits_open: list[str] | UnsetType | None = UNSET
+    alerts: list[AlertHealth] | UnsetType | None = UNSET
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether requests may be sent here, and if not, why."""
+
+    ready: bool
+    reason: str | None = None
+
+
+class Pulse:
+    """What the answer is made from."""
+
+    def __init__(self, app: App, engine: Engine) -> None:
+        self.app = app
+        self.engine = engine
+        self.stopping = False
+
+    def refuse_if_stopping(self) -> None:
+        """StoreUnavailable to whoever still asks for something."""
+        if self.stopping:
+            raise StoreUnavailable("this server is stopping; ask again in a moment")
+
+    def brief(self) -> Health:
+        """Whether it lives."""
+        return Health(status="stopping" if self.stopping else "ok")
+
+    async def readiness(self) -> Readiness:
+        """Whether it has taken back what dead workers held, and neither stops nor lacks a store."""
+        if self.stopping:
+            return Readiness(False, "stopping")
+        if not self.engine.is_ready:
+            return Readiness(False, "starting: taking back what dead workers held")
+        if await self._situation(READY_SECONDS) is None:
+            return Readiness(False, "the store does not answer")
+        return Readiness(True)
+
+    async def full(self) -> Health:
+        """All that is known, as far as the store answers."""
+        now = await self._situation(SOON_ENOUGH)
+        return Health(
+            status="store_unavailable"
+            if now is None and not self.stopping
+            else self.brief().status,
+            version=__version__,
+            store=self._store(now),
+            zones=zone_data_version(),
+            workers=None if now is None else now.workers,
+            running=self.engine.dispatcher.running,
+            planner_lag_seconds=None if now is None else now.planner_lag,
+            oldest_due_seconds=None if now is None else now.oldest_due_seconds,
+            due=None if now is None else now.due,
+            recovering=None if now is None else self.engine.backlog.recovering,
+            circuits_open=None if now is None else [*now.circuits_open, *now.circuits_probing],
+            alerts=None if now is None else await self._alerts(),
+        )
+
+    def _store(self, now: Situation | None) -> StoreHealth:
+        single = self.app.store.single_owner
+        steps = migrations("sqlite" if single else "postgres")
+        return StoreHealth(
+            "sqlite" if single else "postgresql",
+            steps[-1].number,
+            now is not None,
+            None if now is None else round(now.store_seconds * 1000, 3),
+        )
+
+    async def _situation(self, within: float) -> Situation | None:
+        try:
+            return await self.app.watch.situation(within)
+        except StoreUnavailable:
+            return None
+
+    async def _alerts(self) -> list[AlertHealth] | None:
+        try:
+            raised = await self.app.alerts.raised()
+        except StoreUnavailable:
+            return None
+        return [AlertHealth(each.kind, each.subject, each.detail) for each in raised]
+
+
+def health_routes(pulse: Pulse) -> list[HTTPRouteHandler]:
+    """The routes over a pulse."""
+
+    @get("/health", opt={"scope": OPEN, "unless": "verbose", "here": True})
+    async def health(verbose: FromQuery[bool] = False) -> Response[Health]:
+        answer = await pulse.full() if verbose else pulse.brief()
+        code = 200 if answer.status == "ok" else 503
+        return Response(answer, status_code=code, headers={"cache-control": "no-store"})
+
+    @get("/ready", opt={"scope": OPEN})
+    async def ready() -> Response[Readiness]:
+        answer = await pulse.readiness()
+        code = 200 if answer.ready else 503
+        return Response(answer, status_code=code, headers={"cache-control": "no-store"})
+
+    return [health, ready]

@@ -1,0 +1,1 @@
+"""The port: connections, their limits, and the server that has them."""

@@ -1,0 +1,1 @@
+"""The API described for people and generators of clients."""

@@ -1,0 +1,75 @@
+"""The API's own description, OpenAPI 3.1: read off the routes and the structs that they decode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+
+from duly.surfaces.http.access.auth import Door
+from duly.surfaces.http.openapi.glossary import GLOSSARY, TAGS
+from duly.surfaces.http.openapi.operations import Operation
+from duly.surfaces.http.openapi.schemas import Document, Schemas
+from duly.version import __version__
+
+KEY = "A key, as `duly keys create` prints it."
+SUMMARY = "Everything that is due is delivered, once, however long we were away."
+DESCRIPTION = (
+    "A durable scheduler and delivery engine. A schedule makes deliveries; a delivery goes to a "
+    "target (a Python handler, a URL or an endpoint) in one or more attempts, until one completes "
+    "it. Errors are `application/problem+json` (RFC 9457). Lists are read page by page: give "
+    "`next` of a page as `cursor` to get the following one."
+)
+SERVERS = [
+    {"url": "/", "description": "the server that this document comes from"},
+    {
+        "url": "http://{host}:{port}",
+        "description": "a server by its address",
+        "variables": {"host": {"default": "127.0.0.1"}, "port": {"default": "8787"}},
+    },
+]
+
+
+def describe(site: Litestar) -> Document:
+    """The whole document: /v1, and the routes that the app brings itself."""
+    schemas = Schemas(GLOSSARY)
+    paths: Document = {}
+    refusals: Document = {}
+    for each in _operations(site):
+        paths.setdefault(each.path, {})[each.method] = each.document(schemas)
+        refusals |= each.refusals(schemas)
+    door: Door = site.state.door
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "duly",
+            "version": __version__,
+            "summary": SUMMARY,
+            "description": DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": SERVERS,
+        "security": [{"key": []}] if door.needs_keys else [{"key": []}, {}],
+        "tags": _tags(paths),
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": KEY}},
+            "schemas": schemas.components,
+            "responses": dict(sorted(refusals.items())),
+        },
+    }
+
+
+def _operations(site: Litestar) -> Iterator[Operation]:
+    for route in site.routes:
+        if isinstance(route, HTTPRoute):
+            for handler in route.route_handlers:
+                for method in sorted(handler.http_methods - {"OPTIONS", "HEAD"}):
+                    if handler.resolve_include_in_schema():
+                        yield Operation(route, handler, method.lower())
+
+
+def _tags(paths: Document) -> list[Document]:
+    used = {each["tags"][0] for methods in paths.values() for each in methods.values()}
+    return [{"name": name, "description": TAGS.get(name, name)} for name in sorted(used)]

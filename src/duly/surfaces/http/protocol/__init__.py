@@ -1,0 +1,1 @@
+"""What every route needs: bodies, pages, problems, ETags."""

@@ -1,0 +1,34 @@
+"""Calls that last: whoever hangs up meanwhile ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from duly.surfaces.http.protocol.request_context import AnyRequest
+
+Result = TypeVar("Result")
+
+
+async def while_heard(request: AnyRequest, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of work that is cancelled when the caller hangs up.
+
+    The work answers a cancellation with what it has done so far: under an Idempotency-Key that is
+    the answer to whoever asks again.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_hung_up(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            working.cancel()
+        return await working
+    finally:
+        leaving.cancel()
+        working.cancel()
+
+
+async def _hung_up(request: AnyRequest) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        """The rest of a body that nobody reads."""

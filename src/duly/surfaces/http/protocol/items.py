@@ -1,0 +1,236 @@
+"""The items of a large body, an array or lines, taken apart while it arrives.
+
+Neither the body nor any part of it that has no known bound is looked at in one go: one item is at
+most so long, and there are at most so many. Who sends more is refused before the rest is read.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from litestar.exceptions import ClientException, HTTPException
+
+from duly.domain import documents
+from duly.domain.documents import LARGE, MEMBERS, Twice, Unfit, Walk
+from duly.errors import InvalidInput
+from duly.surfaces.http.protocol.decoding import DEEPEST
+from duly.surfaces.http.protocol.turns import Turns
+
+PART = 65_536
+SLICE = 8192
+"""Characters, or so, that are looked at between two turns."""
+EACH = 64
+"""What an item counts for besides its characters."""
+SPACE = " \t\n\r"
+
+
+class Item(NamedTuple):
+    """One item: its JSON, and what is wrong with its members, depth or numbers."""
+
+    data: bytes
+    problem: Unfit | None
+
+
+class Text:
+    """The text of a body as it arrives, from the place on where it is being read."""
+
+    def __init__(self, parts: AsyncIterator[bytes]) -> None:
+        self._parts = parts
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self.text = ""
+        self.at = 0
+        self.ended = False
+
+    async def have(self, count: int) -> None:
+        """See that so many characters follow, or all that there are."""
+        missing = count - (len(self.text) - self.at)
+        if self.ended or missing <= 0:
+            return
+        gathered = [self.text[self.at :]]
+        while missing > 0 and not self.ended:
+            gathered.append(await self._more())
+            missing -= len(gathered[-1])
+        self.text, self.at = "".join(gathered), 0
+
+    async def _more(self) -> str:
+        part = await anext(self._parts, None)
+        self.ended = part is None
+        try:
+            return self._decoder.decode(part or b"", final=self.ended)
+        except UnicodeDecodeError as error:
+            raise broken(str(error)) from None
+
+
+async def parts(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """What was sent, in parts that are small however they come."""
+    async for sent in stream:
+        if len(sent) <= PART:
+            yield sent
+            continue
+        view = memoryview(sent)
+        for start in range(0, len(view), PART):
+            yield bytes(view[start : start + PART])
+
+
+class Items:
+    """Takes a body apart."""
+
+    def __init__(self, stream: AsyncIterator[bytes], turns: Turns, most: int, longest: int) -> None:
+        self._text = Text(parts(stream))
+        self._turns = turns
+        self._most = most
+        self._longest = longest
+        self._found: list[Item] = []
+        self._work = 0
+
+    async def of_array(self) -> list[Item]:
+        """The items of an array."""
+        await self._expect("[", "an array")
+        if await self._following() == "]":
+            self._text.at += 1
+        else:
+            while True:
+                await self._following()
+                await self._add(*await self._next())
+                if await self._expect(",]", "',' or ']'") == "]":
+                    break
+        if await self._following():
+            raise broken("something follows the array")
+        return self._counted()
+
+    async def of_lines(self) -> list[Item]:
+        """The items of lines, of which some may be blank."""
+        blank, text = 0, self._text
+        while not (text.ended and text.at >= len(text.text)):
+            line = await self._line()
+            if line.strip(SPACE):
+                await self._add(line, None, False)
+            else:
+                blank += 1
+                await self._worked(0)
+            if blank > self._most:
+                raise InvalidInput("body", f"it has more than {self._most} blank lines")
+        return self._counted()
+
+    async def _line(self) -> str:
+        text = self._text
+        await text.have(LARGE)
+        end = text.text.find("\n", text.at, text.at + self._longest + 1)
+        if end < 0 and not text.ended:
+            await text.have(self._longest + 1)
+            end = text.text.find("\n", text.at, text.at + self._longest + 1)
+        if end < 0:
+            end = len(text.text)
+        line, text.at = text.text[text.at : end], end + 1
+        return line
+
+    async def _add(self, value: str, walk: Walk | None, small: bool) -> None:
+        place = len(self._found)
+        if place == self._most:
+            raise InvalidInput(
+                "body", f"it has more than {self._most} items; give 1 to {self._most}"
+            )
+        data = value.encode()
+        if len(data) > self._longest:
+            raise too_long(place, self._longest)
+        self._found.append(Item(data, await self._problem(data, value, walk, small)))
+        await self._worked(len(value))
+
+    async def _problem(
+        self, data: bytes, value: str, walk: Walk | None, small: bool
+    ) -> Unfit | None:
+        try:
+            if walk is not None:
+                return walk.problem
+            if small:
+                documents.check_values(data, DEEPEST)
+            elif len(data) <= LARGE:
+                documents.check(data, DEEPEST)
+            else:
+                walk = Walk(value, deepest=DEEPEST)
+                await self._turns.through(walk.slices())
+                return walk.problem
+        except Unfit as error:
+            return error
+        except ValueError as error:
+            raise broken(str(error)) from None
+        return None
+
+    async def _next(self) -> tuple[str, Walk | None, bool]:
+        """The value that begins here, and if it was walked over to find its end, by whom."""
+        text = self._text
+        await text.have(LARGE)
+        window, end = text.text[text.at : text.at + LARGE], 0
+        try:
+            _, end = MEMBERS.raw_decode(window)
+            # A number may go on where the window ends.
+            small = end < len(window) or text.ended
+        except (json.JSONDecodeError, RecursionError, Twice):
+            small = False
+        if small:
+            text.at += end
+            return window[:end], None, True
+        return await self._walked()
+
+    async def _walked(self) -> tuple[str, Walk, bool]:
+        text = self._text
+        await text.have(self._longest + 1)
+        start = text.at
+        walk = Walk(text.text, start, self._longest, DEEPEST)
+        await self._turns.through(walk.slices())
+        if walk.end is None:
+            if len(text.text) - start > self._longest:
+                raise too_long(len(self._found), self._longest)
+            raise broken(f"item {len(self._found)} does not end")
+        text.at = walk.end
+        return text.text[start : walk.end], walk, False
+
+    async def _following(self) -> str:
+        """The next character that is no space, "" at the end."""
+        text = self._text
+        while True:
+            await text.have(1)
+            rest = text.text[text.at : text.at + SLICE]
+            if not rest:
+                return ""
+            skipped = len(rest) - len(rest.lstrip(SPACE))
+            text.at += skipped
+            if skipped < len(rest):
+                return text.text[text.at]
+            await self._worked(skipped)
+
+    async def _expect(self, taken: str, words: str) -> str:
+        found = await self._following()
+        if not found or found not in taken:
+            if taken == "[" and found:
+                raise InvalidInput("body", f"give an array; this begins with {found!r}")
+            raise broken(f"expected {words}, got {found!r}")
+        self._text.at += 1
+        return found
+
+    async def _worked(self, characters: int) -> None:
+        self._work += characters + EACH
+        if self._work >= SLICE:
+            self._work = 0
+            await self._turns.next()
+
+    def _counted(self) -> list[Item]:
+        if not self._found:
+            raise InvalidInput("body", f"it has no items; give 1 to {self._most}")
+        return self._found
+
+
+def broken(why: str) -> ClientException:
+    """The body is no JSON."""
+    return ClientException(f"the body is not JSON: {why}")
+
+
+def too_long(place: int, longest: int) -> HTTPException:
+    """One item is longer than it may be."""
+    return HTTPException(
+        f"[{place}]: it has more than the {longest} bytes that one item may have; make it shorter",
+        status_code=413,
+    )

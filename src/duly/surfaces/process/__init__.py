@@ -1,0 +1,1 @@
+"""What a server is as a process: its address, its descriptors, memory shared with others."""

@@ -1,0 +1,1 @@
+"""Running an App as a server, in one process or several."""
