@@ -11,8 +11,8 @@ import uvloop
 from cyclopts import CycloptsError, Parameter
 
 from duly.errors import DulyError, InvalidInput
-from duly.surfaces.cli.exits import BAD_USAGE, FAILED, exit_code
-from duly.surfaces.cli.render import talk
+from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE, FAILED, exit_code
+from duly.surfaces.cli.terminal.output import talk
 from duly_birthday.importing import Summary, import_people
 from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays

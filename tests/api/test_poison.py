@@ -7,7 +7,7 @@ import pytest
 import duly
 from duly import App
 from duly.domain.deliveries.delivery import ALONE
-from duly.surfaces.cli.deliveries import _shown, document
+from duly.surfaces.cli.deliveries.commands import _shown, document
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
 from tests.stores.books import Books

@@ -13,7 +13,7 @@ ALLOWED = {
     "duly/transports/webhooks/answers.py": "how their answers are read",
     "duly/transports/webhooks/connector.py": "how they connect",
     "duly/transports/webhooks/resolver.py": "how names are looked up",
-    "duly/surfaces/cli/receiver.py": "a server, not a client: `duly listen`",
+    "duly/surfaces/cli/receiving/receiver.py": "a server, not a client: `duly listen`",
     "duly/surfaces/remote/exchange.py": "commands, which call the server that a person names",
 }
 

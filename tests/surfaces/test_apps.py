@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from duly.errors import InvalidInput
-from duly.surfaces.cli.apps import imported_app
+from duly.surfaces.cli.server.app_loading import imported_app
 from tests.surfaces.processes import Home
 
 FILES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.surfaces.cli.commands import COMMANDS
+from duly.surfaces.cli.command_line import COMMANDS
 from tests.surfaces.sides import command
 
 pytestmark = pytest.mark.requirement("S6")

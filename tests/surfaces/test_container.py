@@ -15,7 +15,7 @@ import yaml
 
 from duly.settings import Settings, load
 from duly.settings.loading import problems
-from duly.surfaces.cli.commands import COMMANDS
+from duly.surfaces.cli.command_line import COMMANDS
 from duly.surfaces.server.serving import PATIENCE_SECONDS
 from tests.support.containers import PROJECT, arguments, command, environment, instructions
 from tests.support.postgres import free_port

@@ -8,7 +8,7 @@ import pytest
 
 from duly.ports import WorkerRow
 from duly.stores.migrations import Status
-from duly.surfaces.cli.checks import (
+from duly.surfaces.cli.server.doctor_checks import (
     Check,
     Verdict,
     clock_check,

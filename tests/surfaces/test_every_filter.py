@@ -21,7 +21,7 @@ from duly.errors import InvalidInput
 from duly.ports import DeadFilter
 from duly.services.deliveries.deliveries import Wanted
 from duly.stores.deliveries import pages
-from duly.surfaces.cli.commands import COMMANDS, command_line
+from duly.surfaces.cli.command_line import COMMANDS, command_line
 from duly.surfaces.cli.main import run
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.system import SystemChance

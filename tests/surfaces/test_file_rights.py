@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.surfaces.cli.checks import Verdict, rights_check
+from duly.surfaces.cli.server.doctor_checks import Verdict, rights_check
 from tests.surfaces.processes import Home
 
 pytestmark = pytest.mark.requirement("X4")

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from duly.services.transfer.exporting import Told
-from duly.surfaces.cli import health
-from duly.surfaces.cli.export import _written
-from duly.surfaces.cli.render import json_text
+from duly.surfaces.cli.monitoring import health
+from duly.surfaces.cli.terminal.output import json_text
+from duly.surfaces.cli.transfer.exporting import _written
 from tests.surfaces.sides import command
 from tests.surfaces.test_remote_troubles import NAMED, NOBODY, PROBLEM, answering
 

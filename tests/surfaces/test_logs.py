@@ -35,7 +35,7 @@ async def trip(delivery):
 
 SAID = """
 import logging
-from duly.surfaces.cli.logs import configure
+from duly.surfaces.cli.server.log_format import configure
 configure()
 log = logging.getLogger("mine")
 log.info("two\\nlines")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from duly import errors
-from duly.surfaces.cli.commands import COMMANDS
-from duly.surfaces.cli.exits import exit_code
+from duly.surfaces.cli.command_line import COMMANDS
+from duly.surfaces.cli.terminal.exit_codes import exit_code
 from duly.version import __version__
 from tests.support.forks import start_anew
 from tests.support.postgres import free_port

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duly.surfaces.cli.commands import COMMANDS, command_line
+from duly.surfaces.cli.command_line import COMMANDS, command_line
 from tests.support.postgres import ForeignServer, Server
 from tests.surfaces.furniture import HOOK
 from tests.surfaces.sides import Sides, both_sides, fresh_home

@@ -22,10 +22,10 @@ from rich.cells import cell_len
 import duly
 from duly import App, Delivery
 from duly.domain.monitoring.alerts import AlertKind, Trouble
-from duly.surfaces.cli.commands import COMMANDS, command_line
-from duly.surfaces.cli.layout import laid_out
+from duly.surfaces.cli.command_line import COMMANDS, command_line
 from duly.surfaces.cli.main import run
-from duly.surfaces.cli.render import table
+from duly.surfaces.cli.terminal.layout import laid_out
+from duly.surfaces.cli.terminal.output import table
 from duly.testing import run_until_idle
 from tests.surfaces.processes import Home, environment
 

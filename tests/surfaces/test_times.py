@@ -6,8 +6,8 @@ import pytest
 
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
-from duly.surfaces.cli.render import cell
-from duly.surfaces.cli.times import moment, spelled
+from duly.surfaces.cli.terminal.output import cell
+from duly.surfaces.cli.terminal.times import moment, spelled
 
 
 @pytest.mark.parametrize(

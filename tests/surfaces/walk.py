@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.surfaces.cli.commands import COMMANDS
+from duly.surfaces.cli.command_line import COMMANDS
 
 SHOWING: dict[str, Sequence[tuple[str, ...]]] = {
     "deliver": [("log", '"x"')],

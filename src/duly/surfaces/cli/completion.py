@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from duly.surfaces.cli.render import answer
+from duly.surfaces.cli.terminal.output import answer
 
 Shell = Annotated[Literal["bash", "zsh", "fish"], Parameter(help="bash, zsh or fish.")]
 
@@ -23,7 +23,7 @@ def completion(shell: Shell, /) -> None:
     fish: duly completion fish > ~/.config/fish/completions/duly.fish
     """
     # Imported here: the command line imports this file.
-    from duly.surfaces.cli.commands import command_line
+    from duly.surfaces.cli.command_line import command_line
 
     whole = command_line(overview=True)
     answer(False, None, lambda: whole.generate_completion(prog_name="duly", shell=shell).rstrip())

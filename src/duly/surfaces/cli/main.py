@@ -7,7 +7,7 @@ import signal
 import sys
 
 from duly.domain.safe_text import visible
-from duly.surfaces.cli.exits import BAD_USAGE, told
+from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE, told
 from duly.version import __version__
 
 SERVING = (["serve"], ["work"])
@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
 def _dispatch(arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
-    from duly.surfaces.cli.commands import command_line
+    from duly.surfaces.cli.command_line import command_line
 
     app = command_line(overview=arguments[:1] in ([], ["--help"], ["-h"]))
     try:

@@ -10,10 +10,10 @@ from cyclopts import App, Parameter
 from duly.domain.streams.stream import Stream, StreamState
 from duly.errors import InvalidInput
 from duly.services.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
-from duly.surfaces.cli.deliveries import Limit, checked_limit
-from duly.surfaces.cli.options import COMMON, After, Common, Why, books
-from duly.surfaces.cli.render import answer, answer_page, cell, counted, facts, table
-from duly.surfaces.cli.terms import OnFailure
+from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
+from duly.surfaces.cli.terminal.delivery_options import OnFailure
+from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, books
+from duly.surfaces.cli.terminal.output import answer, answer_page, cell, counted, facts, table
 
 commands = App(
     name="streams", help="List, show, pause, resume, retry, release and configure streams."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from cyclopts import App
 
 from duly.domain.time.durations import duration
-from duly.surfaces.cli.deliveries import Limit, checked_limit, listed, record
-from duly.surfaces.cli.options import COMMON, Common, books
-from duly.surfaces.cli.render import answer, items, table
+from duly.surfaces.cli.deliveries.commands import Limit, checked_limit, listed, record
+from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.output import answer, items, table
 
 COLUMNS = (
     *("id", "name", "alive", "ended", "holding", "slots", "version", "beat"),

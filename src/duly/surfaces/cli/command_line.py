@@ -1,0 +1,57 @@
+"""Every command by its name; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+from duly.version import __version__
+
+COMMANDS = {
+    "serve": "server.serve:serve",
+    "work": "server.serve:work",
+    "deliver": "deliveries.deliver:deliver",
+    "send": "deliveries.send:send",
+    "listen": "receiving.listen:listen",
+    "verify": "receiving.verify:verify",
+    "deliveries": "deliveries.commands:commands",
+    "schedules": "schedules.commands:commands",
+    "endpoints": "endpoints.commands:commands",
+    "streams": "streams:commands",
+    "dead": "dead_letters.commands:commands",
+    "status": "monitoring.status:status",
+    "health": "monitoring.health:health",
+    "stats": "monitoring.stats:stats",
+    "alerts": "monitoring.alerts:commands",
+    "workers": "workers:commands",
+    "top": "monitoring.top:top",
+    "late": "workers:late",
+    "stuck": "workers:stuck",
+    "audit": "access.audit:audit",
+    "keys": "access.keys:commands",
+    "migrate": "server.migrate:commands",
+    "doctor": "server.doctor:doctor",
+    "prune": "server.prune:prune",
+    "backup": "transfer.backup:backup",
+    "export": "transfer.exporting:export",
+    "import": "transfer.importing:import_",
+    "bench": "server.bench:bench",
+    "config": "server.config:commands",
+    "completion": "completion:completion",
+}
+
+
+def command_line(*, overview: bool) -> App:
+    """The whole command line; for an overview every command is imported, for its summary."""
+    app = App(
+        name="duly",
+        help="Everything that is due is delivered, once, however long we were away.",
+        version=f"duly {__version__}",
+        version_flags=["--version", "-V"],
+        print_error=False,
+        exit_on_error=False,
+    )
+    for position, (name, path) in enumerate(COMMANDS.items()):
+        app.command(f"{__package__}.{path}", name=name, sort_key=position)
+        if overview:
+            app[name]
+    return app

@@ -1,0 +1,69 @@
+"""Which dead letters a command is about, as people say it on a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.domain.deliveries.failures import Reason
+from duly.errors import InvalidInput
+from duly.ports import DeadFilter
+from duly.surfaces.cli.terminal.bulk import flag
+from duly.surfaces.cli.terminal.times import moment_or_ago
+
+Text = str | None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Sought:
+    """A filter: those to which all of it applies."""
+
+    reason: Annotated[Text, Parameter(help=f"{', '.join(Reason)}, or operator.")] = None
+    fingerprint: Annotated[
+        Text, Parameter(help="What their errors have in common, as `duly dead groups` tells it.")
+    ] = None
+    target: Annotated[
+        Text, Parameter(help="Where they go: a handler, endpoint:NAME, or https://example.org.")
+    ] = None
+    stream: Annotated[Text, Parameter(help="Their stream.")] = None
+    schedule: Annotated[Text, Parameter(help="The schedule they come from.")] = None
+    tag: Annotated[Text, Parameter(help="A tag they carry.")] = None
+    text: Annotated[Text, Parameter(help="What is in their error, payload or key.")] = None
+    since: Annotated[
+        Text,
+        Parameter(help="Those that died since then: 2026-11-16T09:00Z, or 2h for two hours ago."),
+    ] = None
+    until: Annotated[Text, Parameter(help="Those that died until then.")] = None
+
+    def filter(self, now: datetime, ids: Sequence[str] = ()) -> DeadFilter:
+        """The filter as `app.dead_letters` takes it."""
+        given = asdict(self)
+        for name in ("since", "until"):
+            if given[name] is not None:
+                given[name] = moment_or_ago(name, given[name], now)
+        return DeadFilter(**given, ids=tuple(ids))
+
+    def required(self, now: datetime, ids: Sequence[str], everything: bool) -> DeadFilter:
+        """The filter of a command that moves all that match: it has to be meant."""
+        found = self.filter(now, ids)
+        if found == DeadFilter() and not everything:
+            raise InvalidInput("filter", "give ids, a filter, or --all for all dead letters")
+        return found
+
+    def flags(self, now: datetime) -> list[str]:
+        """The same filter on another command line; how long ago is told as the moment it was."""
+        found = self.filter(now)
+        return [
+            part
+            for name in asdict(self)
+            if (value := getattr(found, name)) is not None
+            for part in flag(name, value.isoformat() if isinstance(value, datetime) else value)
+        ]
+
+
+SOUGHT = Sought()

@@ -1,0 +1,193 @@
+"""`duly deliveries`: what is on the books, and the moves an operator can make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from duly.domain.deliveries.delivery import Attempt, Delivery
+from duly.domain.deliveries.states import State
+from duly.domain.deliveries.steps import Step
+from duly.errors import InvalidInput
+from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
+from duly.surfaces.cli.terminal.ids import Id, whole_id
+from duly.surfaces.cli.terminal.output import answer, answer_page, cell, facts, fields, lines, table
+from duly.surfaces.cli.terminal.retry_plans import plan_in_words
+from duly.surfaces.cli.terminal.times import moment_or_ago
+
+MOST = 1000
+Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
+
+commands = App(name="deliveries", help="List, show, cancel and retry deliveries.")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Wanted:
+    """Which deliveries to list."""
+
+    id: Annotated[str | None, Parameter(help="How their ids begin; at least 4 characters.")] = None
+    state: Annotated[str | None, Parameter(help=f"{', '.join(State)}.")] = None
+    target: Annotated[
+        str | None,
+        Parameter(help="Where they go: a handler, endpoint:NAME, or https://example.org."),
+    ] = None
+    tag: Annotated[str | None, Parameter(help="A tag they carry.")] = None
+    key: Annotated[str | None, Parameter(help="Their key.")] = None
+    stream: Annotated[str | None, Parameter(help="Their stream.")] = None
+    schedule: Annotated[str | None, Parameter(help="The schedule they come from.")] = None
+    reason: Annotated[str | None, Parameter(help="Why they failed, or were cancelled.")] = None
+    text: Annotated[str | None, Parameter(help="What is in their error, payload or key.")] = None
+    since: Annotated[
+        str | None,
+        Parameter(help="Those accepted since then: 2026-11-16T09:00Z, or 2h for two hours ago."),
+    ] = None
+    until: Annotated[str | None, Parameter(help="Those accepted until then.")] = None
+    before: Annotated[str | None, Parameter(help="The last id of the page before.")] = None
+
+    def checked(self, now: datetime) -> dict[str, Any]:
+        """As `app.list` takes it."""
+        given = asdict(self)
+        for name in ("since", "until"):
+            if given[name] is not None:
+                given[name] = moment_or_ago(name, given[name], now)
+        return given
+
+
+WANTED = Wanted()
+
+
+@commands.command(name="list")
+async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = COMMON) -> None:
+    """List deliveries, newest first."""
+    checked_limit(limit)
+    async with books(common) as app:
+        given = wanted.checked(app.clock.now())
+        if wanted.before is not None:
+            given["before"] = await whole_id(app, wanted.before)
+        found = await app.list(**given, limit=limit + 1)
+    page = found[:limit]
+    next_id = page[-1].id if len(found) > limit else None
+    records = [record(each) for each in page]
+    answer_page(common.json, records, next_id, lambda: listed(page), flag="--before")
+
+
+@commands.command
+async def show(id: Id, /, *, common: Common = COMMON) -> None:
+    """Show one delivery with all its attempts and steps."""
+    async with books(common) as app:
+        found = await document(app, await whole_id(app, id))
+    answer(common.json, found, lambda: _shown(found))
+
+
+async def document(app: Books, id: str) -> dict[str, Any]:
+    """All that is known of one delivery."""
+    delivery = await app.get(id)
+    history = {"attempts": await app.attempts(id), "steps": await app.steps(id)}
+    return record(delivery) | fields(await app.outlook(delivery)) | history
+
+
+@commands.command
+async def cancel(id: Id, /, *, common: Common = COMMON) -> None:
+    """Cancel a delivery that is pending."""
+    async with books(common) as app:
+        whole = await whole_id(app, id)
+        before = await app.get(whole)
+        delivery = await app.cancel(whole)
+    done = before.state is State.CANCELLED
+    said = "was cancelled already" if done else delivery.state
+    answer(common.json, record(delivery), lambda: f"{delivery.id} {said}")
+
+
+@commands.command
+async def retry(id: Id, /, *, common: Common = COMMON) -> None:
+    """Try a dead letter again, or a waiting delivery now."""
+    async with books(common) as app:
+        delivery = await app.retry(await whole_id(app, id))
+    answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
+
+
+def checked_limit(limit: int) -> int:
+    """A page's size within reason."""
+    if not 1 <= limit <= MOST:
+        raise InvalidInput("limit", f"{limit} is not from 1 to {MOST}")
+    return limit
+
+
+def record(delivery: Delivery) -> dict[str, Any]:
+    """A delivery as a document, with how many seconds late it started."""
+    late_by = delivery.late_by
+    return fields(delivery, late_by=None if late_by is None else late_by.total_seconds())
+
+
+def listed(found: Sequence[Delivery]) -> str:
+    """Deliveries as a table."""
+    return table(
+        ("id", "target", "state", "attempt", "due", "error"),
+        (
+            (each.id, each.target, each.state, each.attempt, each.due_at, each.error)
+            for each in found
+        ),
+        folds=("error",),
+    )
+
+
+def _shown(document: dict[str, Any]) -> str:
+    found = dict(document)
+    attempts, steps, endpoint = found.pop("attempts"), found.pop("steps"), found["endpoint"]
+    where = None if endpoint is None else f"{endpoint.name}, {endpoint.url or 'removed'}"
+    plan = None if found["retry"] is None else plan_in_words(found["retry"])
+    parts = [facts(found | {"endpoint": where, "retry": plan})]
+    if steps:
+        parts.append(_steps(steps))
+    if attempts:
+        parts += [_history(attempts), *_tracebacks(attempts)]
+    return "\n\n".join(parts)
+
+
+def _steps(steps: Sequence[Step]) -> str:
+    return table(
+        ("step", "attempt", "done", "result"),
+        ((each.name, each.attempt, each.done_at, each.result_json) for each in steps),
+        folds=("result",),
+    )
+
+
+def _history(attempts: Sequence[Attempt]) -> str:
+    return table(
+        ("attempt", "outcome", "worker", "started", "finished", "reason", "error"),
+        (
+            (
+                each.attempt,
+                each.outcome,
+                each.worker,
+                cell(each.started_at),
+                cell(each.finished_at),
+                each.reason,
+                _trouble(each),
+            )
+            for each in attempts
+        ),
+        folds=("error",),
+    )
+
+
+def _tracebacks(attempts: Sequence[Attempt]) -> list[str]:
+    """Each traceback once, with the attempts that it belongs to."""
+    found: dict[str, list[str]] = {}
+    for each in attempts:
+        if each.traceback is not None:
+            found.setdefault(each.traceback, []).append(str(each.attempt))
+    return [
+        f"attempt {', '.join(numbers)}\n{lines(traceback)}" for traceback, numbers in found.items()
+    ]
+
+
+def _trouble(attempt: Attempt) -> str | None:
+    """What went wrong, and what was odd about an answer."""
+    note = (attempt.answer or {}).get("note")
+    return "; ".join(each for each in (attempt.error, note) if each) or None

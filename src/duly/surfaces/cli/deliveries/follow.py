@@ -1,0 +1,61 @@
+"""Following one delivery until it has ended, attempt by attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from duly.domain.deliveries.delivery import Attempt, Delivery
+from duly.domain.deliveries.states import FINISHED
+from duly.surfaces.cli.terminal.flags import Books
+from duly.surfaces.cli.terminal.output import cell, talk
+
+LOOK_SECONDS = 0.2
+
+
+async def follow(app: Books, id: str, tell: Callable[[str], None]) -> Delivery:
+    """Tell each attempt once it is written; returns the delivery as it ended."""
+    told: Sequence[Attempt] = ()
+    try:
+        while True:
+            # Asked for first: what ended it is in the history by then.
+            delivery, attempts = await app.get(id), await app.attempts(id)
+            for each in attempts:
+                if each not in told:
+                    tell(line(each))
+            if delivery.state in FINISHED:
+                return delivery
+            told = attempts
+            await app.clock.sleep(LOOK_SECONDS)
+    except asyncio.CancelledError:
+        talk(f"it goes on without you: duly deliveries show {id}")
+        raise
+
+
+def line(attempt: Attempt) -> str:
+    """One attempt, or another move, on one line: what came, why it failed, and what follows."""
+    told = [*_exchange(attempt.answer or {}), *_failure(attempt)]
+    title = "" if attempt.started_at is None else f"attempt {attempt.attempt}: "
+    return f"{cell(attempt.finished_at)}  {title}{'; '.join([*told, _consequence(attempt)])}"
+
+
+def _exchange(answer: dict[str, Any]) -> list[str]:
+    if not answer:
+        return []
+    status, timing = answer.get("status"), answer.get("timing") or {}
+    parts = ", ".join(f"{part} {milliseconds:.0f} ms" for part, milliseconds in timing.items())
+    told = f"{f'status {status}' if status else 'no answer'}{f' ({parts})' if parts else ''}"
+    return [told, *([cell(answer["note"])] if answer.get("note") else [])]
+
+
+def _failure(attempt: Attempt) -> list[str]:
+    if attempt.reason is None:
+        return []
+    return [f"{attempt.reason}: {cell(attempt.error)}" if attempt.error else attempt.reason]
+
+
+def _consequence(attempt: Attempt) -> str:
+    if attempt.next_at is None:
+        return attempt.outcome
+    return f"{attempt.outcome} at {cell(attempt.next_at)}"

@@ -1,0 +1,136 @@
+"""`duly endpoints`: named webhooks, how they stand, and the moves an operator can make."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.safe_text import shown_url
+from duly.errors import Conflict
+from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
+from duly.surfaces.cli.endpoints.add import add, edit
+from duly.surfaces.cli.endpoints.describe import listed, shown, state_in_words
+from duly.surfaces.cli.endpoints.recover import recover
+from duly.surfaces.cli.endpoints.rotation import reseal, rotate
+from duly.surfaces.cli.endpoints.trial import try_out
+from duly.surfaces.cli.terminal.confirmation import Yes, agreed
+from duly.surfaces.cli.terminal.flags import COMMON, After, Books, Common, Why, books
+from duly.surfaces.cli.terminal.output import answer, answer_page, talk
+from duly.surfaces.standing import record
+
+LOOK_SECONDS = 0.2
+LONGEST_WAIT_SECONDS = 90.0
+"""Longer than an attempt can take."""
+
+commands = App(
+    name="endpoints", help="List, show, add, edit, pause, test, rotate and remove endpoints."
+)
+
+
+@commands.command(name="list")
+async def list_(
+    *,
+    after: After = "",
+    limit: Limit = 50,
+    common: Common = COMMON,
+) -> None:
+    """List endpoints by name, with what waits for each."""
+    checked_limit(limit)
+    async with books(common) as app:
+        found = await app.endpoints.list(after=after, limit=limit + 1)
+        page = [await app.endpoints.standing(each) for each in found[:limit]]
+    next_name = page[-1].endpoint.name if len(found) > limit else None
+    records = [record(each) for each in page]
+    answer_page(common.json, records, next_name, lambda: listed(page))
+
+
+@commands.command
+async def show(name: str, /, *, common: Common = COMMON) -> None:
+    """Show one endpoint: its state, circuit, limits and plan, and which keys seal its secrets."""
+    async with books(common) as app:
+        found = await app.endpoints.standing(await app.endpoints.get(name))
+    answer(common.json, record(found), lambda: shown(found))
+
+
+commands.command(add)
+commands.command(edit)
+
+
+@commands.command
+async def pause(
+    name: str,
+    /,
+    *,
+    reason: Why = None,
+    common: Common = COMMON,
+) -> None:
+    """Let its deliveries wait until it is resumed; what is under way goes on."""
+    async with books(common) as app:
+        await _tell(app, await app.endpoints.pause(name, reason), common)
+
+
+@commands.command
+async def resume(name: str, /, *, common: Common = COMMON) -> None:
+    """Let its deliveries go, whether it was paused, disabled or its circuit was open."""
+    async with books(common) as app:
+        await _tell(app, await app.endpoints.resume(name), common)
+
+
+async def _tell(app: Books, endpoint: Endpoint, common: Common) -> None:
+    document = record(await app.endpoints.standing(endpoint))
+    answer(common.json, document, lambda: f"{endpoint.name} {state_in_words(endpoint)}")
+
+
+commands.command(rotate)
+commands.command(reseal)
+commands.command(try_out, name="test")
+commands.command(recover)
+
+
+@commands.command
+async def remove(
+    name: str,
+    /,
+    *,
+    cancel_waiting: Annotated[
+        bool, Parameter(negative=(), help="Cancel what waits for it; else that is refused.")
+    ] = False,
+    yes: Yes = False,
+    common: Common = COMMON,
+) -> None:
+    """Remove an endpoint that nothing waits for, and that no schedule sends to."""
+    async with books(common) as app:
+        removed = yes or await _agreed(app, name, cancel_waiting)
+        if removed and cancel_waiting:
+            await _remove_with_all(app, name)
+        elif removed:
+            await app.endpoints.remove(name)
+    document = {"name": name, "removed": removed}
+    answer(common.json, document, lambda: f"{name} {'removed' if removed else 'kept'}")
+
+
+async def _agreed(app: Books, name: str, cancel_waiting: bool) -> bool:
+    endpoint, found = await app.endpoints.get(name), await app.endpoints.waiting(name)
+    fate = "; they are cancelled" if cancel_waiting and found.waiting else ""
+    return agreed(
+        f"{name} sends to {shown_url(endpoint.details.url)}, and {found.waiting} deliveries "
+        f"wait for it{fate}.\nRemove it for good?"
+    )
+
+
+async def _remove_with_all(app: Books, name: str) -> None:
+    """Remove it with what waits, once what is under way has ended."""
+    until = app.clock.monotonic() + LONGEST_WAIT_SECONDS
+    while True:
+        try:
+            await app.endpoints.remove(name, cancel_waiting=True)
+            return
+        except Conflict:
+            under_way = (await app.endpoints.waiting(name)).under_way
+            if not under_way or app.clock.monotonic() > until:
+                raise
+        talk(f"it is paused, and {under_way} deliveries are under way; waiting for them to end")
+        while (await app.endpoints.waiting(name)).under_way and app.clock.monotonic() <= until:
+            await app.clock.sleep(LOOK_SECONDS)

@@ -1,0 +1,63 @@
+"""`duly endpoints recover`: try an endpoint's dead letters again, as fast as it can take them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.domain.endpoints.endpoint import CHECKS, why_shut
+from duly.surfaces.cli.terminal.bulk import BULK, Bulk, Rate, carry_out, whereabouts
+from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
+from duly.surfaces.cli.terminal.output import answer, cell, talk
+from duly.surfaces.cli.terminal.times import moment_or_ago
+
+Since = Annotated[
+    str, Parameter(help="Those that died since then: 2026-11-16T09:00Z, or 2h for two hours ago.")
+]
+Until = Annotated[
+    str | None, Parameter(help="Those that died until then; tells a stopped recovery to go on.")
+]
+
+
+async def recover(
+    name: str,
+    /,
+    *,
+    since: Since,
+    until: Until = None,
+    rate: Rate = None,
+    bulk: Bulk = BULK,
+    common: Common = COMMON,
+) -> None:
+    """Try an endpoint's dead letters again, with all their attempts; safe to stop and repeat."""
+    CHECKS["rate"](rate)
+    async with books(common) as app:
+        now = app.clock.now()
+        begin = moment_or_ago("since", since, now)
+        end = None if until is None else moment_or_ago("until", until, now)
+        dead, retried = await app.endpoints.count_dead(name, begin, end), 0
+        question = f"{name} has {dead} dead letters since {cell(begin)}.\nTry them again?"
+        if bulk.wants(dead, question):
+            moves = app.endpoints.recover(name, begin, rate=rate, until=end)
+            command = ["endpoints", "recover", name, "--since", begin.isoformat()]
+            command += [] if end is None else ["--until", end.isoformat()]
+            command += [] if rate is None else ["--rate", f"{rate:g}"]
+            command += whereabouts(common)
+            retried = await carry_out("retrying", dead, moves, command)
+            await _say_if_they_wait(app, name)
+    document = {
+        "name": name,
+        "since": begin,
+        "dead": dead,
+        "retried": retried,
+        "dry_run": bulk.dry_run,
+    }
+    told = f"{dead} dead letters" if bulk.dry_run else f"{retried} of {dead} retried"
+    answer(common.json, document, lambda: told)
+
+
+async def _say_if_they_wait(app: Books, name: str) -> None:
+    why = why_shut(name, await app.endpoints.get(name))
+    if why is not None:
+        talk(f"they wait: {why}")

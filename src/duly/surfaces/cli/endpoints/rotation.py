@@ -1,0 +1,115 @@
+"""`duly endpoints rotate` and `reseal`: new secrets, and old ones under a new key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.app import App
+from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.time.durations import duration
+from duly.errors import BadSetting, InvalidInput
+from duly.services.endpoints import Added
+from duly.surfaces.cli.terminal.delivery_options import STDIN, bytes_of
+from duly.surfaces.cli.terminal.exit_codes import FAILED
+from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books, client
+from duly.surfaces.cli.terminal.output import answer, cell, talk
+from duly.surfaces.standing import record
+from duly.vault import CannotOpen
+
+PAGE = 1000
+NewSecret = Annotated[
+    str | None,
+    Parameter(
+        allow_leading_hyphen=True,
+        help="whsec_..., if it has one already; better @file or - (stdin), since other users of "
+        "this machine can see flags. Without it one is made.",
+    ),
+]
+
+
+def secret_of(given: str | None) -> str | None:
+    """The secret itself, a @file's, or the one that comes from stdin."""
+    if given is None or not (given == STDIN or given.startswith("@")):
+        return given
+    return bytes_of("secret", given.removeprefix("@")).decode(errors="replace").strip()
+
+
+async def rotate(
+    name: str,
+    /,
+    *,
+    overlap: Annotated[
+        str, Parameter(help="How long it signs with the old secret too, at most 30d.")
+    ] = "24h",
+    secret: NewSecret = None,
+    common: Common = COMMON,
+) -> None:
+    """Give an endpoint a new secret and print it, once; for a while the old one signs as well."""
+    given, span = secret_of(secret), duration("overlap", overlap)
+    async with books(common) as app:
+        added = await app.endpoints.rotate(name, secret=given, overlap=span)
+        await tell_once(app, added, f"{name} rotated", given is None, common)
+    old = [each.until for each in added.endpoint.secrets if each.until is not None]
+    if old:
+        talk(f"the old secret is signed with too, until {cell(max(old))}")
+
+
+async def tell_once(app: Books, added: Added, done: str, is_new: bool, common: Common) -> None:
+    """Print the endpoint's secret if it was made here; nobody can ask for it again."""
+    document = record(await app.endpoints.standing(added.endpoint))
+    if not is_new:
+        answer(common.json, document, lambda: done)
+        return
+    answer(common.json, document | {"secret": added.secret}, lambda: added.secret)
+    talk(f"{done}; its secret is not shown again: give it to whoever receives")
+
+
+async def reseal(
+    name: str | None = None,
+    /,
+    *,
+    all: Annotated[bool, Parameter(negative=(), help="Those of every endpoint.")] = False,
+    common: Common = COMMON,
+) -> int:
+    """Seal secrets and headers with the first key of DULY_SECRET_KEY; what is sealed so stays."""
+    if (name is None) is not all:
+        raise InvalidInput("name", "give an endpoint's name, or --all")
+    async with client(common) as app:
+        if not app.settings.secret_key:
+            raise BadSetting(
+                "secret_key", "there is none to seal with; `openssl rand -base64 32` makes one"
+            )
+        pages = app.endpoints.list
+        names = [each.name async for each in every_endpoint(pages)] if name is None else [name]
+        resealed, failed = await _resealed(app, names)
+    document = {"endpoints": len(names), "resealed": resealed, "failed": failed}
+    answer(common.json, document, lambda: f"{len(resealed)} of {len(names)} resealed")
+    for each, problem in failed.items():
+        talk(f"{each}: {problem}")
+    return FAILED if failed else 0
+
+
+async def every_endpoint(
+    pages: Callable[..., Awaitable[Sequence[Endpoint]]],
+) -> AsyncIterator[Endpoint]:
+    """All endpoints by name, page after page."""
+    after = ""
+    while page := await pages(after=after, limit=PAGE):
+        for each in page:
+            yield each
+        after = page[-1].name
+
+
+async def _resealed(app: App, names: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Those that needed it, and those that could not be, with why; one stops no other."""
+    resealed, failed = [], {}
+    for name in names:
+        try:
+            if await app.endpoints.reseal(name):
+                resealed.append(name)
+        except CannotOpen as error:
+            failed[name] = str(error)
+    return resealed, failed

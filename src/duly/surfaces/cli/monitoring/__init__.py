@@ -1,0 +1,1 @@
+"""Commands that show how it goes."""

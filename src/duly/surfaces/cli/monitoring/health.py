@@ -1,0 +1,76 @@
+"""`duly health`: whether a server answers, as containers and balancers ask; needs no key."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from duly.domain.safe_text import shown_url
+from duly.settings import Settings, load
+from duly.surfaces.cli.terminal.exit_codes import FAILED
+from duly.surfaces.cli.terminal.flags import Json
+from duly.surfaces.cli.terminal.output import answer
+from duly.surfaces.remote.exchange import exchanged
+from duly.surfaces.remote.messages import Reply, Request, Unanswered
+from duly.system import Threads
+
+LONGEST_SECONDS = 10.0
+"""How long the whole answer may take: whoever asks for health decides soon."""
+LONGEST_ANSWER = 64 << 10
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+"""Who listens on all addresses is asked on loopback."""
+
+
+def health(
+    *,
+    ready: Annotated[
+        bool, Parameter(negative=(), help="Ask whether to send it work, not whether it lives.")
+    ] = False,
+    server: Annotated[
+        str | None, Parameter(help="Another server to ask, as in http://host:8787.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Ask the server on this machine, or another, how it is: exit code 0 if well, 1 if not.
+
+    Without --server it is the one that `duly serve` starts with the same settings. Code 4 says that
+    nobody answered.
+    """
+    url = _url(load({"server": server}, os.environ))
+    path = "/ready" if ready else "/health"
+    reply = _asked(url, Request(method="GET", path=path, headers={}))
+    well = reply.status == 200
+    found = {"ok": well, "status": reply.status, "answer": _answer(reply.body)}
+    place = f"{shown_url(url)}{path}"
+    answer(json, found, lambda: f"{'ok' if well else 'not ok'}: {place} answers {reply.status}")
+    return 0 if well else FAILED
+
+
+def _asked(url: str, request: Request) -> Reply:
+    # In a thread that may be left behind: a server that drips can keep the HTTP client for ever.
+    asking = Threads().run(lambda: exchanged(url, request, longest=LONGEST_ANSWER))
+    try:
+        reply: Reply = asking.result(LONGEST_SECONDS)
+    except TimeoutError as error:
+        raise Unanswered(
+            f"the server at {shown_url(url)} did not finish its answer within "
+            f"{LONGEST_SECONDS:g} seconds"
+        ) from error
+    return reply
+
+
+def _url(settings: Settings) -> str:
+    if settings.server:
+        return settings.server
+    host = EVERYWHERE.get(settings.host, settings.host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+
+
+def _answer(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,92 @@
+"""`duly stats`: how deliveries fare, and what stands in the way of those that do not end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from duly.domain.monitoring.failure_stats import Poison, Retries, Stats, Waiting
+from duly.domain.monitoring.rollups import Series
+from duly.domain.time.durations import duration
+from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.output import answer, cell, facts, fields, table
+from duly.surfaces.cli.terminal.times import moment
+
+LINES = 48
+
+Since = Annotated[
+    str, Parameter(help="How far back to count, as in 24h, or from when, as in 2026-11-16T09:00Z.")
+]
+
+
+Over = Annotated[
+    bool, Parameter(name="--series", negative="", help="What happened, step by step, instead.")
+]
+
+
+async def stats(*, since: Since = "24h", series: Over = False, common: Common = COMMON) -> None:
+    """Show figures of failure: attempts, reasons, retries to come, poison, what stands still."""
+    wanted = _since(since)
+    async with books(common) as app:
+        if series:
+            steps = await app.series(wanted, step=_step(wanted, app.clock.now()))
+            answer(common.json, steps, lambda: _steps(steps))
+        else:
+            found = await app.stats(wanted)
+            answer(common.json, found, lambda: facts(_told(found)))
+
+
+def _step(since: datetime | timedelta, now: datetime) -> timedelta:
+    """Whole minutes, so many that there are no more lines than fit a screen or two."""
+    span = now - since if isinstance(since, datetime) else since
+    return timedelta(minutes=max(1, -(-span // timedelta(minutes=LINES))))
+
+
+def _steps(series: Series) -> str:
+    names = ("accepted", "completed", "failed", "dead", "on_time", "late")
+    return table(
+        ("from", *(name.replace("_", " ") for name in names)),
+        ((each.at, *(getattr(each, name) for name in names)) for each in series.points),
+    )
+
+
+def _since(text: str) -> datetime | timedelta:
+    return moment("since", text) if "T" in text or ":" in text else duration("since", text)
+
+
+def _told(found: Stats) -> dict[str, Any]:
+    capped = [f"{each} (the newest {found.counted_up_to} only)" for each in found.capped]
+    return fields(found) | {
+        "counted_up_to": None,
+        "capped": capped,
+        "states": _listed(found.states),
+        "attempts": _listed(found.attempts),
+        "reasons": _listed(found.reasons),
+        "retries": _retries(found.retries),
+        "poison": _poison(found.poison),
+        "oldest_waiting": _waiting(found.oldest_waiting),
+    }
+
+
+def _listed(counts: Mapping[Any, int]) -> str:
+    return ", ".join(f"{name}: {count}" for name, count in counts.items()) or "none"
+
+
+def _retries(found: Retries) -> str:
+    if not found.count:
+        return "none"
+    return f"{found.count}, the next at {cell(found.next_at)}, the last at {cell(found.last_at)}"
+
+
+def _poison(found: Poison) -> str:
+    told = [f"{each.id} to {each.target}, {each.crashes} crashes" for each in found.first]
+    return "; ".join([str(found.count), *told]) if found.count else "none"
+
+
+def _waiting(found: Waiting | None) -> str:
+    if found is None:
+        return "nothing"
+    return f"{found.id} to {found.target}, due since {cell(found.due_at)}"

@@ -1,0 +1,36 @@
+"""`duly status`: who works, how much is pending, dead or late, what is planned next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duly.domain.monitoring.status import Recovering
+from duly.services.monitoring.status import Status
+from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.output import answer, cell, counted, facts, fields
+from duly.surfaces.cli.terminal.times import spelled
+
+
+async def status(*, common: Common = COMMON) -> None:
+    """Show workers, what is pending, dead or late, how fast that goes down, and what is next."""
+    async with books(common) as app:
+        found = await app.watch.status()
+    answer(common.json, found, lambda: facts(_told(found)))
+
+
+def _told(found: Status) -> dict[str, Any]:
+    late, most = found.recovering, found.counted_up_to
+    return fields(found) | {
+        "counted_up_to": None,
+        **{name: counted(getattr(found, name), most) for name in ("pending", "processing", "dead")},
+        "recovering": "no late work" if late is None else _recovering(late),
+        "planner_lag": spelled(found.planner_lag) if found.planner_lag else "none",
+        "next_planned_at": found.next_planned_at or "nothing",
+    }
+
+
+def _recovering(late: Recovering) -> str:
+    told = f"{late.count} late, the oldest since {cell(late.oldest)}"
+    if late.rate is None or late.seconds_left is None:
+        return f"{told}; it does not go down"
+    return f"{told}; {late.rate:g} a second, {spelled(late.seconds_left)} left"

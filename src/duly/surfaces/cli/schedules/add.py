@@ -1,0 +1,148 @@
+"""`duly schedules add`: what people say of a schedule on a command line, made into one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from duly.domain.deliveries.retry_texts import plan_from_text
+from duly.domain.schedules.schedule import CatchUp, Overlap
+from duly.domain.time.rules import At, Rule
+from duly.services.schedules import Declared
+from duly.surfaces.cli.terminal.delivery_options import (
+    Payload,
+    RetryText,
+    StreamName,
+    Tags,
+    content_of,
+    target_of,
+)
+from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.moments import local
+from duly.surfaces.cli.terminal.output import answer, facts, talk
+from duly.surfaces.cli.terminal.times import moment
+from duly.surfaces.moments import Moment, moments
+from duly.surfaces.rule_words import rule_of
+
+Text = str | None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class When:
+    """The rule: exactly one of the first four."""
+
+    cron: Annotated[Text, Parameter(help='As in "0 9 * * MON", @daily or "@every 90s".')] = None
+    every: Annotated[Text, Parameter(help="An interval, as in 15m or 1h30m.")] = None
+    at: Annotated[
+        Text, Parameter(help="Once: 2026-11-16T09:00 with --tz, or 2026-11-16T09:00+01:00.")
+    ] = None
+    yearly: Annotated[Text, Parameter(help="A day of every year, as in 12-24.")] = None
+    time: Annotated[Text, Parameter(help="The time of day of --yearly; 09:00 if not given.")] = None
+    tz: Annotated[Text, Parameter(help="The zone whose clocks are meant, as Europe/Oslo.")] = None
+    dst_gap: Annotated[
+        Text, Parameter(help="A time that the clock skips: run (just after the gap) or skip.")
+    ] = None
+    feb29: Annotated[
+        Text, Parameter(help="29 February in other years: feb28 (if not given), mar1 or skip.")
+    ] = None
+    anchor: Annotated[Text, Parameter(help="A moment that --every counts from.")] = None
+
+    def rule(self) -> Rule:
+        """The rule that was given; InvalidInput when it is none, or more than one."""
+        return rule_of(asdict(self), mark="--")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Choices:
+    """Everything about a schedule that may be left out."""
+
+    catch_up: Annotated[Text, Parameter(help=f"What a downtime missed: {', '.join(CatchUp)}.")] = (
+        None
+    )
+    window: Annotated[Text, Parameter(help="Do not make up what is older, as in 6h.")] = None
+    cap: Annotated[int | None, Parameter(help="Make up at most so many.")] = None
+    overlap: Annotated[
+        Text, Parameter(help=f"While an earlier one is unfinished: {', '.join(Overlap)}.")
+    ] = None
+    start: Annotated[Text, Parameter(help="Nothing before, as in 2026-11-16T09:00+01:00.")] = None
+    end: Annotated[Text, Parameter(help="Nothing after.")] = None
+    max_runs: Annotated[int | None, Parameter(help="No more than so many.")] = None
+    jitter: Annotated[Text, Parameter(help="Spread over so long after the moment.")] = None
+    expires_after: Annotated[Text, Parameter(help="Cancel what has not begun by then.")] = None
+    retry: RetryText = None
+    priority: Annotated[int | None, Parameter(help="9 goes first, 1 last.")] = None
+    stream: StreamName = None
+    tags: Tags = ()
+
+    def options(self) -> dict[str, Any]:
+        """Those that were given, as `App.schedule` takes them."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.retry is not None:
+            given["retry"] = plan_from_text("retry", self.retry)
+        return given | {
+            name: moment(name, given[name]) for name in ("start", "end") if name in given
+        }
+
+
+WHEN = When()
+CHOICES = Choices()
+
+
+async def add(
+    name: str,
+    target: str,
+    payload: Payload = None,
+    /,
+    *,
+    when: When = WHEN,
+    choices: Choices = CHOICES,
+    common: Common = COMMON,
+) -> None:
+    """Create a schedule, or change the one of that name; the same again changes nothing.
+
+    What is not given goes back to its default.
+
+    Parameters
+    ----------
+    name
+        What it is known by.
+    target
+        The handler that it delivers to, a URL, or endpoint:NAME.
+    payload
+        JSON, passed on as it is; @file reads it from there, - from stdin. Without it: schedule
+        and moment.
+    """
+    rule, options = when.rule(), choices.options()
+    content = content_of(payload)
+    async with books(common, create=True) as app:
+        declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
+    found = moments(rule, [declared.next_at] if declared.next_at else [])
+    document = {
+        "name": name,
+        "change": declared.change,
+        "state": declared.schedule.state,
+        "rule": rule.describe(),
+        "next": found[0] if found else None,
+    }
+    _remark(declared, found)
+    answer(common.json, document, lambda: _told(document, found))
+
+
+def _told(document: dict[str, Any], found: list[Moment]) -> str:
+    more = {"next": found[0].at, "local": local(found[0])} if found else {"next": "none"}
+    return facts(document | more)
+
+
+def _remark(declared: Declared, found: list[Moment]) -> None:
+    """Say what people would not expect."""
+    schedule = declared.schedule
+    if found and found[0].shifted:
+        zone, shown = found[0].local.tzinfo, found[0].local
+        talk(f"the clock in {zone} skips the time that was named; it was moved to {shown:%H:%M}")
+    is_new = declared.change == "created"
+    if is_new and isinstance(schedule.timing.rule, At) and schedule.progress.runs and not found:
+        talk("its moment has passed, so it goes out now")

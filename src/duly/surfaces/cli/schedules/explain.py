@@ -1,0 +1,35 @@
+"""`duly schedules explain`: what a cron expression means, without any store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from duly.domain.time.rules import cron
+from duly.surfaces.cli.terminal.flags import Json
+from duly.surfaces.cli.terminal.moments import Count, listed
+from duly.surfaces.cli.terminal.output import answer, facts
+from duly.surfaces.moments import moments
+from duly.surfaces.rule_words import explained
+from duly.system import SystemClock
+
+Tz = Annotated[str, Parameter(help="The zone whose clocks are meant, as in Europe/Oslo.")]
+
+
+def explain(expression: str, /, *, tz: Tz = "UTC", count: Count = 5, json: Json = False) -> None:
+    """Say what an expression means, and when it is next.
+
+    Parameters
+    ----------
+    expression
+        Five fields, or six with seconds first; or such as @daily or "@every 90s".
+    """
+    rule = cron(expression, tz)
+    found = moments(rule, rule.preview(count, after=SystemClock().now()), tz)
+    told = explained(rule)
+    answer(
+        json,
+        {"expression": expression, **told, "next": found},
+        lambda: f"{facts(told)}\n\n{listed(found)}",
+    )

@@ -1,0 +1,72 @@
+"""`duly config`: which settings are in force, and where they come from."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from duly.domain.database_urls import shown
+from duly.domain.endpoints.webhooks import HIDDEN
+from duly.errors import InvalidInput
+from duly.settings import ADDRESSES, SECRETS, Settings, problems
+from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE
+from duly.surfaces.cli.terminal.flags import COMMON, Common, app_for
+from duly.surfaces.cli.terminal.output import answer, items, table, talk
+
+commands = App(name="config", help="Look at the settings, and check them.")
+
+
+@commands.command
+def show(
+    *,
+    origin: Annotated[bool, Parameter(negative=(), help="Say where each comes from.")] = False,
+    common: Common = COMMON,
+) -> None:
+    """Show every setting with its value."""
+    settings = app_for(common).settings
+    rows = [
+        {"name": name, "value": _shown(settings, name), "origin": comes_from}
+        for name, comes_from in settings.origins.items()
+    ]
+    columns = ("name", "value", "origin") if origin else ("name", "value")
+    answer(
+        common.json,
+        items(rows),
+        lambda: table(
+            ("setting", *columns[1:]), ([row[each] for each in columns] for row in rows), ("value",)
+        ),
+    )
+
+
+def _shown(settings: Settings, name: str) -> object:
+    value = getattr(settings, name)
+    if name in ADDRESSES:
+        return shown(str(value))
+    return HIDDEN if name in SECRETS and value else value
+
+
+@commands.command
+def validate(*, common: Common = COMMON) -> int:
+    """Check every setting, whatever it comes from; those that will not do are named."""
+    flags = {
+        "database": common.database,
+        "namespace": common.namespace,
+        "server": common.server,
+    }
+    found: list[InvalidInput] = list(problems(flags, os.environ))
+    if not found:
+        try:
+            app_for(common)
+        except InvalidInput as error:
+            found.append(error)
+    listed = [{"setting": each.field, "problem": each.problem} for each in found]
+    answer(
+        common.json,
+        {"valid": not found, "problems": listed},
+        lambda: f"{len(found)} will not do" if found else "all settings will do",
+    )
+    for each in found:
+        talk(f"error: {each}")
+    return BAD_USAGE if found else 0

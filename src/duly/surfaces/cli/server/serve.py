@@ -1,0 +1,203 @@
+"""`duly serve` and `duly work`: the engine, with and without the HTTP port."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Annotated, Any
+
+import uvloop
+from cyclopts import Parameter
+
+from duly.app import App
+from duly.domain.database_urls import shown
+from duly.domain.roles import Role, refuse_several
+from duly.engine.stopping import Stop
+from duly.settings import load
+from duly.signals import listen_for_signals
+from duly.stores.postgres.address import ignored_parameters
+from duly.stores.sqlite.database import Sqlite
+from duly.surfaces.cli.server.app_loading import Path, imported_app, logging_app
+from duly.surfaces.cli.server.log_format import configure
+from duly.surfaces.cli.terminal.exit_codes import FAILED, told
+from duly.surfaces.cli.terminal.flags import Database, database_of
+from duly.surfaces.cli.terminal.invocation import called
+from duly.surfaces.cli.terminal.output import talk
+from duly.surfaces.process.addresses import bound
+from duly.surfaces.process.notify import for_systemd
+from duly.surfaces.server.prefork import Parent
+from duly.surfaces.server.serving import PATIENCE_SECONDS, Announce, Place
+from duly.surfaces.server.serving import serve as serve_at
+from duly.system import SystemClock, end_within, is_first_process
+from duly.version import __version__
+
+logger = logging.getLogger("duly.serve")
+
+Concurrency = Annotated[
+    int | None, Parameter(help="How many deliveries one process attempts at once.")
+]
+Processes = Annotated[int | None, Parameter(help="How many processes to run, on PostgreSQL.")]
+Host = Annotated[str | None, Parameter(help="The address to listen on.")]
+Port = Annotated[int | None, Parameter(help="The port to listen on; 0 takes a free one.")]
+Roles = Annotated[
+    str | None,
+    Parameter(
+        help="What to do here: some of api,worker,planner. On PostgreSQL others do the rest."
+    ),
+]
+Namespaces = Annotated[
+    str | None,
+    Parameter(help="The namespaces to work for: names with commas between, or * for all."),
+]
+Wait = Annotated[
+    bool,
+    Parameter(negative=(), help="Wait for the store as long as it is away; else that ends it."),
+]
+WORKING = "worker,planner"
+EXIT_SECONDS = 2.0
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Work:
+    """The settings of a worker that have flags."""
+
+    database: Database = None
+    namespace: Annotated[str | None, Parameter(help="Whose deliveries.")] = None
+    namespaces: Namespaces = None
+    concurrency: Concurrency = None
+    processes: Processes = None
+    log_level: Annotated[
+        str | None, Parameter(help="What to log: debug, info, warning or error, and above.")
+    ] = None
+
+
+WORK = Work()
+
+
+def serve(
+    app: Path | None = None,
+    /,
+    *,
+    host: Host = None,
+    port: Port = None,
+    role: Roles = None,
+    wait: Wait = False,
+    flags: Work = WORK,
+) -> int:
+    """Run it all: the engine and the HTTP port.
+
+    On PostgreSQL it may also be a part of that, or several processes.
+
+    Parameters
+    ----------
+    app
+        Where your App is; without it only the built-in handler `log` runs.
+    """
+    return _run(app, asdict(flags) | {"host": host, "port": port, "role": role}, wait)
+
+
+def work(app: Path, /, *, wait: Wait = False, flags: Work = WORK) -> int:
+    """Run the engine only.
+
+    Parameters
+    ----------
+    app
+        Where your App is.
+    """
+    return _run(app, asdict(flags) | {"role": WORKING}, wait)
+
+
+def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
+    settings, notices = load(flags, os.environ), for_systemd(os.environ)
+    configure(settings.log_level)
+    if settings.processes == 1 and not is_first_process():
+        return _serve(path, flags, Place(notices), wait)
+    taken = bound(settings.host, settings.port) if Role.API in settings.roles else None
+    # The address is taken for all of them, so none of them may have another.
+    shared = dict(flags) | {"host": settings.host, "port": settings.port}
+    parent = Parent(
+        settings.processes,
+        lambda place, tells: told(lambda: _serve(path, shared, place, wait, tells=tells)),
+        SystemClock(),
+        notices,
+        settings.drain,
+    )
+    return parent.run(taken)
+
+
+def _serve(
+    path: str | None, flags: Mapping[str, Any], place: Place, wait: bool, *, tells: bool = True
+) -> int:
+    stop = Stop()
+    with listen_for_signals(stop.wish):
+        app = logging_app(flags) if path is None else imported_app(path, flags)
+        configure(app.settings.log_level)
+        refuse_several(app.settings.processes, app.store.single_owner)
+        # A handler that blocks the event loop would keep it from stopping.
+        stop.on_wish = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
+        announce = (lambda url: _announce(app, url)) if tells else _say_nothing
+        uvloop.run(_served(app, place, announce, stop, wait))
+    return 0
+
+
+async def _served(app: App, place: Place, announce: Announce, stop: Stop, wait: bool) -> None:
+    await serve_at(app, place, announce, stop, waits=wait)
+    # What handlers left behind, as threads that hang, must not keep the process from ending.
+    end_within(EXIT_SECONDS, 0)
+
+
+def _say_nothing(_url: str | None) -> None:
+    """Another said it."""
+
+
+def _announce(app: App, url: str | None) -> None:
+    """Say what runs, where, on what data, and what to try."""
+    for name, reason in ignored_parameters(app.settings.database).items():
+        logger.info("the parameter %s of the address is ignored: %s", name, reason)
+    handlers = sorted(app.handlers.serves())
+    duly = called()
+    facts: dict[str, Any] = {
+        "version": __version__,
+        "does": f"listens on {url}" if url else "listens on no port",
+        "url": url,
+        "roles": sorted(app.settings.roles),
+        "processes": app.settings.processes,
+        "data": whereabouts(app),
+        "handlers": handlers,
+        "try": [f"curl {url}/health" if url else f"{duly} status", f"{duly} deliveries list"],
+    }
+    if handlers:
+        facts["try"].insert(0, f'{duly} deliver {handlers[0]} \'{{"hello": "world"}}\'')
+    if sys.stderr.isatty():
+        talk(_banner(facts))
+    else:
+        message = f"duly {__version__} {facts.pop('does')}, its data is in {facts['data']}"
+        logger.info(message, extra={"event": "Serving", "facts": facts})
+
+
+def _banner(facts: dict[str, Any]) -> str:
+    tries = "\n             ".join(facts["try"])
+    return (
+        f"\n  duly {facts['version']} {facts['does']}\n\n"
+        f"  data       {facts['data']}\n"
+        f"  roles      {', '.join(facts['roles'])}\n"
+        f"  processes  {facts['processes']}\n"
+        f"  handlers   {', '.join(facts['handlers']) or 'none'}\n"
+        f"  try        {tries}\n\n"
+        "  Ctrl-C stops it, and running deliveries may end first.\n"
+    )
+
+
+def whereabouts(app: App) -> str:
+    """Where the app's data is, without secrets."""
+    database = database_of(app)
+    if isinstance(database, Sqlite):
+        return str(database.path.resolve())
+    if app.settings.database.startswith("postgres"):
+        return shown(app.settings.database)
+    return "PostgreSQL, over connections of the app's own"

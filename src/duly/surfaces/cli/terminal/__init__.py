@@ -1,0 +1,1 @@
+"""What commands share: flags, tables, confirmation, exit codes."""

@@ -1,0 +1,119 @@
+"""What is to be delivered, when and how, as every command that hands over takes it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from duly.domain.checks import DEFAULT_PRIORITY
+from duly.domain.deliveries.retry_texts import plan_from_text
+from duly.domain.endpoints.endpoint import endpoint, endpoint_name
+from duly.domain.endpoints.webhooks import webhook
+from duly.domain.time.durations import duration
+from duly.errors import InvalidInput
+from duly.services.deliveries.intake import Target
+from duly.surfaces.cli.terminal.times import moment
+
+STDIN = "-"
+Payload = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
+At = Annotated[str | None, Parameter(help="When it is due, as in 2026-11-16T09:00+01:00.")]
+After = Annotated[
+    str | None,
+    Parameter(name=("--after", "--in"), help="How long from now it is due, as in 90s or 1h30m."),
+]
+Key = Annotated[str | None, Parameter(help="The same key gives the same delivery again.")]
+Priority = Annotated[int, Parameter(help="9 goes first, 1 last.")]
+ExpiresAt = Annotated[str | None, Parameter(help="When it is no longer worth delivering.")]
+Tags = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--tag",
+        negative=(),
+        show_default=False,
+        help="A word to find it by; may be given several times.",
+    ),
+]
+
+StreamName = Annotated[
+    str | None, Parameter(help="Those of one stream run in the order in which they were accepted.")
+]
+OnFailure = Annotated[
+    str | None,
+    Parameter(help="Whether one of a stream that fails holds up the rest: block or release."),
+]
+
+
+RetryText = Annotated[
+    str | None,
+    Parameter(
+        name="--retry",
+        help="How it is tried again: none, webhook, delays:30,2m,10m or "
+        "exponential:base=30s,attempts=10; with ;retry_on=4xx after answers that would end it.",
+    ),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Terms:
+    """When and how it is to be delivered."""
+
+    at: At = None
+    after: After = None
+    key: Key = None
+    priority: Priority = DEFAULT_PRIORITY
+    expires_at: ExpiresAt = None
+    tags: Tags = ()
+    retry: RetryText = None
+    stream: StreamName = None
+    on_failure: OnFailure = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The terms as `App.deliver` takes them."""
+        return {
+            "at": None if self.at is None else moment("at", self.at),
+            "after": None if self.after is None else duration("after", self.after),
+            "key": self.key,
+            "priority": self.priority,
+            "expires_at": None
+            if self.expires_at is None
+            else moment("expires_at", self.expires_at),
+            "tags": self.tags,
+            "retry": None if self.retry is None else plan_from_text("retry", self.retry),
+            "stream": self.stream,
+            "on_failure": self.on_failure,
+        }
+
+
+TERMS = Terms()
+
+
+def content_of(payload: str | None) -> bytes | None:
+    """The bytes of a payload: the argument itself, a @file's, or those that come from stdin."""
+    if payload is None:
+        return None
+    if payload == STDIN or payload.startswith("@"):
+        return bytes_of("payload", payload.removeprefix("@"))
+    return os.fsencode(payload)
+
+
+def bytes_of(field: str, path: str) -> bytes:
+    """What a file holds; - is stdin."""
+    try:
+        return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise InvalidInput(field, f"{path!r} cannot be read: {problem}") from None
+
+
+def target_of(text: str) -> Target:
+    """A handler by its name, the webhook at a URL, or a named endpoint as endpoint:NAME."""
+    if "://" in text:
+        return webhook(text)
+    name = endpoint_name(text)
+    return text if name is None else endpoint(name)

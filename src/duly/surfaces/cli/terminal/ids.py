@@ -1,0 +1,56 @@
+"""Ids as people give them: whole, or as much of the beginning as belongs to one thing only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+from uuid import UUID
+
+from cyclopts import Parameter
+
+from duly.domain.access import keys
+from duly.domain.checks import SHORTEST_BEGINNING, checked_beginning
+from duly.domain.deliveries.states import State
+from duly.errors import InvalidInput, NotFound
+from duly.surfaces.cli.terminal.flags import Books
+
+Id = Annotated[str, Parameter(help="Its id, or how that begins.")]
+TOLD = 3
+"""How many of those that begin alike an error names."""
+KEY_BEGINNING = re.compile(rf"[a-z2-7]{{{SHORTEST_BEGINNING},15}}\Z")
+
+
+async def whole_id(app: Books, given: str, *, dead: bool = False) -> str:
+    """The id of the delivery that is meant; with `dead`, dead letters come before others."""
+    try:
+        return str(UUID(given))
+    except ValueError:
+        beginning = checked_beginning(given)
+    found = await _beginning(app, beginning, State.DEAD) if dead else []
+    return _only(given, found or await _beginning(app, beginning), "delivery", "deliveries")
+
+
+async def _beginning(app: Books, beginning: str, state: State | None = None) -> list[str]:
+    return [each.id for each in await app.list(id=beginning, state=state, limit=TOLD + 1)]
+
+
+async def whole_key_id(app: Books, given: str) -> str:
+    """The id of the key that is meant."""
+    if keys.ID.match(given) or not KEY_BEGINNING.match(given):
+        return keys.checked_id(given)
+    # What begins with a text follows it in the order of ids.
+    found = [each.id for each in await app.keys.list(after=given, limit=TOLD + 1)]
+    return _only(given, [each for each in found if each.startswith(given)], "key", "keys")
+
+
+def _only(given: str, found: Sequence[str], kind: str, kinds: str) -> str:
+    if not found:
+        raise NotFound(kind, given, f"no id of a {kind} begins so")
+    if len(found) > 1:
+        many = len(found) if len(found) <= TOLD else f"more than {TOLD}"
+        raise InvalidInput(
+            "id",
+            f"{many} {kinds} begin with {given}; give more of it: {', '.join(found[:TOLD])}",
+        )
+    return found[0]

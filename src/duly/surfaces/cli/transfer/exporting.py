@@ -1,0 +1,145 @@
+"""`duly export`: all that a namespace has, in a file that people can read and `duly import` too."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import IO, Annotated
+
+from cyclopts import Parameter
+
+from duly.app import App
+from duly.domain.safe_text import safe_json
+from duly.domain.transfer.entries import KINDS
+from duly.errors import DulyError
+from duly.services.transfer.exporting import Told
+from duly.surfaces.cli.terminal.delivery_options import STDIN as STDOUT
+from duly.surfaces.cli.terminal.flags import COMMON, Common, client
+from duly.surfaces.cli.terminal.output import answer, progress, talk
+
+Counts = dict[str, int]
+
+
+class CannotWrite(DulyError):
+    """The file cannot be made, or the disk is full."""
+
+
+async def export(
+    file: str = STDOUT,
+    /,
+    *,
+    all: Annotated[
+        bool,
+        Parameter(negative=(), help="Completed and cancelled deliveries too: their keys count on."),
+    ] = False,
+    with_secrets: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Secrets of endpoints, and headers that look like credentials, in plain text.",
+        ),
+    ] = False,
+    common: Common = COMMON,
+) -> None:
+    """Write endpoints, streams, schedules and deliveries as they stand now, a line each.
+
+    Others may go on working; what they hold is told as due. `duly import` reads it again.
+
+    Parameters
+    ----------
+    file
+        Where to; - is stdout. A file is there once all of it is, for its owner to read.
+    """
+    async with client(common) as app:
+        await _warn_of_workers(app)
+        with _destination(file) as out, progress("exporting", None) as advance:
+            lines = app.exporting.lines(everything=all, with_secrets=with_secrets)
+            async with aclosing(lines):
+                counts, missing = await _written(lines, out, advance)
+    told = f"{in_words(counts)} exported"
+    if file == STDOUT:
+        talk(told)
+    else:
+        answer(common.json, {"file": file, **counts, "missing": missing}, lambda: told)
+    _tell_missing(missing)
+
+
+async def _written(
+    lines: AsyncIterator[Told], out: IO[bytes], advance: Callable[[int], None]
+) -> tuple[Counts, Counts]:
+    """How many of each kind there were, and how many of them lack a secret."""
+    counts, missing = dict.fromkeys(KINDS.values(), 0), Counter[str]()
+    is_seen = out.isatty()
+    async for each in lines:
+        out.write(safe_json(each.line.decode(errors="replace")).encode() if is_seen else each.line)
+        if each.kind is not None:
+            counts[each.kind] += 1
+            missing[each.kind] += bool(each.missing)
+            advance(1)
+    return counts, {kind: missing[kind] for kind in counts if missing[kind]}
+
+
+@contextmanager
+def _destination(file: str) -> Iterator[IO[bytes]]:
+    """Where the lines go; a file takes its name only when all is on disk."""
+    try:
+        if file == STDOUT:
+            yield sys.stdout.buffer
+            sys.stdout.buffer.flush()
+        elif (path := Path(file)).exists() and not path.is_file():
+            with path.open("wb") as out:
+                yield out
+        else:
+            with _replaced(path.resolve()) as out:
+                yield out
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CannotWrite(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[IO[bytes]]:
+    with tempfile.NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
+    ) as out:
+        try:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+            os.replace(out.name, path)
+        except BaseException:
+            Path(out.name).unlink(missing_ok=True)
+            raise
+
+
+async def _warn_of_workers(app: App) -> None:
+    if any(each.alive for each in await app.store.workers.roster()):
+        talk(
+            "workers are at work on this store: as a backup the export is whole, but to move "
+            "stop them first, or what they still do is done again elsewhere"
+        )
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """How many of each kind, for people."""
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
+def _tell_missing(missing: Counts) -> None:
+    if missing.get("endpoints"):
+        talk(
+            f"{missing['endpoints']} endpoints are without their secrets, and will be paused where "
+            "they are imported, until they have them; --with-secrets writes them too"
+        )
+    rest = {kind: count for kind, count in missing.items() if kind != "endpoints"}
+    if rest:
+        talk(
+            f"{in_words(rest)} are without headers that look like credentials, and cannot be "
+            "imported; --with-secrets writes them too"
+        )
