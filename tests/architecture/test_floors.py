@@ -107,6 +107,21 @@ def test_a_circle_is_reported(tmp_path: Path) -> None:
     assert {"duly.domain.states", "duly.domain.retry"} == set(circle[8:].split(" -> "))
 
 
+def test_folders_do_not_import_each_other_in_a_circle() -> None:
+    arrows = read_arrows(SOURCE)
+    packages = {module for module in arrows if any(m.startswith(f"{module}.") for m in arrows)}
+    assert len(packages) > 40
+    found = [each for package in sorted(packages - {"duly"}) for each in rounds(arrows, package)]
+    assert found == []
+
+
+def test_a_circle_of_folders_is_reported() -> None:
+    arrows = {"a.b.x": {"a.c.y"}, "a.c.z": {"a.b.w"}, "a.c.y": set(), "a.b.w": set()}
+    assert circles(arrows) == []
+    (circle,) = rounds(arrows, "a")
+    assert {"a.b", "a.c"} == set(circle[8:].split(" -> "))
+
+
 def test_a_room_without_a_floor_is_reported(tmp_path: Path) -> None:
     plant(tmp_path, "duly/attic.py", "")
     assert violations(tmp_path) == ["no floor: duly.attic"]
@@ -164,6 +179,22 @@ def circles(arrows: Arrows) -> list[str]:
     except CycleError as error:
         return [f"circle: {' -> '.join(error.args[1])}"]
     return []
+
+
+def rounds(arrows: Arrows, package: str) -> list[str]:
+    """Circles among what is directly in a package, a folder taken as one."""
+    depth = package.count(".") + 2
+
+    def part(module: str) -> str:
+        return ".".join(module.split(".")[:depth])
+
+    inside = f"{package}."
+    folders: Arrows = {}
+    for module, targets in arrows.items():
+        if module.startswith(inside):
+            known = {part(each) for each in targets if each.startswith(inside)}
+            folders.setdefault(part(module), set()).update(known - {part(module)})
+    return circles(folders)
 
 
 def room(module: str) -> str | None:

@@ -8,7 +8,7 @@ import pytest
 HEAVY = {"aiohttp", "http.client", "litestar", "redis", "rich", "uvicorn"}
 
 
-@pytest.mark.parametrize("module", ["options", "serve"])
+@pytest.mark.parametrize("module", ["terminal.flags", "server.serve"])
 def test_no_command_waits_for_the_http_client_or_the_server_to_be_imported(module: str) -> None:
     """Nor does `duly serve` itself, before it knows that it is to open a port."""
     asked = f"import sys, duly.surfaces.cli.{module}; print(*({HEAVY} & sys.modules.keys()))"
