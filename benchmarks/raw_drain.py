@@ -12,7 +12,7 @@ import uvloop
 import duly
 from duly.domain.deliveries.identifiers import token
 from duly.domain.deliveries.outcomes import complete
-from duly.ports import Ask
+from duly.ports import ClaimRequest
 
 
 async def main(database: str, count: int, batch: int) -> dict[str, object]:
@@ -35,7 +35,7 @@ async def _loop(app: duly.App, worker: int, target: int, batch: int) -> int:
     writing: asyncio.Task[set[Any]] | None = None
     while True:
         claims += 1
-        asks = [Ask(5, target, floor, batch)]
+        asks = [ClaimRequest(5, target, floor, batch)]
         claimed = await app.store.agenda.claim(token(worker, claims), batch, asks)
         if writing is not None:
             settled += len(await writing)

@@ -15,7 +15,7 @@ import duly
 from benchmarks.filling import fill
 from benchmarks.places import folder, fresh, in_process, server
 from duly.domain.deliveries.identifiers import token
-from duly.ports import Ask
+from duly.ports import ClaimRequest
 
 SLOTS = 100
 ROUNDS = 60
@@ -38,7 +38,7 @@ class Filled:
         given, agenda = token(self._worker, self._claims), self._app.store.agenda
         started = time.perf_counter()
         await agenda.survey()
-        asks = [Ask(5, self._target, datetime(2000, 1, 1, tzinfo=UTC), SLOTS)]
+        asks = [ClaimRequest(5, self._target, datetime(2000, 1, 1, tzinfo=UTC), SLOTS)]
         claimed = await agenda.claim(given, SLOTS, asks)
         self.times.append(time.perf_counter() - started)
         assert len(claimed) == SLOTS

@@ -16,7 +16,7 @@ from benchmarks.filling import fill, fill_streams
 from benchmarks.places import folder, fresh, in_process, server
 from duly.domain.deliveries.identifiers import token
 from duly.domain.deliveries.outcomes import complete
-from duly.ports import Ask
+from duly.ports import ClaimRequest
 from tests.support.postgres import Server
 
 ROUNDS = 5
@@ -69,7 +69,9 @@ class Waiting:
         self._claims += 1
         given, agenda = token(self._worker, self._claims), self._app.store.agenda
         started = time.perf_counter()
-        claimed = await agenda.claim(given, SLOTS, [Ask(5, self._target, self._floor, SLOTS)])
+        claimed = await agenda.claim(
+            given, SLOTS, [ClaimRequest(5, self._target, self._floor, SLOTS)]
+        )
         self.times.append(time.perf_counter() - started)
         members = [one for head in claimed for one in (head, *(head.followers or ()))]
         self.brought.append(len(members))

@@ -19,7 +19,7 @@ from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery
 from duly.domain.deliveries.retry import DEFAULT, WEBHOOK, RetryPlan
 from duly.domain.deliveries.steps import Step
-from duly.domain.monitoring.failure_stats import DAY, Stats
+from duly.domain.monitoring.failure_stats import DAY, FailureStats
 from duly.domain.schedules.options import Keyworded
 from duly.domain.streams.policy import OnFailure
 from duly.domain.time.rules import Rule
@@ -331,6 +331,6 @@ class App(Working):
         self.store.wakeups.hint()
         return delivery
 
-    async def stats(self, since: datetime | timedelta | float = DAY) -> Stats:
+    async def stats(self, since: datetime | timedelta | float = DAY) -> FailureStats:
         """Figures of failure since a moment, or for so long: attempts, reasons, retries, poison."""
         return await self.store.figures.stats(since)

@@ -12,7 +12,7 @@ from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints.endpoint import is_outside
 from duly.ports import Chance, Clock, Store
 from duly.services.access.audit import Audit
-from duly.services.access.idempotency import Requests
+from duly.services.access.idempotency import IdempotentRequests
 from duly.services.access.keys import Keys
 from duly.services.dead_letters import DeadLetters
 from duly.services.deliveries.acceptor import Acceptor
@@ -93,7 +93,7 @@ class Faces:
         self.audit = Audit(self.store)
         self.exporting = Exporting(self.store, self.clock, self.vault)
         self.importing = Importing(self.store, self.vault, limit)
-        self.requests = Requests(self.store, self.chance.delivery_id)
+        self.requests = IdempotentRequests(self.store, self.chance.delivery_id)
 
     async def outlook(self, delivery: Delivery) -> Outlook:
         """Which endpoint it goes to, if to one, and what it waits for besides its moment."""

@@ -15,12 +15,12 @@ from duly.domain.deliveries.delivery import Delivery
 from duly.domain.endpoints.endpoint import endpoint
 from duly.domain.endpoints.webhooks import is_webhook, webhook
 from duly.domain.events import Event
-from duly.domain.monitoring.alerts import KEY, Alert, Limits
+from duly.domain.monitoring.alerts import KEY, Alert, AlertLimits
 from duly.domain.monitoring.rollups import HOUR, MINUTE, Series, checked_span, filled
-from duly.domain.monitoring.status import Situation
-from duly.engine.monitoring.alert_monitor import Watchman, Watchmen
+from duly.domain.monitoring.status import NamespaceStatus
+from duly.engine.monitoring.alert_monitor import AlertMonitor, Watchmen
 from duly.engine.monitoring.log_summary import LogSummary
-from duly.engine.monitoring.rollup_writer import Bookkeeper
+from duly.engine.monitoring.rollup_writer import RollupWriter
 from duly.engine.supervisor import Engine
 from duly.errors import InvalidInput, StoreUnavailable
 from duly.ports import Clock, Store
@@ -63,7 +63,7 @@ class Watch:
         self, store: Store, clock: Clock, telemetry: Telemetry, settings: Settings, deliver: Deliver
     ) -> None:
         self.alerts = Alerts(store)
-        self.bookkeeper = Bookkeeper(
+        self.bookkeeper = RollupWriter(
             lambda namespace: store.within(namespace).rollups,
             clock,
             lambda: telemetry.tallies(store.namespace),
@@ -74,12 +74,12 @@ class Watch:
         self._telemetry = telemetry
         self._settings = settings
         self._deliver = deliver
-        self._seen: Situation | None = None
+        self._seen: NamespaceStatus | None = None
         self._seen_at = float("-inf")
-        self._looking: asyncio.Task[Situation] | None = None
+        self._looking: asyncio.Task[NamespaceStatus] | None = None
         self._writing: asyncio.Task[Any] | None = None
 
-    async def situation(self, within: float | None = None) -> Situation:
+    async def situation(self, within: float | None = None) -> NamespaceStatus:
         """How it stands, looked at once a second at most however many ask.
 
         Whoever asks meanwhile shares the answer, or that there is none. StoreUnavailable too when
@@ -98,7 +98,7 @@ class Watch:
             raise StoreUnavailable(f"the store has not answered within {within:g} s")
         return looking.result()
 
-    async def _look(self) -> Situation:
+    async def _look(self) -> NamespaceStatus:
         found = await self._store.situations.look(self._grace)
         self._seen, self._seen_at = found, self._clock.monotonic()
         return found
@@ -166,7 +166,7 @@ class Watch:
         engine.attach(self.bookkeeper, watchmen, LogSummary(self._telemetry.summarize))
         return engine
 
-    def _other(self, own: Watchman, namespace: str) -> Watchman:
+    def _other(self, own: AlertMonitor, namespace: str) -> AlertMonitor:
         """A watchman of another namespace that this process works for."""
         store = self._store.within(namespace)
 
@@ -178,9 +178,9 @@ class Watch:
             watchman.tell = lambda alert, word: self._tell(alert, word, namespace)
         return watchman
 
-    def _watchman(self) -> Watchman:
-        limits = Limits(self._settings.alert_late, self._settings.alert_dead)
-        watchman = Watchman(
+    def _watchman(self) -> AlertMonitor:
+        limits = AlertLimits(self._settings.alert_late, self._settings.alert_dead)
+        watchman = AlertMonitor(
             self._store, self._telemetry.emit, self.situation, self._telemetry.counts, limits
         )
         if self._settings.alert_url:
@@ -203,7 +203,7 @@ class Watch:
         await self._deliver(target, payload, key=f"{KEY}{alert.id}.{word}")
 
 
-def _noted(looking: asyncio.Task[Situation]) -> None:
+def _noted(looking: asyncio.Task[NamespaceStatus]) -> None:
     """Whoever asked may have given up; nobody needs to hear of that."""
     if not looking.cancelled():
         looking.exception()

@@ -10,7 +10,7 @@ from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import ConnectionsShort, DeliveryCompleted
 from duly.domain.roles import Role
 from duly.engine.execution.completions import emit_completions
-from duly.engine.monitoring.analytics_exporter import Analyst
+from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.engine.supervisor import Engine
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Clock, Emit, Store
@@ -29,7 +29,9 @@ def watched(engine: Engine, settings: Settings, telemetry: Telemetry) -> Engine:
     emit = telemetry.emit
     if settings.analytics and Role.WORKER in settings.roles:
         keep = timedelta(seconds=settings.analytics_keep)
-        analyst = Analyst(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
+        analyst = AnalyticsExporter(
+            RedisAnalytics(settings.analytics, settings.namespace, keep), emit
+        )
         analyst.foreign = engine.dispatcher.known.foreign
         engine.observe(analyst.note, analyst.close)
         engine.attach(analyst)

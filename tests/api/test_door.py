@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from litestar.connection import ASGIConnection
 
-from duly.domain.access.keys import Key
+from duly.domain.access.keys import StoredKey
 from duly.errors import BadSetting, StoreUnavailable
-from duly.surfaces.http.access.auth import Door, refuse_without_keys
+from duly.surfaces.http.access.auth import Authenticator, refuse_without_keys
 from duly.surfaces.http.access.key_cache import Keyring
 from duly.testing import VirtualClock
 from tests.api.doors import Port, port
@@ -111,7 +111,7 @@ async def test_a_revoked_key_opens_nothing_after_a_second(
 
 
 async def test_who_stays_long_is_asked_again(public: Port, clock: VirtualClock) -> None:
-    made, door = await public.app.keys.create("reader"), Door(public.app)
+    made, door = await public.app.keys.create("reader"), Authenticator(public.app)
     scope = {
         "type": "http",
         "client": ("203.0.113.7", 4711),
@@ -173,7 +173,7 @@ async def test_many_at_once_ask_the_store_once(public: Port, clock: VirtualClock
 async def test_a_store_that_is_away_is_asked_again(public: Port, clock: VirtualClock) -> None:
     read, away = await public.token("read"), True
 
-    async def check(token: str) -> Key | None:
+    async def check(token: str) -> StoredKey | None:
         if away:
             raise StoreUnavailable("the store is away")
         return await public.app.keys.check(token)

@@ -6,7 +6,7 @@ import pytest
 from httpx import AsyncClient
 
 from duly import App
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.status import NamespaceStatus
 from duly.services.monitoring import live
 from duly.surfaces.http.port import HttpPort
 from duly.testing import VirtualClock
@@ -43,7 +43,7 @@ async def test_what_failed_before_does_not_hinder_a_stop(small_app: App) -> None
 async def test_a_failure_ends_the_streams_and_the_next_one_may_listen(small_app: App) -> None:
     broken = True
 
-    async def look() -> Situation:
+    async def look() -> NamespaceStatus:
         if broken:
             raise ValueError("no")
         return await small_app.watch.situation()

@@ -10,7 +10,7 @@ from duly import App
 from duly.engine.maintenance import Forgetter
 from duly.errors import Busy, Conflict, StoreUnavailable
 from duly.ports import KEPT_FOR
-from duly.services.access.idempotency import Requests
+from duly.services.access.idempotency import IdempotentRequests
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock
 from tests.api.conftest import Client
@@ -125,7 +125,7 @@ async def test_who_is_refused_in_between_does_not_make_it_forgotten(
 
 
 async def test_who_refuses_does_not_forget_what_another_server_carries_out(app: App) -> None:
-    elsewhere = Requests(app.store, app.chance.delivery_id)
+    elsewhere = IdempotentRequests(app.store, app.chance.delivery_id)
     first = await app.requests.begin("k", "f", repeatable=True)
     second = await elsewhere.begin("k", "f", repeatable=True)
     await app.requests.finish(first, 422, {}, b"")
@@ -147,7 +147,7 @@ async def test_what_is_forgotten_while_another_asks_is_begun_anew(
         return await take_over(*asked, **how)
 
     monkeypatch.setattr(app.store.requests, "take_over", too_late)
-    elsewhere = Requests(app.store, app.chance.delivery_id)
+    elsewhere = IdempotentRequests(app.store, app.chance.delivery_id)
     second = await elsewhere.begin("k", "f", repeatable=True)
     assert (second.status, second.seed == first.seed) == (None, False)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from duly import App
-from duly.domain.deliveries.delivery import Request
-from duly.ports import Asked
+from duly.domain.deliveries.delivery import PreparedDelivery
+from duly.ports import IdempotentRequest
 from duly.surfaces.http.monitoring.health import Pulse
 from tests.api.conftest import Client, calling
 
@@ -49,7 +49,7 @@ async def test_what_has_a_key_is_refused_before_it_is_noted(
         goes_on, noted = held_back(app, monkeypatch), list[str]()
         begin = app.store.requests.begin
 
-        async def noting(asked: Asked) -> Asked | None:
+        async def noting(asked: IdempotentRequest) -> IdempotentRequest | None:
             noted.append(asked.key)
             return await begin(asked)
 
@@ -80,7 +80,7 @@ def held_back(app: App, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     goes_on = asyncio.Event()
     accept = app.store.deliveries.accept
 
-    async def slow(requests: list[Request]) -> object:
+    async def slow(requests: list[PreparedDelivery]) -> object:
         await goes_on.wait()
         return await accept(requests)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duly.domain.schedules.planning import Planning
-from duly.domain.schedules.schedule import Progress, Timing
+from duly.domain.schedules.schedule import ScheduleProgress, ScheduleTiming
 from duly.domain.time import zones
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.greetings.greetings import Greetings
@@ -135,8 +135,10 @@ def next_birthday(born: date, zone: str, now: datetime) -> datetime:
         since=now,
     )  # fmt: skip
     ((_, rule, *_),) = Greetings(None, manner_of({}, [Birthday()]))._items(person)  # type: ignore[arg-type]
-    timing = Timing(rule=rule)
-    plan = Planning("x", timing, Progress(fired_at=now), now, lambda: "id").plan(untouched=False)
+    timing = ScheduleTiming(rule=rule)
+    plan = Planning("x", timing, ScheduleProgress(fired_at=now), now, lambda: "id").plan(
+        untouched=False
+    )
     (made,) = plan.make
     return made.due_at
 

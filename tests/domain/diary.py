@@ -11,7 +11,7 @@ import msgspec
 from duly.domain.schedules import revisions
 from duly.domain.schedules.planning import Drop, Plan, Planned, Planning
 from duly.domain.schedules.revisions import Revision
-from duly.domain.schedules.schedule import Contents, Schedule, Timing, decode_occasion
+from duly.domain.schedules.schedule import Contents, ScheduleTiming, StoredSchedule, decode_occasion
 from duly.domain.time.rules import Rule
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -37,8 +37,10 @@ class Diary:
     def __init__(self, rule: Rule, now: datetime = NOON, **timing: Any) -> None:
         self.entries: dict[str, Entry] = {}
         self._numbers = count(1)
-        made = revisions.create("daily", Timing(rule=rule, **timing), CONTENTS, now, self.new_id)
-        self.schedule = Schedule(
+        made = revisions.create(
+            "daily", ScheduleTiming(rule=rule, **timing), CONTENTS, now, self.new_id
+        )
+        self.schedule = StoredSchedule(
             id=7,
             name="daily",
             version=1,

@@ -4,18 +4,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.monitoring.alerts import Alert, AlertKind, Changes, Limits, Watched, changes
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.alerts import Alert, AlertKind, AlertLimits, Changes, Watched, changes
+from duly.domain.monitoring.status import NamespaceStatus
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-LIMITS = Limits(late=100, dead=10)
+LIMITS = AlertLimits(late=100, dead=10)
 pytestmark = pytest.mark.requirement("S4")
 
 
 def watched(
     happened: dict[AlertKind, str] | None = None, dead: int = 0, **facts: object
 ) -> Watched:
-    situation = Situation(at=NOW, store_seconds=0.001, **facts)  # type: ignore[arg-type]
+    situation = NamespaceStatus(at=NOW, store_seconds=0.001, **facts)  # type: ignore[arg-type]
     return Watched(situation=situation, dead_lately=dead, happened=happened or {})
 
 

@@ -13,7 +13,7 @@ from duly.domain.schedules.schedule import (
     CatchUp,
     Contents,
     Overlap,
-    Timing,
+    ScheduleTiming,
 )
 from duly.domain.time.rules import cron
 from duly.errors import InvalidInput
@@ -23,7 +23,7 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 LIMIT = 1000
 
 
-def declared(**options: Any) -> tuple[Timing, Contents]:
+def declared(**options: Any) -> tuple[ScheduleTiming, Contents]:
     given = checked_options(options)
     return timing(RULE, given), contents("mail", {"team": 7}, given, LIMIT)
 
@@ -31,7 +31,7 @@ def declared(**options: Any) -> tuple[Timing, Contents]:
 @pytest.mark.requirement("C3", "C4")
 def test_what_is_left_out_has_its_defaults() -> None:
     assert declared() == (
-        Timing(
+        ScheduleTiming(
             rule=RULE,
             catch_up=CatchUp.LATEST,
             window=None,
@@ -63,7 +63,7 @@ def test_every_option_is_taken_as_it_was_meant() -> None:
         priority=8,
         tags=["red", "green", "red"],
     )
-    assert when == Timing(
+    assert when == ScheduleTiming(
         rule=RULE,
         catch_up=CatchUp.ALL,
         window=21_600.0,

@@ -7,9 +7,9 @@ import pytest
 
 from duly.domain.endpoints.endpoint import (
     Details,
-    Endpoint,
     EndpointState,
     Sealed,
+    StoredEndpoint,
     why_shut,
     why_waiting,
 )
@@ -24,7 +24,7 @@ URL = "https://example.org/hook"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-def billing(**changes: Any) -> Endpoint:
+def billing(**changes: Any) -> StoredEndpoint:
     facts: dict[str, Any] = {
         "name": "billing",
         "target": 1,
@@ -34,7 +34,7 @@ def billing(**changes: Any) -> Endpoint:
         "version": 1,
         "secrets": (Sealed(SECRET),),
     }
-    return Endpoint(**facts | changes)
+    return StoredEndpoint(**facts | changes)
 
 
 @pytest.mark.requirement("C8")

@@ -12,8 +12,8 @@ from duly.domain.endpoints.gates import (
     PROBE_TAKES,
     Circuit,
     Gate,
-    Limits,
     Pass,
+    TargetLimits,
     admit,
     failed,
     is_given_up,
@@ -21,7 +21,7 @@ from duly.domain.endpoints.gates import (
 )
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
-ANY = Limits()
+ANY = TargetLimits()
 
 
 def seconds(many: float) -> timedelta:
@@ -104,7 +104,7 @@ def test_five_days_of_nothing_but_failures_are_enough() -> None:
 
 @pytest.mark.requirement("C8")
 def test_no_more_are_let_through_than_may_be_under_way_here_and_elsewhere() -> None:
-    limits = Limits(in_flight=10)
+    limits = TargetLimits(in_flight=10)
     assert admit(Gate(), limits, 50, 2, 3, NOW)[1].many == 5
     assert admit(Gate(), limits, 50, 4, 6, NOW)[1].many == 0
     assert admit(Gate(), limits, 50, 4, 9, NOW)[1].many == 0, "the limit was lowered meanwhile"
@@ -116,7 +116,7 @@ def test_no_more_are_let_through_than_may_be_under_way_here_and_elsewhere() -> N
 def test_a_rate_holds_in_the_long_run_however_often_it_is_asked(rate: float, step: float) -> None:
     gate, now, sent, length = Gate(), NOW, 0, 60.0
     while now < NOW + seconds(length):
-        gate, passed = admit(gate, Limits(rate), 10_000, 0, 0, now)
+        gate, passed = admit(gate, TargetLimits(rate), 10_000, 0, 0, now)
         sent += passed.many
         now += seconds(step)
     burst = 1.0 + rate * 0.1
@@ -127,14 +127,14 @@ def test_a_rate_holds_in_the_long_run_however_often_it_is_asked(rate: float, ste
 
 @pytest.mark.requirement("C8")
 def test_after_a_rest_only_a_short_burst_goes_at_once() -> None:
-    limits = Limits(rate=50.0)
+    limits = TargetLimits(rate=50.0)
     gate, _ = admit(Gate(), limits, 1, 0, 0, NOW)
     assert admit(gate, limits, 1000, 0, 0, NOW + seconds(3600))[1].many == 6
 
 
 @pytest.mark.requirement("C8")
 def test_it_says_when_asking_again_is_worth_it() -> None:
-    limits = Limits(rate=50.0)
+    limits = TargetLimits(rate=50.0)
     gate, passed = admit(Gate(), limits, 1000, 0, 0, NOW)
     assert passed.again_at is not None
     assert NOW < passed.again_at <= NOW + seconds(0.1)
@@ -143,13 +143,13 @@ def test_it_says_when_asking_again_is_worth_it() -> None:
 
 @pytest.mark.requirement("C8")
 def test_the_rate_goes_on_where_it_was_after_a_circuit_closed() -> None:
-    gate, _ = admit(Gate(), Limits(rate=1.0), 1, 0, 0, NOW)
+    gate, _ = admit(Gate(), TargetLimits(rate=1.0), 1, 0, 0, NOW)
     assert succeeded(gate).paced_at == gate.paced_at
 
 
 @pytest.mark.requirement("C8")
 def test_a_clock_that_steps_back_lets_nothing_through_and_takes_nothing_back() -> None:
-    limits = Limits(rate=50.0)
+    limits = TargetLimits(rate=50.0)
     gate, _ = admit(Gate(), limits, 1000, 0, 0, NOW)
     later, passed = admit(gate, limits, 1000, 0, 0, NOW - seconds(5))
     assert (passed.many, later.paced_at) == (0, gate.paced_at)

@@ -7,9 +7,9 @@ import pytest
 from duly.domain.access.keys import (
     ID_BYTES,
     SECRET_BYTES,
-    Key,
     Made,
     Scope,
+    StoredKey,
     checked_id,
     checked_scope,
     digest,
@@ -23,7 +23,7 @@ NOW = datetime(2026, 8, 1, tzinfo=UTC)
 CHANCE = bytes(range(ID_BYTES + SECRET_BYTES))
 
 
-def key(**changes: object) -> Key:
+def key(**changes: object) -> StoredKey:
     plain = {
         "id": "a" * 16,
         "namespace": "default",
@@ -31,7 +31,7 @@ def key(**changes: object) -> Key:
         "scope": Scope.READ,
         "created_at": NOW,
     }
-    return Key(**plain | changes)  # type: ignore[arg-type]
+    return StoredKey(**plain | changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.requirement("S2")

@@ -8,7 +8,7 @@ import pytest
 
 from duly.domain.streams import operations
 from duly.domain.streams.operations import Fate, Member, Return
-from duly.domain.streams.stream import Line, StreamState, plight, stream_of, to_do
+from duly.domain.streams.stream import StreamRow, StreamState, plight, stream_of, to_do
 from duly.errors import Conflict
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -22,8 +22,8 @@ HEADED: dict[str, Any] = {
 }
 
 
-def line(**changes: Any) -> Line:
-    return Line(lane=1, name="it's", **changes)
+def line(**changes: Any) -> StreamRow:
+    return StreamRow(lane=1, name="it's", **changes)
 
 
 LINES = {

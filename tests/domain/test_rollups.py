@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.monitoring.rollups import NOTHING, Tally, checked_span, filled, grown, less, plus
+from duly.domain.monitoring.rollups import NOTHING, Counts, checked_span, filled, grown, less, plus
 from duly.errors import InvalidInput
 
 NOW = datetime(2026, 5, 1, 12, 30, 30, tzinfo=UTC)
@@ -18,7 +18,7 @@ def at(minute: int) -> datetime:
 def test_a_span_reaches_from_whole_step_to_whole_step_and_has_all_of_them() -> None:
     span = checked_span(120, None, 60, NOW)
     assert (span.since, span.until) == (at(28), at(31))
-    series = filled(span, {at(29): Tally(completed=7, run_seconds=0.5)})
+    series = filled(span, {at(29): Counts(completed=7, run_seconds=0.5)})
     assert [(each.at, each.completed) for each in series.points] == [
         (at(28), 0),
         (at(29), 7),
@@ -48,20 +48,20 @@ def test_a_span_that_cannot_be_is_refused(
 
 
 def test_tallies_add_and_subtract() -> None:
-    some, more = Tally(accepted=2, run_seconds=1.5), Tally(accepted=5, dead=1, run_seconds=2.0)
-    assert less(more, some) == Tally(accepted=3, dead=1, run_seconds=0.5)
+    some, more = Counts(accepted=2, run_seconds=1.5), Counts(accepted=5, dead=1, run_seconds=2.0)
+    assert less(more, some) == Counts(accepted=3, dead=1, run_seconds=0.5)
     assert plus(less(more, some), some) == more
     assert not less(more, more)
     assert some
 
 
 def test_what_came_to_the_minutes_counts_new_ones_whole_and_known_ones_by_what_was_added() -> None:
-    before = {at(28): Tally(completed=5), at(29): Tally(completed=10)}
+    before = {at(28): Counts(completed=5), at(29): Counts(completed=10)}
     now = {
-        at(27): Tally(completed=99),
-        at(28): Tally(completed=5),
-        at(29): Tally(completed=12),
-        at(30): Tally(completed=4),
+        at(27): Counts(completed=99),
+        at(28): Counts(completed=5),
+        at(29): Counts(completed=12),
+        at(30): Counts(completed=4),
     }
-    assert grown(now, before) == Tally(completed=6)
+    assert grown(now, before) == Counts(completed=6)
     assert grown(before, before) == NOTHING

@@ -14,9 +14,9 @@ from duly.domain.schedules.schedule import (
     Contents,
     Occasion,
     Overlap,
-    Progress,
-    Schedule,
-    Timing,
+    ScheduleProgress,
+    ScheduleTiming,
+    StoredSchedule,
     decode_occasion,
     due_at,
     encode_occasion,
@@ -29,23 +29,23 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 
-def schedule(**changes: Any) -> Schedule:
+def schedule(**changes: Any) -> StoredSchedule:
     facts: dict[str, Any] = {
         "id": 3,
         "name": "daily",
         "version": 2,
-        "timing": Timing(rule=cron("0 9 * * *")),
+        "timing": ScheduleTiming(rule=cron("0 9 * * *")),
         "contents": Contents(target="mail"),
-        "progress": Progress(fired_at=NOON, next_at=NOON),
+        "progress": ScheduleProgress(fired_at=NOON, next_at=NOON),
         "created_at": NOON,
         "updated_at": NOON,
     }
-    return Schedule(**facts | changes)
+    return StoredSchedule(**facts | changes)
 
 
 @pytest.mark.requirement("C4")
 def test_a_schedule_is_active_paused_or_finished() -> None:
-    nothing_to_come = Progress(fired_at=NOON)
+    nothing_to_come = ScheduleProgress(fired_at=NOON)
     assert schedule().state == "active"
     assert schedule(progress=nothing_to_come).state == "finished"
     assert schedule(paused_at=NOON, progress=nothing_to_come).state == "paused"
@@ -55,12 +55,12 @@ def test_a_schedule_is_active_paused_or_finished() -> None:
 def test_only_at_and_yearly_are_never_missed() -> None:
     for rule in (at("2026-11-16T09:00Z"), yearly(2, 29)):
         for catch_up in CatchUp:
-            timing = Timing(rule=rule, catch_up=catch_up)
+            timing = ScheduleTiming(rule=rule, catch_up=catch_up)
             assert (timing.is_never_missed, timing.makes_up_all) == (True, True)
     for recurring in (cron("0 9 * * *"), every("15m")):
-        timing = Timing(rule=recurring)
+        timing = ScheduleTiming(rule=recurring)
         assert (timing.is_never_missed, timing.makes_up_all) == (False, False)
-        assert Timing(rule=recurring, catch_up=CatchUp.ALL).makes_up_all
+        assert ScheduleTiming(rule=recurring, catch_up=CatchUp.ALL).makes_up_all
 
 
 @pytest.mark.requirement("C3")

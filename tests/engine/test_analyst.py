@@ -15,9 +15,9 @@ from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.monitoring.schedule_counts import Count, key_of
 from duly.domain.schedules.schedule import Occasion, encode_occasion
 from duly.engine.monitoring import analytics_exporter as engine_analyst
-from duly.engine.monitoring.analytics_exporter import Analyst
+from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.errors import BadSetting
-from duly.ports import Trouble
+from duly.ports import AnalyticsFailure
 from duly.transports.redis_analytics import RedisAnalytics
 from tests.engine.house import states
 from tests.support.redis import RedisServer
@@ -169,9 +169,9 @@ class Away:
         self.unsent = unsent
         self.asked: list[int] = []
 
-    async def add(self, counts: Any) -> Trouble | None:
+    async def add(self, counts: Any) -> AnalyticsFailure | None:
         self.asked.append(counts.total())
-        return Trouble("away", self.unsent)
+        return AnalyticsFailure("away", self.unsent)
 
     async def close(self) -> None: ...
 
@@ -185,7 +185,7 @@ def settled(n: int) -> Settlement:
 async def test_what_cannot_be_written_takes_bounded_memory() -> None:
     told: list[Any] = []
     away = Away(unsent=True)
-    analyst = Analyst(away, told.append)
+    analyst = AnalyticsExporter(away, told.append)
     analyst.note([settled(n) for n in range(engine_analyst.MOST + 500)])
     pauses = [(await analyst.tick()).seconds for _ in range(6)]
     assert away.asked == [engine_analyst.MOST] * 6
@@ -199,7 +199,7 @@ async def test_what_cannot_be_written_takes_bounded_memory() -> None:
 @pytest.mark.requirement("C9")
 async def test_what_may_have_been_written_is_not_written_again() -> None:
     away = Away(unsent=False)
-    analyst = Analyst(away, lambda event: None)
+    analyst = AnalyticsExporter(away, lambda event: None)
     analyst.note([settled(1)])
     for _ in range(2):
         await analyst.tick()

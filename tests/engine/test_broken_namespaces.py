@@ -10,7 +10,7 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.domain.events import Event
-from duly.engine.monitoring.alert_monitor import LOOK_SECONDS, Watchman, Watchmen
+from duly.engine.monitoring.alert_monitor import LOOK_SECONDS, AlertMonitor, Watchmen
 from tests.engine.house import House, Life, heard
 
 
@@ -95,7 +95,7 @@ async def test_a_clock_that_steps_is_told_once_for_all_namespaces(
     assert {each.namespace for each in of_the_clock} == {None}
 
 
-class Broken(Watchman):
+class Broken(AlertMonitor):
     """One that cannot look."""
 
     def __init__(self) -> None:

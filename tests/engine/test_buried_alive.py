@@ -7,7 +7,7 @@ import pytest
 import duly
 from duly.domain.deliveries.outcomes import Verdict
 from duly.failpoints import arm
-from duly.ports import Ask
+from duly.ports import ClaimRequest
 from tests.engine.house import Gate, House, Life, only, states
 from tests.stores.books import Books, settlement
 
@@ -138,7 +138,7 @@ async def test_whoever_holds_it_now_is_not_disturbed(any_house: House, verdict: 
 
 async def other_claim(books: Books, target: int) -> Any:
     worker = await books.worker()
-    asks = [Ask(5, target, books.clock.now().replace(year=2000), 9)]
+    asks = [ClaimRequest(5, target, books.clock.now().replace(year=2000), 9)]
     (claimed,) = await books.claim(worker, 9, asks)
     assert claimed.crashes == 1
     return claimed
@@ -159,7 +159,7 @@ async def test_a_crash_after_an_attempt_that_ended_is_not_taken_back_for_an_earl
     await books.settle(settlement(claimed, Verdict.RETRY, any_house.clock.now(), wait=0.0))
     any_house.clock.advance(5)
     victim = await books.worker()
-    asks = [Ask(5, target, any_house.clock.now().replace(year=2000), 9)]
+    asks = [ClaimRequest(5, target, any_house.clock.now().replace(year=2000), 9)]
     (again,) = await books.claim(victim, 9, asks)
     reclaimed = settlement(again, Verdict.RECLAIMED, any_house.clock.now(), crashes=1)
     await books.settle(reclaimed)

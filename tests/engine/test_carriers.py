@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
-from duly.engine.execution.task_pool import Carriers
+from duly.engine.execution.task_pool import TaskPool
 from tests.engine.house import Gate, House
 
 WHO: ContextVar[object] = ContextVar("who", default=None)
@@ -26,7 +26,7 @@ async def test_deliveries_that_never_wait_share_one_task() -> None:
     async def carry(each: Claimed, task: asyncio.Task[Any]) -> None:
         tasks.append(task)
 
-    carriers = Carriers(carry)
+    carriers = TaskPool(carry)
     carriers.start(claimed(50))
     await breathe()
     assert len(tasks) == 50
@@ -42,7 +42,7 @@ async def test_a_delivery_that_waits_holds_up_no_other() -> None:
         begun.append(each)
         await leave.wait()
 
-    carriers = Carriers(carry)
+    carriers = TaskPool(carry)
     carriers.start(claimed(100))
     await breathe()
     assert begun == list(range(100))
@@ -58,7 +58,7 @@ async def test_what_a_handler_puts_into_its_context_is_gone_for_the_next() -> No
         seen.append(WHO.get())
         WHO.set(each)
 
-    Carriers(carry).start(claimed(10))
+    TaskPool(carry).start(claimed(10))
     await breathe()
     assert seen == [None] * 10
 
@@ -70,7 +70,7 @@ async def test_a_task_that_was_cancelled_carries_no_more() -> None:
         tasks.append(task)
         task.cancel()
 
-    Carriers(carry).start(claimed(3))
+    TaskPool(carry).start(claimed(3))
     await breathe()
     assert len(set(tasks)) == 3
 

@@ -22,10 +22,10 @@ from duly.domain.deliveries.outcomes import (
 )
 from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints import gates as rules
-from duly.domain.endpoints.gates import Circuit, Gate, Limits
-from duly.engine.targets.admission import Gates
+from duly.domain.endpoints.gates import Circuit, Gate, TargetLimits
+from duly.engine.targets.admission import AdmissionControl
 from duly.errors import StoreUnavailable
-from duly.ports import Ask, GateChange, SeenGate
+from duly.ports import ClaimRequest, GateChange, SeenGate
 from duly.testing import VirtualClock
 from tests.engine.house import House, Life
 
@@ -238,7 +238,7 @@ class Counter:
     """A store that only notes how many are said to be under way, and can be slow at it."""
 
     def __init__(self, limit: int) -> None:
-        self.limits = Limits(in_flight=limit)
+        self.limits = TargetLimits(in_flight=limit)
         self.told, self.slow = 0, ""
         self.go_on = asyncio.Event()
 
@@ -261,12 +261,12 @@ class Counter:
 @pytest.mark.parametrize("slow", ["before", "after"])
 async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
     counter, x = Counter(4), 7
-    gates = Gates(counter, lambda _: None, lambda: 1, concurrency=10)
+    gates = AdmissionControl(counter, lambda _: None, lambda: 1, concurrency=10)
     gates.know(x, "endpoint:x")
     gates._guarded = {x}
 
     async def claim() -> None:
-        for ask in await gates.passing([Ask(5, x, NOW, 4)]):
+        for ask in await gates.passing([ClaimRequest(5, x, NOW, 4)]):
             for _ in range(ask.quota):
                 gates.begin(x)
         gates.claimed()
@@ -290,7 +290,7 @@ async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
 
 @pytest.mark.requirement("C8")
 def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None:
-    gates, x, y = Gates(Counter(0), lambda _: None, lambda: 1, concurrency=80), 7, 8
+    gates, x, y = AdmissionControl(Counter(0), lambda _: None, lambda: 1, concurrency=80), 7, 8
     for each in (x, y):
         gates.know(each, f"https://{each}.example.org")
     for _ in range(10):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duly.engine.lease import Heart, Lease
+from duly.engine.lease import Heartbeat, Lease
 from duly.errors import StoreUnavailable
 from duly.testing import VirtualClock
 
@@ -51,7 +51,7 @@ async def beaten(workers: Beaten, *, one_loop: bool = False, seconds: float = 0.
     lease = Lease(7, seconds, clock)
     store: Any = OneStore(workers, one_loop)
     lost = asyncio.Event()
-    heart = Heart(lease, store, clock, lost.set)
+    heart = Heartbeat(lease, store, clock, lost.set)
     heart.start()
     loop = asyncio.get_running_loop()
     assert await loop.run_in_executor(None, workers.done.wait, 10)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from duly.domain.deliveries.delivery import ALONE, Claimed
-from duly.engine.dispatch.claimable_work import FIRST_LOOK_EVERY, Openings
-from duly.engine.targets.admission import Gates
-from duly.ports import Ask, Opening
+from duly.engine.dispatch.claimable_work import FIRST_LOOK_EVERY, ClaimableWork
+from duly.engine.targets.admission import AdmissionControl
+from duly.ports import ClaimableGroup, ClaimRequest
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 EARLIER, LATER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
@@ -21,13 +21,13 @@ class NoStore:
         raise AssertionError("the store was asked")
 
 
-def gates() -> Gates:
-    return Gates(NoStore(), lambda _: None, lambda: 1, concurrency=10)
+def gates() -> AdmissionControl:
+    return AdmissionControl(NoStore(), lambda _: None, lambda: 1, concurrency=10)
 
 
-def learned(*openings: tuple[int, int, datetime]) -> Openings:
-    found = Openings(gates())
-    found.learn([Opening(*each) for each in openings], {1, 2, 3})
+def learned(*openings: tuple[int, int, datetime]) -> ClaimableWork:
+    found = ClaimableWork(gates())
+    found.learn([ClaimableGroup(*each) for each in openings], {1, 2, 3})
     return found
 
 
@@ -40,9 +40,9 @@ def claimed(priority: int, target: int, ready_at: datetime) -> Claimed:
 def test_higher_priorities_are_asked_for_first() -> None:
     openings = learned((2, 1, EARLIER), (9, 1, NOW), (5, 1, EARLIER))
     assert openings.asks(10, NOW) == [
-        Ask(9, 1, NOW, 10),
-        Ask(5, 1, EARLIER, 10),
-        Ask(2, 1, EARLIER, 10),
+        ClaimRequest(9, 1, NOW, 10),
+        ClaimRequest(5, 1, EARLIER, 10),
+        ClaimRequest(2, 1, EARLIER, 10),
     ]
 
 
@@ -69,7 +69,7 @@ def test_what_is_not_due_or_not_served_is_not_asked_for() -> None:
 def test_what_must_run_alone_is_asked_for_alone() -> None:
     openings = learned((ALONE, 2, EARLIER), (9, 1, EARLIER))
     assert openings.has_suspects(NOW)
-    assert openings.suspect(NOW) == [Ask(ALONE, 2, EARLIER, 1)]
+    assert openings.suspect(NOW) == [ClaimRequest(ALONE, 2, EARLIER, 1)]
     assert [ask.priority for ask in openings.asks(5, NOW)] == [9]
     assert not learned((ALONE, 2, LATER)).has_suspects(NOW)
 
@@ -78,7 +78,7 @@ def test_a_claim_that_filled_all_slots_leaves_more_to_come() -> None:
     openings = learned((5, 1, EARLIER))
     asked = openings.asks(2, NOW)
     assert openings.note(asked, [claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 2)
-    assert openings.asks(2, NOW) == [Ask(5, 1, NOW, 2)]
+    assert openings.asks(2, NOW) == [ClaimRequest(5, 1, NOW, 2)]
 
 
 def test_an_opening_that_came_short_is_empty() -> None:
@@ -86,7 +86,7 @@ def test_an_opening_that_came_short_is_empty() -> None:
     asked = openings.asks(4, NOW)
     assert openings.note(asked, [claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 4)
     asked = openings.asks(4, NOW)
-    assert asked == [Ask(5, 1, NOW, 4)]
+    assert asked == [ClaimRequest(5, 1, NOW, 4)]
     assert not openings.note(asked, [claimed(5, 1, NOW)], 4)
     assert openings.next_due() is None
 
@@ -100,8 +100,8 @@ def test_a_claim_for_nothing_more_says_so(brought: int) -> None:
 
 @pytest.mark.requirement("C8")
 def test_of_more_targets_than_slots_each_gets_its_turn() -> None:
-    found = Openings(gates())
-    found.learn([Opening(5, target, NOW) for target in range(20)], set(range(20)))
+    found = ClaimableWork(gates())
+    found.learn([ClaimableGroup(5, target, NOW) for target in range(20)], set(range(20)))
     asked = [ask for _ in range(10) for ask in found.asks(4, NOW)]
     assert {ask.quota for ask in asked} == {1}
     assert [sum(ask.target == target for ask in asked) for target in range(20)] == [2] * 20

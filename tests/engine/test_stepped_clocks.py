@@ -10,7 +10,7 @@ import pytest
 import duly
 from duly import App, Delivery, system
 from duly.engine.execution.execution import Executor
-from duly.ports import Ask
+from duly.ports import ClaimRequest
 from duly.stores.sqlite.clock import BELIEVED_AFTER_SECONDS, Steady
 from duly.system import SystemClock
 from duly.testing import VirtualClock
@@ -113,7 +113,9 @@ async def test_a_claim_says_what_is_left_by_the_clock_of_the_store(any_house: Ho
 
 async def claimed(life: Life) -> dict[str, float | None]:
     agenda, worker = life.app.store.agenda, life.engine.dispatcher.lease.worker
-    asks = [Ask(each.priority, each.target, each.due_at, 9) for each in await agenda.survey()]
+    asks = [
+        ClaimRequest(each.priority, each.target, each.due_at, 9) for each in await agenda.survey()
+    ]
     rows = await agenda.claim(worker << 32, 9, asks)
     return {each.payload.decode(): each.expires_in for each in rows}
 

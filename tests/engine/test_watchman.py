@@ -11,14 +11,14 @@ from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Outcome
 from duly.domain.events import StoreWentAway
 from duly.domain.monitoring.alerts import Alert
-from duly.engine.monitoring.alert_monitor import Watchman
+from duly.engine.monitoring.alert_monitor import AlertMonitor
 from duly.errors import StoreUnavailable
 from tests.engine.house import House
 
 pytestmark = pytest.mark.requirement("S4")
 
 
-def watchman(app: App) -> Watchman:
+def watchman(app: App) -> AlertMonitor:
     return app.watch._watchman()
 
 

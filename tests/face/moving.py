@@ -8,7 +8,7 @@ from typing import Any
 import duly
 from duly import App, Delivery
 from duly.domain.deliveries.outcomes import Verdict
-from duly.services.transfer.importing import Manner
+from duly.services.transfer.importing import ImportOptions
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.lines import Work
 from tests.stores.books import Books, settlement
@@ -30,7 +30,7 @@ async def imported(app: App, lines: list[bytes], **manner: Any) -> dict[str, tup
     def unheard(number: int, problem: str) -> None:
         raise AssertionError(f"{number}: {problem}")
 
-    how, found = Manner(**manner), {}
+    how, found = ImportOptions(**manner), {}
     survey = app.importing.survey(lines, how, unheard)
     async for each in app.importing.bring_in(lines, survey, how, unheard):
         new, known = found.get(each.kind, (0, 0))

@@ -10,7 +10,13 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.domain.deliveries.identifiers import token
-from duly.domain.monitoring.failure_stats import Candidate, Poison, Retries, Stats, Waiting
+from duly.domain.monitoring.failure_stats import (
+    FailureStats,
+    LikelyPoison,
+    OldestWaiting,
+    Poison,
+    Retries,
+)
 from duly.stores.store import SqlStore
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import START
@@ -37,7 +43,7 @@ async def works(app: App, until: int, **more: Any) -> str:
 async def test_nothing_has_figures_too(app: App) -> None:
     found = await app.stats()
     day = timedelta(days=1)
-    assert found == Stats(since=START - day, at=START, counted_up_to=10_000)
+    assert found == FailureStats(since=START - day, at=START, counted_up_to=10_000)
 
 
 @pytest.mark.requirement("F11")
@@ -107,7 +113,7 @@ async def test_whose_worker_died_may_be_poison(app: App, clock: VirtualClock) ->
         found = await app.stats()
     finally:
         await engine.stop()
-    assert found.poison == Poison(1, [Candidate(suspect, "work", 1, 0)])
+    assert found.poison == Poison(1, [LikelyPoison(suspect, "work", 1, 0)])
     await run_until_idle(app)
     assert (await app.stats()).poison == Poison()
 
@@ -124,7 +130,7 @@ async def test_streams_that_stand_still_and_who_waits_longest(app: App) -> None:
     await works(app, 1, at=START - timedelta(hours=1))
     found = await app.stats()
     assert (found.blocked_streams, found.paused_streams) == (2, 1)
-    assert found.oldest_waiting == Waiting(oldest, "work", START - timedelta(hours=2))
+    assert found.oldest_waiting == OldestWaiting(oldest, "work", START - timedelta(hours=2))
 
 
 @pytest.mark.requirement("F11", "D5")
@@ -152,7 +158,7 @@ async def test_namespaces_have_figures_of_their_own(app: App, database_url: str)
     clock = VirtualClock(app.clock.now())
     async with App(database_url, clock=clock, namespace="other", environment={}) as other:
         found = await other.stats()
-    assert found == Stats(since=found.since, at=clock.now(), counted_up_to=10_000)
+    assert found == FailureStats(since=found.since, at=clock.now(), counted_up_to=10_000)
 
 
 @pytest.mark.requirement("F11")

@@ -12,7 +12,7 @@ import duly
 from duly import App
 from duly.errors import Conflict
 from duly.failpoints import FailpointRaised, arm
-from duly.services.transfer.importing import Manner
+from duly.services.transfer.importing import ImportOptions
 from duly.testing import VirtualClock, run_until_idle
 from tests.face.conftest import noted
 from tests.face.moving import exported, imported, things
@@ -96,7 +96,7 @@ async def test_what_is_there_under_its_key_stays_and_another_is_refused(
         await imported(app, lines)
     assert len(await app.list()) == 2
     heard: list[int] = []
-    manner = Manner(skip_bad=True)
+    manner = ImportOptions(skip_bad=True)
 
     def hear(number: int, _: str) -> None:
         heard.append(number)

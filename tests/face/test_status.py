@@ -6,7 +6,7 @@ import pytest
 
 from duly.domain.monitoring.failure_stats import Retries
 from duly.domain.monitoring.rollups import Point
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.status import NamespaceStatus
 from duly.services.monitoring.status import top
 
 MINUTE = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
@@ -21,6 +21,6 @@ def test_rates_are_of_the_last_sixty_seconds(seconds: int, rate: float) -> None:
         Point(at=MINUTE, completed=present),
     ]
     at = MINUTE + timedelta(seconds=seconds)
-    stands = Situation(at=at, store_seconds=0.0, retries=Retries(3, at, at))
+    stands = NamespaceStatus(at=at, store_seconds=0.0, retries=Retries(3, at, at))
     found = top(stands, minutes, [])
     assert (found.completed_per_second, found.accepted_per_second, found.retries) == (rate, 0, 3)

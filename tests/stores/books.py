@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from duly.domain.deliveries.delivery import Accepted, Claimed, Lane, Request
+from duly.domain.deliveries.delivery import Accepted, Claimed, Lane, PreparedDelivery
 from duly.domain.deliveries.identifiers import delivery_id, token
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.errors import Conflict
-from duly.ports import Ask
+from duly.ports import ClaimRequest
 from duly.stores.postgres.database import Postgres
 from duly.stores.sqlite.database import Sqlite
 from duly.stores.store import SqlStore, store_at
@@ -39,13 +39,13 @@ class Books:
         self._made = 0
         self._claims = 0
 
-    def request(self, **changes: Any) -> Request:
+    def request(self, **changes: Any) -> PreparedDelivery:
         """A delivery that is due now, unless changed."""
         self._made += 1
         facts: Row = {"id": number_id(self._made), "target": "mail", "payload": b'{"n": 1}'}
-        return Request(**facts | changes)
+        return PreparedDelivery(**facts | changes)
 
-    async def accept(self, *requests: Request) -> list[Accepted | Conflict]:
+    async def accept(self, *requests: PreparedDelivery) -> list[Accepted | Conflict]:
         """Store them, making their targets known."""
         await self.store.targets.numbers({each.target for each in requests}, create=True)
         return await self.store.deliveries.accept(requests)
@@ -72,11 +72,13 @@ class Books:
         target: str = "mail",
         floor: datetime = LONG_AGO,
         quota: int = 99,
-    ) -> Ask:
+    ) -> ClaimRequest:
         """Asking for lanes of one level and target."""
-        return Ask(priority, await self.target(target), floor, quota)
+        return ClaimRequest(priority, await self.target(target), floor, quota)
 
-    async def claim(self, worker: int, slots: int = 99, asks: Sequence[Ask] = ()) -> list[Claimed]:
+    async def claim(
+        self, worker: int, slots: int = 99, asks: Sequence[ClaimRequest] = ()
+    ) -> list[Claimed]:
         """Claim under a new token; the usual opening unless told otherwise."""
         self._claims += 1
         given = token(worker, self._claims)

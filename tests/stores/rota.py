@@ -8,7 +8,7 @@ from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.events import Event
-from duly.domain.schedules.schedule import Schedule
+from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import Rule
 from duly.engine.planner import Planner
 from duly.ports import AuditEntry
@@ -51,7 +51,7 @@ class Rota:
         assert id is not None
         return id
 
-    async def get(self, name: str = "daily") -> Schedule:
+    async def get(self, name: str = "daily") -> StoredSchedule:
         return await self.people.get(name)
 
     async def claim(self) -> list[Claimed]:

@@ -7,21 +7,21 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from duly.domain.deliveries.delivery import Accepted, Request
+from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
 from duly.errors import Conflict
 from tests.stores.books import START, Books, number_id
 
 EXPIRES = START + timedelta(days=40)
 
 
-async def chunks(*given: Sequence[Request]) -> AsyncIterator[Sequence[Request]]:
+async def chunks(*given: Sequence[PreparedDelivery]) -> AsyncIterator[Sequence[PreparedDelivery]]:
     for chunk in given:
         yield chunk
 
 
 @pytest.mark.requirement("D1")
 async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
-    request = Request(
+    request = PreparedDelivery(
         number_id(1),
         "mail",
         b'{ "spaced" : [1.0, 1e2] }',
@@ -169,7 +169,8 @@ async def test_of_callers_that_race_with_one_key_all_get_one_delivery(
 ) -> None:
     await books.target()
     requests = [
-        Request(number_id(number), "mail", b"[1]", key=f"k{number % 5}") for number in range(1, 41)
+        PreparedDelivery(number_id(number), "mail", b"[1]", key=f"k{number % 5}")
+        for number in range(1, 41)
     ]
     answers = await asyncio.gather(
         *(
@@ -204,7 +205,7 @@ async def test_all_or_none_stores_nothing_when_a_later_chunk_conflicts(books: Bo
 async def test_all_or_none_stores_nothing_when_the_caller_fails(books: Books) -> None:
     await books.target()
 
-    async def failing() -> AsyncIterator[Sequence[Request]]:
+    async def failing() -> AsyncIterator[Sequence[PreparedDelivery]]:
         yield [books.request()]
         raise RuntimeError("the caller's own")
 

@@ -10,7 +10,7 @@ import duly
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.identifiers import token, worker_of
 from duly.domain.deliveries.outcomes import Verdict
-from duly.ports import Ask, Opening
+from duly.ports import ClaimableGroup, ClaimRequest
 from tests.stores.books import START, Books, settlement
 from tests.support.postgres import ForeignServer, Server
 
@@ -25,9 +25,9 @@ async def test_a_survey_names_each_opening_with_its_first_due_moment(books: Book
     mail, sms = await books.target(), await books.target("sms")
     found = await books.store.agenda.survey()
     assert sorted(found, key=lambda each: each.due_at) == [
-        Opening(2, mail, START - 5 * SECOND, START),
-        Opening(2, sms, START - 3 * SECOND, START),
-        Opening(9, mail, START + 7 * SECOND, START),
+        ClaimableGroup(2, mail, START - 5 * SECOND, START),
+        ClaimableGroup(2, sms, START - 3 * SECOND, START),
+        ClaimableGroup(9, mail, START + 7 * SECOND, START),
     ]
 
 
@@ -210,7 +210,7 @@ async def test_what_is_asked_for_first_is_taken_first(books: Books) -> None:
         await books.accept(*(books.request(target=name, priority=priority) for name in names))
     worker = await books.worker()
     asks = [
-        Ask(priority, await books.target(name), START - SECOND, 1)
+        ClaimRequest(priority, await books.target(name), START - SECOND, 1)
         for priority in (9, 1)
         for name in names
     ]

@@ -8,7 +8,7 @@ from duly.domain.dead_letters import why_suspected
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict
-from duly.ports import Again, DeadFilter, GiveUp, Place
+from duly.ports import Again, BulkCursor, DeadFilter, GiveUp
 from tests.stores.books import START, Books, settlement
 
 pytestmark = pytest.mark.requirement("F4")
@@ -24,7 +24,7 @@ async def dead(books: Books, fingerprint: str | None = "f" * 16) -> str:
 
 
 async def move_all(books: Books, filter: DeadFilter, limit: int = 9) -> int:
-    place: Place | None = Place()
+    place: BulkCursor | None = BulkCursor()
     total = 0
     while place is not None:
         moved, place = await books.store.dead_letters.move(filter, Again(), place, limit)
@@ -84,7 +84,7 @@ async def test_batches_go_by_death_and_are_due_one_after_the_other(books: Books)
     for _ in range(5):
         ids.append(await dead(books))
         books.clock.advance(1)
-    now, place, moved = books.clock.now(), Place(), []
+    now, place, moved = books.clock.now(), BulkCursor(), []
     while place is not None:
         many, place = await books.store.dead_letters.move(DeadFilter(), Again(spread=0.5), place, 2)  # type: ignore[assignment]
         moved.append(many)
@@ -123,7 +123,7 @@ async def test_a_batch_that_is_given_up_is_no_larger_than_asked_for(books: Books
     for _ in range(3):
         await dead(books)
     give_up, wanted = GiveUp("why"), DeadFilter()
-    first, place = await books.store.dead_letters.move(wanted, give_up, Place(), 2)
+    first, place = await books.store.dead_letters.move(wanted, give_up, BulkCursor(), 2)
     assert place is not None
     second, _ = await books.store.dead_letters.move(wanted, give_up, place, 2)
     assert (first, second) == (2, 1)

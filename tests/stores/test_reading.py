@@ -9,7 +9,7 @@ import pytest
 from duly.domain.deliveries.delivery import Delivery
 from duly.domain.deliveries.outcomes import Verdict
 from duly.domain.deliveries.states import State
-from duly.domain.endpoints.endpoint import Details, Endpoint, EndpointState
+from duly.domain.endpoints.endpoint import Details, EndpointState, StoredEndpoint
 from duly.ports import Filter
 from tests.stores.books import START, Books, number_id, settlement
 
@@ -187,8 +187,8 @@ async def test_without_a_worker_everything_that_goes_outside_is_stuck(books: Boo
 
 
 async def add_endpoint(books: Books, name: str, state: str) -> None:
-    def decide(before: Endpoint | None, now: datetime) -> Endpoint:
-        return Endpoint(
+    def decide(before: StoredEndpoint | None, now: datetime) -> StoredEndpoint:
+        return StoredEndpoint(
             name=name,
             target=0,
             details=Details(url="https://example.org/hook"),

@@ -8,7 +8,7 @@ import pytest
 
 from duly.domain.deliveries.outcomes import Verdict
 from duly.domain.streams import operations
-from duly.ports import Again, DeadFilter, Place, Swept
+from duly.ports import Again, BulkCursor, DeadFilter, Swept
 from duly.stores.postgres.database import Postgres
 from duly.stores.streams import heads
 from tests.stores.books import START, Books
@@ -215,7 +215,7 @@ class TestEndpoints:
     async def recover(self, lines: Lines, limit: int) -> list[int]:
         """Batch for batch how many came back."""
         wanted = DeadFilter(target="mail", since=START - DAY)
-        place: Place | None = Place()
+        place: BulkCursor | None = BulkCursor()
         found = []
         while place is not None:
             moved, place = await lines.books.store.dead_letters.move(wanted, Again(), place, limit)

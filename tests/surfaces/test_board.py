@@ -6,35 +6,35 @@ import pytest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
 from duly.surfaces.http.monitoring.sibling_metrics import Siblings, merged
-from duly.surfaces.process.shared_memory import HEAD, PAGE_BYTES, Board, Page
+from duly.surfaces.process.shared_memory import HEAD, PAGE_BYTES, SharedMemory, Slot
 from duly.system import fork
 
 pytestmark = pytest.mark.requirement("S3")
 
 
 def test_what_one_process_writes_another_reads() -> None:
-    board = Board(3)
+    board = SharedMemory(3)
 
     def child() -> int:
-        Page(board, 2).write(b"from the second")
+        Slot(board, 2).write(b"from the second")
         return 0
 
     assert os.waitpid(fork(child), 0)[1] == 0
-    assert Page(board, 1).others() == [b"from the second"]
-    assert Page(board, 2).others() == []
-    Page(board, 3).write(b"third")
-    assert Page(board, 1).others() == [b"from the second", b"third"]
+    assert Slot(board, 1).others() == [b"from the second"]
+    assert Slot(board, 2).others() == []
+    Slot(board, 3).write(b"third")
+    assert Slot(board, 1).others() == [b"from the second", b"third"]
 
 
 def test_what_is_wiped_is_nothing() -> None:
-    board = Board(2)
+    board = SharedMemory(2)
     board.write(2, b"before it died")
     board.write(2, b"")
-    assert Page(board, 1).others() == []
+    assert Slot(board, 1).others() == []
 
 
 def test_what_is_half_written_is_not_taken() -> None:
-    board = Board(2)
+    board = SharedMemory(2)
     board.write(2, b"whole and true")
     board._memory[PAGE_BYTES + HEAD.size] ^= 1
     assert board.read(2) == b""
@@ -43,7 +43,7 @@ def test_what_is_half_written_is_not_taken() -> None:
 
 
 def test_what_is_too_long_leaves_the_page_and_its_neighbours_as_they_are() -> None:
-    board = Board(2)
+    board = SharedMemory(2)
     board.write(1, b"short")
     board.write(2, b"neighbour")
     board.write(1, b"x" * (PAGE_BYTES - HEAD.size + 1))
@@ -54,8 +54,8 @@ def test_what_is_too_long_leaves_the_page_and_its_neighbours_as_they_are() -> No
 
 
 def test_figures_of_all_are_in_one_family_each() -> None:
-    board = Board(2)
-    one, other = (Siblings(Page(board, number)) for number in (1, 2))
+    board = SharedMemory(2)
+    one, other = (Siblings(Slot(board, number)) for number in (1, 2))
     counted = CounterMetricFamily("duly_claimed", "Lanes claimed", labels=["process"])
     counted.add_metric(["2"], 7)
     other.tell([counted])

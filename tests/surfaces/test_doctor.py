@@ -10,7 +10,7 @@ from duly.ports import WorkerRow
 from duly.stores.migrations import Status
 from duly.surfaces.cli.server.doctor_checks import (
     Check,
-    Verdict,
+    CheckResult,
     clock_check,
     postgres_checks,
     schema_check,
@@ -37,9 +37,9 @@ SQLITE = {
 }
 
 
-def ill(checks: list[Check]) -> dict[str, Verdict]:
-    assert all(bool(each.remedy) is (each.verdict is not Verdict.OK) for each in checks)
-    return {each.name: each.verdict for each in checks if each.verdict is not Verdict.OK}
+def ill(checks: list[Check]) -> dict[str, CheckResult]:
+    assert all(bool(each.remedy) is (each.verdict is not CheckResult.OK) for each in checks)
+    return {each.name: each.verdict for each in checks if each.verdict is not CheckResult.OK}
 
 
 def test_good_facts_are_well() -> None:
@@ -50,12 +50,12 @@ def test_good_facts_are_well() -> None:
 @pytest.mark.parametrize(
     ("name", "verdict"),
     [
-        ("fsync", Verdict.FAILED),
-        ("full_page_writes", Verdict.WARNING),
-        ("synchronous_commit", Verdict.FAILED),
+        ("fsync", CheckResult.FAILED),
+        ("full_page_writes", CheckResult.WARNING),
+        ("synchronous_commit", CheckResult.FAILED),
     ],
 )
-def test_postgres_that_may_lose_a_promise_is_ill(name: str, verdict: Verdict) -> None:
+def test_postgres_that_may_lose_a_promise_is_ill(name: str, verdict: CheckResult) -> None:
     assert ill(postgres_checks(POSTGRES | {name: "off"}, timedelta())) == {name: verdict}
 
 
@@ -70,24 +70,24 @@ def test_postgres_that_may_lose_a_promise_is_ill(name: str, verdict: Verdict) ->
     ],
 )
 def test_sqlite_that_may_lose_a_promise_has_failed(fact: str, value: Any, name: str) -> None:
-    assert ill(sqlite_checks(SQLITE | {fact: value})) == {name: Verdict.FAILED}
+    assert ill(sqlite_checks(SQLITE | {fact: value})) == {name: CheckResult.FAILED}
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_clocks_that_differ_are_a_warning_and_then_a_failure(sign: int) -> None:
     seconds = [0.9, 1.1, 61]
     verdicts = [clock_check(sign * timedelta(seconds=each)).verdict for each in seconds]
-    assert verdicts == [Verdict.OK, Verdict.WARNING, Verdict.FAILED]
+    assert verdicts == [CheckResult.OK, CheckResult.WARNING, CheckResult.FAILED]
 
 
 def test_a_schema_that_is_behind_has_failed() -> None:
-    assert schema_check(Status([1], [])).verdict is Verdict.OK
+    assert schema_check(Status([1], [])).verdict is CheckResult.OK
     behind = schema_check(Status([1], ["0002 streams"]))
-    assert (behind.verdict, behind.remedy) == (Verdict.FAILED, "run `duly migrate up`")
+    assert (behind.verdict, behind.remedy) == (CheckResult.FAILED, "run `duly migrate up`")
 
 
 def test_a_store_without_workers_is_a_warning() -> None:
-    assert ill(worker_checks([])) == {"workers": Verdict.WARNING}
+    assert ill(worker_checks([])) == {"workers": CheckResult.WARNING}
 
 
 def by_name(document: Any) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.surfaces.cli.server.doctor_checks import Verdict, rights_check
+from duly.surfaces.cli.server.doctor_checks import CheckResult, rights_check
 from tests.surfaces.processes import Home
 
 pytestmark = pytest.mark.requirement("X4")
@@ -63,6 +63,6 @@ async def test_a_file_that_others_may_read_stays_so_and_the_doctor_says_it(
 
 
 def test_only_rights_of_others_are_a_warning() -> None:
-    assert rights_check({"a": 0o100600}).verdict is Verdict.OK
+    assert rights_check({"a": 0o100600}).verdict is CheckResult.OK
     for others in (0o100640, 0o100604, 0o100620):
-        assert rights_check({"a": 0o100600, "b": others}).verdict is Verdict.WARNING
+        assert rights_check({"a": 0o100600, "b": others}).verdict is CheckResult.WARNING

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import msgspec
 import pytest
 
-from duly.services.transfer.exporting import Told
+from duly.services.transfer.exporting import ExportSummary
 from duly.surfaces.cli.monitoring import health
 from duly.surfaces.cli.terminal.output import json_text
 from duly.surfaces.cli.transfer.exporting import _written
@@ -97,8 +97,8 @@ async def test_an_export_with_bytes_that_are_no_text_can_be_shown() -> None:
         def isatty(self) -> bool:
             return True
 
-    async def lines() -> AsyncIterator[Told]:
-        yield Told(b'"a\xffb"\n')
+    async def lines() -> AsyncIterator[ExportSummary]:
+        yield ExportSummary(b'"a\xffb"\n')
 
     out = Terminal()
     await _written(lines(), out, lambda _count: None)

@@ -8,7 +8,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.monitoring.alerts import AlertKind, Trouble
+from duly.domain.monitoring.alerts import AlertCause, AlertKind
 from duly.domain.time.zones import zone_data_version
 from duly.testing import NEW_YEAR, VirtualClock, run_until_idle
 from tests.surfaces.processes import Home
@@ -138,7 +138,7 @@ async def test_the_audit_says_who_changed_what(home: Home) -> None:
 async def test_alerts_are_listed_for_people_and_programs(home: Home) -> None:
     async with home.app() as app:
         assert home.json("alerts")["items"] == []
-        trouble = Trouble(AlertKind.CIRCUIT_OPEN, "https://x.example.com", "it fails")
+        trouble = AlertCause(AlertKind.CIRCUIT_OPEN, "https://x.example.com", "it fails")
         assert await app.store.alerts.raise_one(trouble)
         (alert,) = await app.alerts.raised()
         told = home.ok("alerts", "list")

@@ -21,7 +21,7 @@ from rich.cells import cell_len
 
 import duly
 from duly import App, Delivery
-from duly.domain.monitoring.alerts import AlertKind, Trouble
+from duly.domain.monitoring.alerts import AlertCause, AlertKind
 from duly.surfaces.cli.command_line import COMMANDS, command_line
 from duly.surfaces.cli.main import run
 from duly.surfaces.cli.terminal.layout import laid_out
@@ -92,7 +92,7 @@ async def _furnish(home: Home) -> None:
             await app.endpoints.add(name, f"https://example.org/{name}", rate=5)
             await app.keys.create(name)
         await app.keys.create("a key of " + "people " * 25)
-        await app.store.alerts.raise_one(Trouble(AlertKind.CIRCUIT_OPEN, LONG[:200], ERROR))
+        await app.store.alerts.raise_one(AlertCause(AlertKind.CIRCUIT_OPEN, LONG[:200], ERROR))
     await home.execute("update duly.agenda set crashes = 1")
     await home.execute("update duly.workers set ended_at = null, beat_at = beat_at + 86400000000")
 

@@ -14,7 +14,7 @@ import pytest
 import duly
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Outcome
-from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
 from duly.system import is_resolver_trouble, open_socket
 from duly.testing import VirtualClock
@@ -68,7 +68,7 @@ class Sender:
 class NoEndpoints:
     """A book with nothing in it."""
 
-    async def some(self, names: Collection[str]) -> list[Endpoint]:
+    async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
         return []
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.ciphers import aead
 
-from duly.domain.endpoints.endpoint import Details, Endpoint, Sealed
+from duly.domain.endpoints.endpoint import Details, Sealed, StoredEndpoint
 from duly.domain.endpoints.sealed_headers import sealed_headers
 from duly.testing import VirtualClock
 from duly.transports.webhooks.endpoint_cache import FRESH_SECONDS, Book
@@ -30,14 +30,14 @@ class Shelf:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         now = self.clock.now()
-        self.endpoint = Endpoint(
+        self.endpoint = StoredEndpoint(
             name="a", target=1, details=details(x="1"), state_at=now, created_at=now, version=1,
             secrets=(VAULT.seal(f"whsec_{'A' * 32}", "a"),),
         )  # fmt: skip
         self.read = self.opened = 0
         self.book = Book(lambda _: self, self.clock, self._open, lambda _: None, "default")
 
-    async def some(self, names: Collection[str]) -> list[Endpoint]:
+    async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
         self.read += 1
         return [self.endpoint]
 

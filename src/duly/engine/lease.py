@@ -39,7 +39,7 @@ class Lease:
         return not self.lost and self._clock.monotonic() - self._renewed_at < self.seconds
 
 
-class Heart:
+class Heartbeat:
     """Beats on its own thread, so that a blocked event loop does not lose the lease.
 
     Where the store can be used on one loop only, it has to beat there.

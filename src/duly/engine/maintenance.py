@@ -13,10 +13,10 @@ import msgspec
 from duly.domain.events import Pruned, SweptUp
 from duly.domain.schedules.planning import NewId
 from duly.domain.schedules.revisions import Revision, Unclaimed, replan
-from duly.domain.schedules.schedule import Schedule
+from duly.domain.schedules.schedule import StoredSchedule
 from duly.engine.loops import Pause
 from duly.errors import NotFound, UnreadableRule
-from duly.ports import Emit, Schedules, Upkeep, Wakeups
+from duly.ports import Emit, Maintenance, Schedules, Wakeups
 
 AFTER_START_SECONDS = 60.0
 BEGINNING = "00000000-0000-0000-0000-000000000000"
@@ -45,7 +45,7 @@ class Pruner:
 
     def __init__(
         self,
-        upkeep: Upkeep,
+        upkeep: Maintenance,
         emit: Emit,
         *,
         keep_completed: timedelta,
@@ -111,7 +111,7 @@ class Mender:
         return mended, after_that
 
     def _decide(
-        self, schedule: Schedule | None, now: datetime, unclaimed: Unclaimed
+        self, schedule: StoredSchedule | None, now: datetime, unclaimed: Unclaimed
     ) -> Revision | None:
         is_lacking = schedule is not None and schedule.paused_at is None and not unclaimed.next
         return replan(schedule, now, self._new_id) if schedule and is_lacking else None
@@ -123,7 +123,7 @@ class Sweeper:
     name = "sweeper"
 
     def __init__(
-        self, upkeep: Upkeep, mender: Repair, emit: Emit, *, interval: float, batch: int
+        self, upkeep: Maintenance, mender: Repair, emit: Emit, *, interval: float, batch: int
     ) -> None:
         self.wake = asyncio.Event()
         self._upkeep = upkeep

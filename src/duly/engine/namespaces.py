@@ -13,7 +13,7 @@ SEPARATOR = "\n"
 """Between namespace and name in a cursor; neither can contain it."""
 
 
-class Territory:
+class ServedNamespaces:
     """Finds the namespaces as they come: a tenant may be new since the last look."""
 
     def __init__(self, store: Store, served: Sequence[str] | None) -> None:
@@ -35,7 +35,7 @@ class Territory:
 class Memories:
     """One kind of memory in every namespace, as one."""
 
-    def __init__(self, territory: Territory, memory: Callable[[Store], Memory]) -> None:
+    def __init__(self, territory: ServedNamespaces, memory: Callable[[Store], Memory]) -> None:
         self._territory = territory
         self._memory = memory
 
@@ -51,7 +51,7 @@ class Memories:
 class Menders:
     """Gives schedules of every namespace back the next occurrence that they lack."""
 
-    def __init__(self, territory: Territory, new_id: NewId) -> None:
+    def __init__(self, territory: ServedNamespaces, new_id: NewId) -> None:
         self._territory = territory
         self._new_id = new_id
 

@@ -21,7 +21,7 @@ from duly.domain.events import (
 )
 from duly.domain.schedules import revisions
 from duly.domain.schedules.planning import Plan, Planning, usual_plan
-from duly.domain.schedules.schedule import Schedule
+from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.engine.loops import NOW, Breath, Pause
 from duly.errors import InvalidInput, NotFound, UnreadableRule
@@ -195,7 +195,7 @@ class Planner:
 
     async def _rezone(self, name: str, use: ZoneUse) -> bool:
         def decide(
-            schedule: Schedule | None, now: datetime, unclaimed: revisions.Unclaimed
+            schedule: StoredSchedule | None, now: datetime, unclaimed: revisions.Unclaimed
         ) -> revisions.Revision | None:
             return None if schedule is None else revisions.rezone(schedule, now, unclaimed.next)
 

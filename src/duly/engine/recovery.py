@@ -15,7 +15,7 @@ from duly.domain.events import Reclaimed, WorkersBuried
 from duly.engine.execution.execution import Executor
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Pause
-from duly.engine.targets.directory import Known
+from duly.engine.targets.directory import TargetDirectory
 from duly.failpoints import hit
 from duly.ports import Emit, TargetName
 
@@ -30,7 +30,7 @@ class Recovery:
     def __init__(
         self,
         executor: Executor,
-        known: Known,
+        known: TargetDirectory,
         emit: Emit,
         interval: float,
         lease: Callable[[], Lease],

@@ -20,15 +20,15 @@ from duly.domain.roles import Role, refuse_apart
 from duly.engine.dispatch.dispatcher import Dispatcher
 from duly.engine.execution.execution import Executor
 from duly.engine.execution.settler import UNTIL_WOKEN, OnSettled, Settler
-from duly.engine.lease import Heart, Lease
+from duly.engine.lease import Heartbeat, Lease
 from duly.engine.loops import Loop, Pause, Runner
 from duly.engine.maintenance import Forgetter, Listener, Pruner, Sweeper
 from duly.engine.monitoring.backlog import Backlog
-from duly.engine.namespaces import Memories, Menders, Territory
+from duly.engine.namespaces import Memories, Menders, ServedNamespaces
 from duly.engine.planner import Planner
 from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
-from duly.engine.targets.admission import Gates
+from duly.engine.targets.admission import AdmissionControl
 from duly.errors import StoreUnavailable
 from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
 from duly.settings import Settings
@@ -58,7 +58,7 @@ class Engine:
         self._works, self._plans = (each in settings.roles for each in (Role.WORKER, Role.PLANNER))
         store = store.serving(settings.served)
         self._store = store
-        self.territory = Territory(store, settings.served)
+        self.territory = ServedNamespaces(store, settings.served)
         self._transport = transport
         self._clock = clock
         self._chance = chance
@@ -71,7 +71,7 @@ class Engine:
         self._failure: RuntimeError | None = None
         self.on_failed: Callable[[], None] | None = None
         """Called when a loop ends that was not stopped."""
-        self._heart: Heart | None = None
+        self._heart: Heartbeat | None = None
         self._beating = True
         self._buried_alive: set[int] = set()
         self.is_ready = False
@@ -80,7 +80,7 @@ class Engine:
         self._at_end: Callable[[], Awaitable[None]] | None = None
         self.settler = Settler(store.agenda, clock, emit, self._on_progress)
         self._executor.written = self.settler.written
-        self.gates = Gates(store.gates, emit, self._worker, settings.concurrency)
+        self.gates = AdmissionControl(store.gates, emit, self._worker, settings.concurrency)
         self.dispatcher = self._dispatching()
         self.gates.on_change = self.dispatcher.hinted
         self.recovery = Recovery(
@@ -99,7 +99,7 @@ class Engine:
         self.backlog.attempts = self.dispatcher.runner.late
         # Late work of a target that was not known is told of at once, not at the next look.
         known.on_more = self.backlog.wake.set
-        self.life = Life(self)
+        self.life = LeaseMonitor(self)
         self._loops: list[Loop] = self._workers_loops() if self._works else []
         if self._plans:
             self._loops.append(self.planner)
@@ -269,7 +269,7 @@ class Engine:
         lease.renew(asked_at)
         self.dispatcher.lease = lease
         if self._beating:
-            self._heart = Heart(lease, self._store, self._clock, self.life.wake.set)
+            self._heart = Heartbeat(lease, self._store, self._clock, self.life.wake.set)
             self._heart.start()
         self._emit(
             WorkerStarted(worker=worker, concurrency=settings.concurrency, handlers=handlers)
@@ -352,7 +352,7 @@ class Engine:
             self._emit(CrashesTakenBack(worker=worker, crashes=crashes))
 
 
-class Life:
+class LeaseMonitor:
     """Watches the lease; a worker that lost it is born again as another."""
 
     name = "life"

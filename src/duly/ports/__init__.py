@@ -1,21 +1,21 @@
 """What the engine asks of the world: Protocols and the values that cross them, no logic."""
 
-from duly.ports.analytics import Analytics, Trouble
+from duly.ports.analytics import Analytics, AnalyticsFailure
 from duly.ports.dead_letters import (
     Again,
+    BulkCursor,
+    BulkProgress,
     DeadFilter,
     DeadGroup,
     DeadLetters,
     Fortune,
     GiveUp,
-    Place,
-    Progress,
 )
-from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate, Waiting
-from duly.ports.failure_stats import Figures
-from duly.ports.idempotency import KEPT_FOR, PATIENCE, Asked, Requests
+from duly.ports.endpoints import EndpointBacklog, Endpoints, GateChange, Gates, SeenGate
+from duly.ports.failure_stats import FailureStatsTable
+from duly.ports.idempotency import KEPT_FOR, PATIENCE, IdempotentRequest, IdempotentRequests
 from duly.ports.keys import Keys
-from duly.ports.monitoring import Alerts, Rollups, Situations, Traces
+from duly.ports.monitoring import Alerts, Rollups, StatusReader, Traces
 from duly.ports.schedules import (
     Audit,
     AuditEntry,
@@ -27,19 +27,19 @@ from duly.ports.schedules import (
     UnreadableSchedule,
     ZoneUse,
 )
-from duly.ports.steps import Notebook, Steps
+from duly.ports.steps import StepRecorder, Steps
 from duly.ports.store import (
     Agenda,
-    Ask,
+    ClaimableGroup,
+    ClaimRequest,
     Deliveries,
     Filter,
     LateWork,
-    Opening,
+    Maintenance,
     Store,
     Swept,
     TargetName,
     Targets,
-    Upkeep,
     Wakeups,
 )
 from duly.ports.streams import DecideStream, Joined, Streams
@@ -52,7 +52,7 @@ from duly.ports.transactions import (
     WithTransaction,
     transaction_of,
 )
-from duly.ports.transfer import Arrival, Moving, Shelves
+from duly.ports.transfer import ExportSnapshot, ImportResult, Transfer
 from duly.ports.workers import EVERY, WorkerRow, Workers
 from duly.ports.world import (
     RUNNING,
@@ -72,12 +72,14 @@ __all__ = [
     "Agenda",
     "Alerts",
     "Analytics",
-    "Arrival",
-    "Ask",
-    "Asked",
+    "AnalyticsFailure",
     "Audit",
     "AuditEntry",
+    "BulkCursor",
+    "BulkProgress",
     "Chance",
+    "ClaimRequest",
+    "ClaimableGroup",
     "Clock",
     "DeadFilter",
     "DeadGroup",
@@ -86,35 +88,35 @@ __all__ = [
     "Deliveries",
     "DueSchedule",
     "Emit",
+    "EndpointBacklog",
     "Endpoints",
     "Execution",
-    "Figures",
+    "ExportSnapshot",
+    "FailureStatsTable",
     "Filter",
     "Fortune",
     "GateChange",
     "Gates",
     "GiveUp",
+    "IdempotentRequest",
+    "IdempotentRequests",
+    "ImportResult",
     "Inbox",
     "Joined",
     "Keys",
     "LateWork",
+    "Maintenance",
     "Message",
-    "Moving",
-    "Notebook",
     "OpenTransaction",
-    "Opening",
     "Outbox",
-    "Place",
     "Plans",
-    "Progress",
-    "Requests",
     "Rollups",
     "Schedules",
     "SeenGate",
-    "Shelves",
     "Sitting",
-    "Situations",
     "Soonest",
+    "StatusReader",
+    "StepRecorder",
     "Steps",
     "Store",
     "Streams",
@@ -123,11 +125,9 @@ __all__ = [
     "Targets",
     "Traces",
     "Transaction",
+    "Transfer",
     "Transport",
-    "Trouble",
     "UnreadableSchedule",
-    "Upkeep",
-    "Waiting",
     "Wakeups",
     "WithTransaction",
     "WorkerRow",

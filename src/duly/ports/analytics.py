@@ -10,7 +10,7 @@ import msgspec
 from duly.domain.monitoring.schedule_counts import Count
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class AnalyticsFailure(msgspec.Struct, frozen=True):
     """Why counts were not written, or perhaps were; `unsent` ones were not."""
 
     problem: str
@@ -20,7 +20,7 @@ class Trouble(msgspec.Struct, frozen=True):
 class Analytics(Protocol):
     """Counts by schedule and minute. It may be away for as long as it likes."""
 
-    async def add(self, counts: Mapping[Count, int]) -> Trouble | None:
+    async def add(self, counts: Mapping[Count, int]) -> AnalyticsFailure | None:
         """Add to what is kept, within a few seconds; without counts, see whether it answers."""
 
     async def close(self) -> None:

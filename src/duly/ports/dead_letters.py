@@ -59,7 +59,7 @@ Fortune = Again | GiveUp
 """What is to become of dead letters."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class BulkCursor(msgspec.Struct, frozen=True, kw_only=True):
     """How far many have come: first those without a stream by their deaths, then by stream."""
 
     at: datetime | None = None
@@ -68,7 +68,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
-class Progress(msgspec.Struct, frozen=True):
+class BulkProgress(msgspec.Struct, frozen=True):
     """How far many have come; `until` makes an interrupted operation go on as the same one."""
 
     done: int
@@ -106,8 +106,8 @@ class DeadLetters(Protocol):
         """Note in the audit trail that somebody moves all that match."""
 
     async def move(
-        self, filter: DeadFilter, fortune: Fortune, after: Place, limit: int
-    ) -> tuple[int, Place | None]:
+        self, filter: DeadFilter, fortune: Fortune, after: BulkCursor, limit: int
+    ) -> tuple[int, BulkCursor | None]:
         """Move one batch of those that match; how many, and where to go on, None at the end.
 
         Those of a stream go in the order of their places. Each transaction is short; what was

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.endpoints.endpoint import Endpoint
-from duly.domain.endpoints.gates import Gate, Limits
+from duly.domain.endpoints.endpoint import StoredEndpoint
+from duly.domain.endpoints.gates import Gate, TargetLimits
 
 
 class SeenGate(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class SeenGate(msgspec.Struct, frozen=True):
     target: int
     name: str
     state: str | None
-    limits: Limits
+    limits: TargetLimits
     gate: Gate
     elsewhere: int
     """Under way from other workers."""
@@ -33,7 +33,7 @@ class GateChange(msgspec.Struct, frozen=True):
     """Why the endpoint behind it takes nothing any more."""
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class EndpointBacklog(msgspec.Struct, frozen=True):
     """What an endpoint has on the books; `waiting` includes what is under way."""
 
     waiting: int
@@ -55,35 +55,37 @@ class Gates(Protocol):
 class Endpoints(Protocol):
     """Named endpoints."""
 
-    async def get(self, name: str) -> Endpoint:
+    async def get(self, name: str) -> StoredEndpoint:
         """One endpoint, or NotFound."""
 
-    async def some(self, names: Collection[str]) -> list[Endpoint]:
+    async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
         """Those of the names that exist."""
 
-    async def page(self, after: str, limit: int) -> list[Endpoint]:
+    async def page(self, after: str, limit: int) -> list[StoredEndpoint]:
         """Endpoints by name."""
 
     async def revise(
         self,
         name: str,
-        decide: Callable[[Endpoint | None, datetime], Endpoint],
+        decide: Callable[[StoredEndpoint | None, datetime], StoredEndpoint],
         actor: str,
         action: str,
         detail: Mapping[str, Any] | None = None,
-    ) -> Endpoint:
+    ) -> StoredEndpoint:
         """Create or change one by what `decide` makes of it, with its row locked."""
 
-    async def refuse_if_scheduled(self, endpoint: Endpoint) -> None:
+    async def refuse_if_scheduled(self, endpoint: StoredEndpoint) -> None:
         """Conflict when a schedule names it."""
 
-    async def remove(self, name: str, actor: str, check: Callable[[Endpoint], None]) -> Endpoint:
+    async def remove(
+        self, name: str, actor: str, check: Callable[[StoredEndpoint], None]
+    ) -> StoredEndpoint:
         """Remove one that nothing waits for and no schedule names; else Conflict.
 
         `check` is called with it locked, and may refuse.
         """
 
-    async def waiting(self, target: int) -> Waiting:
+    async def waiting(self, target: int) -> EndpointBacklog:
         """How much is on the books for it; counted up to a million."""
 
     async def cancel_waiting(self, target: int, limit: int) -> int:

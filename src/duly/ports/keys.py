@@ -5,31 +5,31 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Protocol
 
-from duly.domain.access.keys import Key
+from duly.domain.access.keys import StoredKey
 
 
 class Keys(Protocol):
     """Keys to the HTTP port; those of one namespace, but at the door those of all."""
 
-    async def create(self, key: Key, hash: bytes, actor: str) -> Key:
+    async def create(self, key: StoredKey, hash: bytes, actor: str) -> StoredKey:
         """Keep a new key of this namespace, with its audit entry."""
 
-    async def create_first(self, key: Key, hash: bytes, actor: str) -> bool:
+    async def create_first(self, key: StoredKey, hash: bytes, actor: str) -> bool:
         """Keep a key like `create`, if no namespace has any; of several at once one does.
 
         Keys that are revoked or expired count. Returns whether it was kept.
         """
 
-    async def get(self, id: str) -> Key:
+    async def get(self, id: str) -> StoredKey:
         """One key, or NotFound."""
 
-    async def page(self, after: str, limit: int) -> list[Key]:
+    async def page(self, after: str, limit: int) -> list[StoredKey]:
         """Keys by id, those that are revoked or expired too."""
 
-    async def revoke(self, id: str, actor: str) -> Key:
+    async def revoke(self, id: str, actor: str) -> StoredKey:
         """Let one open nothing any more, with an audit entry; again it changes nothing."""
 
-    async def find(self, id: str) -> tuple[Key, bytes] | None:
+    async def find(self, id: str) -> tuple[StoredKey, bytes] | None:
         """A key of any namespace with what was kept of its token."""
 
     async def touch(self, id: str, before: datetime) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duly.domain.monitoring.alerts import Alert, Trouble
-from duly.domain.monitoring.rollups import Span, Tally
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.alerts import Alert, AlertCause
+from duly.domain.monitoring.rollups import Counts, Span
+from duly.domain.monitoring.status import NamespaceStatus
 
 
-class Situations(Protocol):
+class StatusReader(Protocol):
     """How it stands; each figure reads a bounded number of rows through an index."""
 
-    async def look(self, grace: timedelta) -> Situation:
+    async def look(self, grace: timedelta) -> NamespaceStatus:
         """How it stands by the store's clock."""
 
     async def behind(self) -> int:
@@ -23,10 +23,10 @@ class Situations(Protocol):
 class Rollups(Protocol):
     """What happened in each minute, summed up by those who did it."""
 
-    async def add(self, worker: int, tally: Tally) -> None:
+    async def add(self, worker: int, tally: Counts) -> None:
         """Add to the worker's present minute. A call whose answer is lost may count twice."""
 
-    async def series(self, span: Span) -> dict[datetime, Tally]:
+    async def series(self, span: Span) -> dict[datetime, Counts]:
         """What happened in each step, by its beginning; steps without anything are left out."""
 
 
@@ -49,10 +49,10 @@ class Alerts(Protocol):
     async def page(self, before: int | None, limit: int) -> list[Alert]:
         """All that are kept, newest first; `before` is the last id of the page before."""
 
-    async def raise_one(self, trouble: Trouble) -> bool:
+    async def raise_one(self, trouble: AlertCause) -> bool:
         """Raise it; False when it is raised already, by whomever."""
 
-    async def see(self, trouble: Trouble) -> None:
+    async def see(self, trouble: AlertCause) -> None:
         """Note that it is still the matter."""
 
     async def clear(self, alert: Alert) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from duly.domain.schedules.planning import Plan, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
-from duly.domain.schedules.schedule import Progress, Schedule, Timing
+from duly.domain.schedules.schedule import ScheduleProgress, ScheduleTiming, StoredSchedule
 from duly.ports.transactions import Transaction
 
 
@@ -21,8 +21,8 @@ class DueSchedule(msgspec.Struct, frozen=True):
     id: int
     name: str
     version: int
-    progress: Progress
-    timing: Timing | None
+    progress: ScheduleProgress
+    timing: ScheduleTiming | None
     problem: str | None = None
 
 
@@ -55,20 +55,20 @@ class AuditEntry(msgspec.Struct, frozen=True):
 class Schedules(Protocol):
     """Schedules as people read and change them."""
 
-    async def get(self, name: str) -> Schedule:
+    async def get(self, name: str) -> StoredSchedule:
         """One schedule, or NotFound; UnreadableRule when a newer version wrote it."""
 
-    async def page(self, after: str, limit: int) -> list[Schedule | UnreadableSchedule]:
+    async def page(self, after: str, limit: int) -> list[StoredSchedule | UnreadableSchedule]:
         """Schedules by name."""
 
     async def revise(
         self,
         name: str,
-        decide: Callable[[Schedule | None, datetime, Unclaimed], Revision | None],
+        decide: Callable[[StoredSchedule | None, datetime, Unclaimed], Revision | None],
         actor: str,
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
-    ) -> tuple[Schedule | None, Revision | None]:
+    ) -> tuple[StoredSchedule | None, Revision | None]:
         """Change one schedule by what `decide` makes of it, the present, and which of its
         deliveries nobody has claimed; returns it as it is now.
 
@@ -87,7 +87,9 @@ class Schedules(Protocol):
     async def unfinished(self, name: str, transaction: Transaction | None = None) -> list[str]:
         """Of its latest occurrences, those under way; the next one on the books is not."""
 
-    async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
+    async def add_runs(
+        self, schedule: StoredSchedule, planned: Sequence[Planned], actor: str
+    ) -> int:
         """Make occurrences beside the plan; returns how many were new."""
 
     async def unfinished_before(self, delivery: str, stream: str) -> int:

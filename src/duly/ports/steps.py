@@ -23,7 +23,7 @@ class Steps(Protocol):
         """
 
 
-class Notebook(Protocol):
+class StepRecorder(Protocol):
     """The steps of one attempt: those of earlier ones, and those that it adds."""
 
     async def begin(self, name: str) -> Step | None:

@@ -9,25 +9,32 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.deliveries.delivery import Accepted, Attempt, Claimed, Delivery, Lane, Request
+from duly.domain.deliveries.delivery import (
+    Accepted,
+    Attempt,
+    Claimed,
+    Delivery,
+    Lane,
+    PreparedDelivery,
+)
 from duly.domain.deliveries.outcomes import Settlement
 from duly.domain.deliveries.states import State
 from duly.errors import Conflict
 from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
-from duly.ports.failure_stats import Figures
-from duly.ports.idempotency import Requests
+from duly.ports.failure_stats import FailureStatsTable
+from duly.ports.idempotency import IdempotentRequests
 from duly.ports.keys import Keys
-from duly.ports.monitoring import Alerts, Rollups, Situations, Traces
+from duly.ports.monitoring import Alerts, Rollups, StatusReader, Traces
 from duly.ports.schedules import Audit, Plans, Schedules
 from duly.ports.steps import Steps
 from duly.ports.streams import Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
-from duly.ports.transfer import Moving
+from duly.ports.transfer import Transfer
 from duly.ports.workers import Workers
 
 
-class Opening(msgspec.Struct, frozen=True):
+class ClaimableGroup(msgspec.Struct, frozen=True):
     """Lanes of one level and target that nobody holds, and when the first of them is due."""
 
     priority: int
@@ -44,7 +51,7 @@ class Opening(msgspec.Struct, frozen=True):
     """Its endpoint takes only so many a second, or at once."""
 
 
-class Ask(msgspec.Struct, frozen=True):
+class ClaimRequest(msgspec.Struct, frozen=True):
     """How many lanes to take of one opening; lanes due before `floor_at` are not looked at."""
 
     priority: int
@@ -99,13 +106,13 @@ class Swept(msgspec.Struct, frozen=True):
 class Deliveries(Protocol):
     """The ledger: every delivery and what became of it."""
 
-    async def accept(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
+    async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
         """Store each for itself, in one commit; safe to repeat with the same ids.
 
         A key that is known with another target or payload is answered with a Conflict.
         """
 
-    async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
+    async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
         """Store them all or, when one conflicts, none; safe to repeat with the same ids."""
 
     async def get(self, id: str) -> Delivery:
@@ -163,10 +170,10 @@ class Targets(Protocol):
 class Agenda(Protocol):
     """The lanes that have work: the hot path."""
 
-    async def survey(self) -> list[Opening]:
+    async def survey(self) -> list[ClaimableGroup]:
         """Each level and target that has lanes nobody holds, with its first due moment."""
 
-    async def look(self) -> list[Opening]:
+    async def look(self) -> list[ClaimableGroup]:
         """The same for whoever only looks: it waits for nobody who writes."""
 
     async def late_work(
@@ -175,7 +182,7 @@ class Agenda(Protocol):
         """How much, of these targets or all, is due for longer than `grace` and held by nobody."""
 
     async def claim(
-        self, token: int, slots: int, asks: Sequence[Ask], finished: Sequence[int] = ()
+        self, token: int, slots: int, asks: Sequence[ClaimRequest], finished: Sequence[int] = ()
     ) -> list[Claimed]:
         """Take at most `slots` due lanes under the token; atomic, skips what others hold.
 
@@ -196,7 +203,7 @@ class Agenda(Protocol):
         """Deliveries whose holder is dead, with the token under which it held them."""
 
 
-class Upkeep(Protocol):
+class Maintenance(Protocol):
     """The slow work on the store."""
 
     async def prune(
@@ -265,9 +272,9 @@ class Store(Protocol):
     @property
     def steps(self) -> Steps: ...
     @property
-    def figures(self) -> Figures: ...
+    def figures(self) -> FailureStatsTable: ...
     @property
-    def situations(self) -> Situations: ...
+    def situations(self) -> StatusReader: ...
     @property
     def rollups(self) -> Rollups: ...
     @property
@@ -281,15 +288,15 @@ class Store(Protocol):
     @property
     def keys(self) -> Keys: ...
     @property
-    def upkeep(self) -> Upkeep: ...
+    def upkeep(self) -> Maintenance: ...
     @property
-    def moving(self) -> Moving: ...
+    def moving(self) -> Transfer: ...
     @property
     def inbox(self) -> Inbox: ...
     @property
     def outbox(self) -> Outbox: ...
     @property
-    def requests(self) -> Requests: ...
+    def requests(self) -> IdempotentRequests: ...
     @property
     def wakeups(self) -> Wakeups: ...
 

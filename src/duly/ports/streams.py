@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.streams.operations import Intervention
-from duly.domain.streams.stream import Line, StreamState
+from duly.domain.streams.stream import StreamRow, StreamState
 
-DecideStream = Callable[[Line, datetime], Intervention]
+DecideStream = Callable[[StreamRow, datetime], Intervention]
 """What is to become of a stream, given how it stands and the moment; Conflict to leave it alone."""
 
 
@@ -34,12 +34,12 @@ class Streams(Protocol):
     async def join(self, claimed: Claimed, stream: str) -> Joined:
         """Let an occurrence of a schedule join a stream, behind all that fell due before it."""
 
-    async def get(self, name: str, most: int) -> Line:
+    async def get(self, name: str, most: int) -> StreamRow:
         """One stream, or NotFound; those who wait in it are counted up to `most`."""
 
     async def page(
         self, state: StreamState | None, after: str, limit: int, most: int
-    ) -> list[Line]:
+    ) -> list[StreamRow]:
         """Streams by name: all of them, or those that are blocked or paused."""
 
     async def revise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
-from duly.domain.deliveries.delivery import Accepted, Request
+from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
 from duly.domain.deliveries.outcomes import Settlement
 from duly.errors import InvalidInput
 
@@ -92,13 +92,17 @@ class Outbox(Protocol):
     A Conflict, or a target that nobody has, leaves the transaction as it was.
     """
 
-    async def enlist(self, transaction: Transaction, request: Request) -> Accepted:
+    async def enlist(self, transaction: Transaction, request: PreparedDelivery) -> Accepted:
         """Store one in a transaction of the store itself; the commit wakes the workers."""
 
-    async def hand_over(self, connection: Any, request: Request, *, is_expected: bool) -> Accepted:
+    async def hand_over(
+        self, connection: Any, request: PreparedDelivery, *, is_expected: bool
+    ) -> Accepted:
         """Store one through a driver's connection, of whichever driver."""
 
-    def hand_over_now(self, connection: Any, request: Request, *, is_expected: bool) -> Accepted:
+    def hand_over_now(
+        self, connection: Any, request: PreparedDelivery, *, is_expected: bool
+    ) -> Accepted:
         """The same without an event loop, for drivers that need none."""
 
 

@@ -8,12 +8,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.transfer.entries import DeliveryEntry, ScheduleEntry, StreamEntry
 from duly.errors import Conflict
 
 
-class Arrival(StrEnum):
+class ImportResult(StrEnum):
     """What becomes of something that is imported."""
 
     NEW = "new"
@@ -21,13 +21,13 @@ class Arrival(StrEnum):
     """It is there already, and stays as it is."""
 
 
-class Shelves(Protocol):
+class ExportSnapshot(Protocol):
     """All that a namespace has, as it stood at one moment; read in pages, so memory is bounded."""
 
     async def moment(self) -> datetime:
         """Which moment that is, by the store's clock; asked first, it is this one."""
 
-    def endpoints(self) -> AsyncIterator[Endpoint]:
+    def endpoints(self) -> AsyncIterator[StoredEndpoint]:
         """Endpoints by name."""
 
     def streams(self) -> AsyncIterator[StreamEntry]:
@@ -40,25 +40,25 @@ class Shelves(Protocol):
         """What is not over, or everything: first those in line, each stream's in their order."""
 
 
-class Moving(Protocol):
+class Transfer(Protocol):
     """Reading a namespace as a whole, and writing what was read elsewhere."""
 
     @property
     def schema(self) -> int:
         """The number of the schema's last step."""
 
-    def snapshot(self) -> AbstractAsyncContextManager[Shelves]:
+    def snapshot(self) -> AbstractAsyncContextManager[ExportSnapshot]:
         """All that there is at one moment, while others go on writing."""
 
     async def scheduled(self, names: Collection[str]) -> set[str]:
         """Those of the names that are schedules."""
 
-    async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[Arrival | Conflict]:
+    async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
         """What `deliver` would do with each; nothing is written."""
 
     async def deliver(
         self, entries: Sequence[DeliveryEntry], *, skip: bool
-    ) -> list[Arrival | Conflict]:
+    ) -> list[ImportResult | Conflict]:
         """Put deliveries on the books as they are; safe to repeat, atomic.
 
         They are given in the order of their streams. Unless `skip` says that what conflicts is

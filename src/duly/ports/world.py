@@ -12,7 +12,7 @@ from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Outcome
 from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.events import Event
-from duly.ports.steps import Notebook
+from duly.ports.steps import StepRecorder
 from duly.ports.transactions import Message, Transaction
 
 Emit = Callable[[Event], None]
@@ -62,7 +62,7 @@ class Execution(Protocol):
         """The delivery's namespace."""
 
     @property
-    def steps(self) -> Notebook:
+    def steps(self) -> StepRecorder:
         """The delivery's steps."""
 
     def now(self) -> datetime:

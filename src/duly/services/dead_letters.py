@@ -22,13 +22,13 @@ from duly.domain.streams.policy import checked_stream
 from duly.errors import InvalidInput
 from duly.ports import (
     Again,
+    BulkCursor,
+    BulkProgress,
     Clock,
     DeadFilter,
     DeadGroup,
     Fortune,
     GiveUp,
-    Place,
-    Progress,
     Store,
 )
 from duly.services.interruption import ended
@@ -48,7 +48,7 @@ class DeadPage(msgspec.Struct, frozen=True):
     next: str | None
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class CrashSuspect(msgspec.Struct, frozen=True):
     """A delivery that may soon be dead, and why."""
 
     delivery: Delivery
@@ -144,7 +144,7 @@ class DeadLetters:
 
     async def retry_all(
         self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
-    ) -> AsyncIterator[Progress]:
+    ) -> AsyncIterator[BulkProgress]:
         """Try all that match again, at most `rate` a second; yields how far it is.
 
         Of each stream the earliest goes first. Those that die anew meanwhile are left alone.
@@ -155,7 +155,7 @@ class DeadLetters:
         async for progress in self._move_all(filter, again, "retried", detail):
             yield progress
 
-    async def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[Progress]:
+    async def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]:
         """Give all that match up for good, with a note why; yields how far it is."""
         told = GiveUp(checked_note(note))
         async for progress in self._move_all(filter, told, "discarded", {"note": note}):
@@ -163,21 +163,21 @@ class DeadLetters:
 
     async def _move_all(
         self, filter: DeadFilter, fortune: Fortune, action: str, detail: dict[str, Any]
-    ) -> AsyncIterator[Progress]:
+    ) -> AsyncIterator[BulkProgress]:
         wanted, until = await self._until_now(checked(filter))
         total, done = await self._store.dead_letters.count(wanted), 0
         await self._store.dead_letters.begin(
             action, wanted, self.actor, {**detail, "deliveries": total}
         )
         pace = _Pace(self._clock, fortune.spread if isinstance(fortune, Again) else 0.0)
-        place: Place | None = Place()
+        place: BulkCursor | None = BulkCursor()
         while place is not None:
             batch = self._store.dead_letters.move(wanted, fortune, place, pace.batch)
             (moved, place), cancelled = await ended(batch)
             if moved:
                 done += moved
                 self._store.wakeups.hint()
-                yield Progress(done, total, until)
+                yield BulkProgress(done, total, until)
             if cancelled is not None:
                 raise cancelled
             if moved:
@@ -195,7 +195,7 @@ class DeadLetters:
         limit: int = 50,
         last_attempts: bool = False,
         plan: Callable[[str], RetryPlan] | None = None,
-    ) -> Sequence[Candidate]:
+    ) -> Sequence[CrashSuspect]:
         """Unfinished deliveries whose workers died while they held them, the worst first.
 
         With `last_attempts` also those whose next attempt is their last. A handler's own retry
@@ -207,7 +207,7 @@ class DeadLetters:
         plans = await self._plans({each.target for each in suspects}, plan or self._plan)
         reasons = {each.id: why_suspected(each, plans[each.target]) for each in suspects}
         found = [(id, why) for id, why in reasons.items() if why is not None][:limit]
-        return [Candidate(await self._store.deliveries.get(id), why) for id, why in found]
+        return [CrashSuspect(await self._store.deliveries.get(id), why) for id, why in found]
 
     async def _plans(
         self, targets: Collection[str], plan: Callable[[str], RetryPlan]

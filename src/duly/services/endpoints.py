@@ -18,9 +18,9 @@ from duly.domain.endpoints.endpoint import (
     LONGEST_OVERLAP,
     OVERLAP,
     Details,
-    Endpoint,
     EndpointState,
     Sealed,
+    StoredEndpoint,
 )
 from duly.domain.endpoints.sealed_headers import (
     key_ids,
@@ -31,12 +31,12 @@ from duly.domain.endpoints.sealed_headers import (
 from duly.domain.endpoints.signatures import new_secret, secret_key
 from duly.domain.endpoints.webhooks import Webhook
 from duly.errors import Conflict, DulyError, InvalidInput, Outdated
-from duly.ports import Chance, Clock, DeadFilter, Progress, Store, Waiting
+from duly.ports import BulkProgress, Chance, Clock, DeadFilter, EndpointBacklog, Store
 
 SECRET_BYTES = 32
 BATCH = 1000
 LONGEST_TEST = 262_144
-Decide = Callable[[Endpoint, datetime], Endpoint]
+Decide = Callable[[StoredEndpoint, datetime], StoredEndpoint]
 
 
 class Vault(Protocol):
@@ -52,13 +52,15 @@ class DeadLetters(Protocol):
     """What tries dead letters again."""
 
     async def count(self, filter: DeadFilter) -> int: ...
-    def retry_all(self, filter: DeadFilter, *, rate: float | None) -> AsyncIterator[Progress]: ...
+    def retry_all(
+        self, filter: DeadFilter, *, rate: float | None
+    ) -> AsyncIterator[BulkProgress]: ...
 
 
 class Added(msgspec.Struct, frozen=True):
     """An endpoint with its new secret, which is told once and never again."""
 
-    endpoint: Endpoint
+    endpoint: StoredEndpoint
     secret: str
 
     def __repr__(self) -> str:
@@ -69,9 +71,9 @@ class Added(msgspec.Struct, frozen=True):
 class Standing(msgspec.Struct, frozen=True):
     """An endpoint at one moment, with what is on the books for it."""
 
-    endpoint: Endpoint
+    endpoint: StoredEndpoint
     now: datetime
-    waiting: Waiting
+    waiting: EndpointBacklog
     plan: RetryPlan = retry.WEBHOOK
     """How its deliveries are tried again, unless one has a plan of its own."""
     problem: str | None = None
@@ -89,7 +91,7 @@ class Endpoints:
         vault: Vault,
         dead_letters: DeadLetters,
         check: Callable[[Webhook], None],
-        try_out: Callable[[Endpoint, str, bytes], Awaitable[Outcome]],
+        try_out: Callable[[StoredEndpoint, str, bytes], Awaitable[Outcome]],
         default_plan: RetryPlan = retry.WEBHOOK,
         actor: str = "python",
     ) -> None:
@@ -113,10 +115,10 @@ class Endpoints:
         self._check(checked.webhook)
         secret = self._checked_secret(secret)
 
-        def decide(before: Endpoint | None, now: datetime) -> Endpoint:
+        def decide(before: StoredEndpoint | None, now: datetime) -> StoredEndpoint:
             if before is not None:
                 raise Conflict(f"endpoint {name!r} exists already; edit it, or take another name")
-            return Endpoint(
+            return StoredEndpoint(
                 name=name,
                 target=0,
                 details=self._sealed(checked, name),
@@ -133,7 +135,7 @@ class Endpoints:
         headers = sealed_headers(given.headers, name, self._vault.seal)
         return msgspec.structs.replace(given, headers=headers)
 
-    def _readable(self, found: Endpoint) -> Endpoint:
+    def _readable(self, found: StoredEndpoint) -> StoredEndpoint:
         """As people see it: with its headers opened, as far as the keys are here."""
         headers = readable_headers(found.details.headers, found.name, self._vault.open)
         details = msgspec.structs.replace(found.details, headers=headers)
@@ -144,24 +146,24 @@ class Endpoints:
             return new_secret(self._chance.bytes(SECRET_BYTES))
         return new_secret(secret_key(secret))
 
-    async def get(self, name: str) -> Endpoint:
+    async def get(self, name: str) -> StoredEndpoint:
         """One endpoint, or NotFound."""
         return self._readable(await self._stored(name))
 
-    async def _stored(self, name: str) -> Endpoint:
+    async def _stored(self, name: str) -> StoredEndpoint:
         return await self._store.endpoints.get(checks.checked_text("name", name))
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredEndpoint]:
         """Endpoints by name; `after` is the last name of the page before."""
         start = checks.checked_start("after", after)
         found = await self._store.endpoints.page(start, checks.checked_limit(limit))
         return [self._readable(each) for each in found]
 
-    async def waiting(self, name: str) -> Waiting:
+    async def waiting(self, name: str) -> EndpointBacklog:
         """What is on the books for it."""
         return await self._store.endpoints.waiting((await self.get(name)).target)
 
-    async def standing(self, endpoint: Endpoint) -> Standing:
+    async def standing(self, endpoint: StoredEndpoint) -> Standing:
         """How it stands now."""
         waiting = await self._store.endpoints.waiting(endpoint.target)
         stored = endpoint.details.retry
@@ -175,7 +177,7 @@ class Endpoints:
         version: int | None = None,
         header_changes: Mapping[str, str | None] | None = None,
         **details: Any,
-    ) -> Endpoint:
+    ) -> StoredEndpoint:
         """Change what is given; deliveries that wait go by it from their next attempt on.
 
         Of its headers `header_changes` adds or changes some, or with None leaves them out, whatever
@@ -184,7 +186,7 @@ class Endpoints:
         if header_changes and "headers" in details:
             raise InvalidInput("header_changes", "give them or headers, not both")
 
-        def decide(before: Endpoint, now: datetime) -> Endpoint:  # noqa: ARG001
+        def decide(before: StoredEndpoint, now: datetime) -> StoredEndpoint:  # noqa: ARG001
             _check_version(before, version)
             changed = endpoint_rules.details(details, before.details)
             if header_changes:
@@ -199,14 +201,14 @@ class Endpoints:
 
     async def pause(
         self, name: str, reason: str | None = None, *, version: int | None = None
-    ) -> Endpoint:
+    ) -> StoredEndpoint:
         """Let its deliveries wait until it is resumed; what is under way goes on.
 
         Outdated when it is no longer at the `version` that is given.
         """
         reason = None if reason is None else checks.checked_text("reason", reason, 1000)
 
-        def decide(before: Endpoint, now: datetime) -> Endpoint:
+        def decide(before: StoredEndpoint, now: datetime) -> StoredEndpoint:
             _check_version(before, version)
             if (before.state, before.state_reason) == (EndpointState.PAUSED, reason):
                 return before
@@ -216,10 +218,10 @@ class Endpoints:
 
         return await self._revised(name, decide, "paused", reason=reason)
 
-    async def resume(self, name: str) -> Endpoint:
+    async def resume(self, name: str) -> StoredEndpoint:
         """Let its deliveries go, whether it was paused, disabled or only failed too often."""
 
-        def decide(before: Endpoint, now: datetime) -> Endpoint:
+        def decide(before: StoredEndpoint, now: datetime) -> StoredEndpoint:
             gate = gates.succeeded(before.gate)
             if before.state is EndpointState.ACTIVE:
                 return msgspec.structs.replace(before, gate=gate)
@@ -239,7 +241,7 @@ class Endpoints:
             raise InvalidInput("overlap", f"give a time up to {LONGEST_OVERLAP.days} days")
         secret = self._checked_secret(secret)
 
-        def decide(before: Endpoint, now: datetime) -> Endpoint:
+        def decide(before: StoredEndpoint, now: datetime) -> StoredEndpoint:
             new = self._vault.seal(secret, name)
             return msgspec.structs.replace(
                 before, secrets=endpoint_rules.rotated(before.secrets, new, now, overlap)
@@ -252,7 +254,7 @@ class Endpoints:
         if key_ids(await self._stored(name)) <= {self._vault.seals}:
             return False
 
-        def decide(before: Endpoint, now: datetime) -> Endpoint:
+        def decide(before: StoredEndpoint, now: datetime) -> StoredEndpoint:
             # One that is no longer used may have outlived its key.
             used = endpoint_rules.still_used(before.secrets, now)
             opened = [(self._vault.open(each, name), each.until) for each in used]
@@ -265,7 +267,7 @@ class Endpoints:
         await self._revised(name, decide, "resealed")
         return True
 
-    def problem(self, endpoint: Endpoint) -> str | None:
+    def problem(self, endpoint: StoredEndpoint) -> str | None:
         """Why its secrets or headers cannot be read with the keys configured here, if so."""
         try:
             opened_headers(endpoint.details.headers, endpoint.name, self._vault.open)
@@ -284,7 +286,7 @@ class Endpoints:
 
     async def remove(
         self, name: str, *, cancel_waiting: bool = False, version: int | None = None
-    ) -> Endpoint:
+    ) -> StoredEndpoint:
         """Remove it; Conflict while deliveries wait for it, unless they are to be cancelled too.
 
         What is under way then ends first: while a worker holds any, it is a Conflict still.
@@ -314,7 +316,7 @@ class Endpoints:
         *,
         rate: float | None = None,
         until: datetime | None = None,
-    ) -> AsyncIterator[Progress]:
+    ) -> AsyncIterator[BulkProgress]:
         """Try its dead letters since then again, at most `rate` a second; yields how far it is.
 
         Interrupted, the rest stay dead letters; the next call goes on with them, and with the
@@ -328,8 +330,10 @@ class Endpoints:
         await self.get(name)
         return DeadFilter(target=endpoint_rules.endpoint(name).target, since=since, until=until)
 
-    async def _revised(self, name: str, decide: Decide, action: str, **detail: Any) -> Endpoint:
-        def known(before: Endpoint | None, now: datetime) -> Endpoint:
+    async def _revised(
+        self, name: str, decide: Decide, action: str, **detail: Any
+    ) -> StoredEndpoint:
+        def known(before: StoredEndpoint | None, now: datetime) -> StoredEndpoint:
             if before is None:
                 raise endpoint_rules.no_endpoint(name)
             return decide(before, now)
@@ -339,6 +343,6 @@ class Endpoints:
         return self._readable(await store.revise(name, known, self.actor, action, detail or None))
 
 
-def _check_version(endpoint: Endpoint, version: int | None) -> None:
+def _check_version(endpoint: StoredEndpoint, version: int | None) -> None:
     if version is not None and endpoint.version != version:
         raise Outdated("endpoint", endpoint.name, endpoint.version, version)

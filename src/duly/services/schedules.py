@@ -29,8 +29,8 @@ from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import (
     Contents,
     Occasion,
-    Schedule,
-    Timing,
+    ScheduleTiming,
+    StoredSchedule,
     encode_occasion,
     no_schedule,
 )
@@ -62,7 +62,7 @@ class Declaration(Keyworded, total=False):
 class Declared(msgspec.Struct, frozen=True):
     """The answer to a declaration: the schedule, and whether it was created, changed or neither."""
 
-    schedule: Schedule
+    schedule: StoredSchedule
     change: str
     moved: Sequence[str] = ()
     """The deliveries that nobody had claimed yet, and that moved with it."""
@@ -136,7 +136,9 @@ class Schedules:
         name, timing, contents = self._checked(name, rule, target, payload, given)
         await self._check([contents.target])
 
-        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision | None:
+        def decide(
+            was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed
+        ) -> Revision | None:
             new_id = self._chance.delivery_id
             _check_version(was, name, version)
             if was is None:
@@ -179,7 +181,7 @@ class Schedules:
 
     def _checked(
         self, name: str, rule: Rule, target: Target, payload: Any, given: Mapping[str, Any]
-    ) -> tuple[str, Timing, Contents]:
+    ) -> tuple[str, ScheduleTiming, Contents]:
         options = checked_options(given)
         name = checks.checked_text("name", name)
         timing = schedule_options.timing(rule, options)
@@ -195,37 +197,39 @@ class Schedules:
         transaction = None if connection is None else await transaction_of(connection)
         return await self._store.schedules.unfinished(name, transaction)
 
-    async def get(self, name: str) -> Schedule:
+    async def get(self, name: str) -> StoredSchedule:
         """One schedule, or NotFound."""
         return await self._store.schedules.get(checks.checked_text("name", name))
 
     async def list(
         self, *, after: str = "", limit: int = 50
-    ) -> Sequence[Schedule | UnreadableSchedule]:
+    ) -> Sequence[StoredSchedule | UnreadableSchedule]:
         """Schedules by name; `after` is the last name of the page before."""
         start = checks.checked_start("after", after)
         return await self._store.schedules.page(start, checks.checked_limit(limit))
 
-    async def pause(self, name: str, reason: str | None = None) -> Schedule:
+    async def pause(self, name: str, reason: str | None = None) -> StoredSchedule:
         """Make nothing until it is resumed; what is under way goes on.
 
         One that is paused already stays as it is.
         """
         reason = None if reason is None else checks.checked_text("reason", reason, 1000)
 
-        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision | None:
+        def decide(
+            was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed
+        ) -> Revision | None:
             return revisions.pause(_known(was, name), reason, now, untouched=unclaimed.next)
 
         return (await self._revised(name, decide, reason=reason))[0]
 
-    async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
+    async def resume(self, name: str, *, from_pause: bool = False) -> StoredSchedule:
         """Go on from now; or with what was missed since the pause, by its catch-up rule.
 
         One that is not paused stays as it is.
         """
 
         def decide(
-            was: Schedule | None,
+            was: StoredSchedule | None,
             now: datetime,
             unclaimed: Unclaimed,  # noqa: ARG001
         ) -> Revision | None:
@@ -236,10 +240,10 @@ class Schedules:
 
     async def remove(
         self, name: str, *, version: int | None = None, connection: Any = None
-    ) -> Schedule:
+    ) -> StoredSchedule:
         """End it: what is pending is cancelled, what is under way goes on."""
 
-        def decide(was: Schedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:  # noqa: ARG001
+        def decide(was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:  # noqa: ARG001
             _check_version(_known(was, name), name, version)
             return revisions.remove(_known(was, name), untouched=unclaimed.next)
 
@@ -284,7 +288,7 @@ class Schedules:
 
     async def _range(
         self, name: str, start: datetime, end: datetime
-    ) -> tuple[Schedule, datetime, int]:
+    ) -> tuple[StoredSchedule, datetime, int]:
         schedule = await self.get(name)
         start, end = checks.checked_moment("start", start), checks.checked_moment("end", end)
         now, _ = await self._store.plans.clock()
@@ -312,10 +316,10 @@ class Schedules:
     async def _revised(
         self,
         name: str,
-        decide: Callable[[Schedule | None, datetime, Unclaimed], Revision | None],
+        decide: Callable[[StoredSchedule | None, datetime, Unclaimed], Revision | None],
         connection: Any = None,
         **detail: Any,
-    ) -> tuple[Schedule, Revision | None]:
+    ) -> tuple[StoredSchedule, Revision | None]:
         transaction = None if connection is None else await transaction_of(connection)
         schedule, revision = await self._store.schedules.revise(
             checks.checked_text("name", name), decide, self.actor, detail or None, transaction
@@ -337,19 +341,19 @@ def _made(revision: Revision) -> Sequence[Planned]:
     return [*revision.plan.make, *revision.plan.move]
 
 
-def _known(schedule: Schedule | None, name: str) -> Schedule:
+def _known(schedule: StoredSchedule | None, name: str) -> StoredSchedule:
     if schedule is None:
         raise no_schedule(name)
     return schedule
 
 
-def _check_version(schedule: Schedule | None, name: str, version: int | None) -> None:
+def _check_version(schedule: StoredSchedule | None, name: str, version: int | None) -> None:
     present = None if schedule is None else schedule.version
     if version is not None and version != (present or NOT_YET):
         raise Outdated("schedule", name, present, version)
 
 
-def _left(schedule: Schedule) -> int | None:
+def _left(schedule: StoredSchedule) -> int | None:
     """How many occurrences may still come, the one on the books included; None for any number."""
     if schedule.timing.max_runs is None:
         return None
@@ -357,6 +361,6 @@ def _left(schedule: Schedule) -> int | None:
     return max(0, schedule.timing.max_runs - made)
 
 
-def _beside(schedule: Schedule, id: str, occurrence: Occurrence, now: datetime) -> Planned:
+def _beside(schedule: StoredSchedule, id: str, occurrence: Occurrence, now: datetime) -> Planned:
     occasion = Occasion(schedule.name, occurrence.at, 0, schedule.timing.overlap)
     return Planned(id, occurrence.identity, now, encode_occasion(occasion))

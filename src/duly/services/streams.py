@@ -10,7 +10,7 @@ from duly.domain import checks
 from duly.domain.streams import operations
 from duly.domain.streams.operations import Intervention
 from duly.domain.streams.policy import OF_SCHEDULES, OnFailure, checked_policy, checked_stream
-from duly.domain.streams.stream import Line, Stream, StreamState, stream_of
+from duly.domain.streams.stream import Stream, StreamRow, StreamState, stream_of
 from duly.errors import Conflict, InvalidInput
 from duly.ports import DecideStream, Store
 
@@ -54,7 +54,7 @@ class Streams:
         if name.startswith(OF_SCHEDULES):
             raise InvalidInput("stream", f"{name!r} belongs to a schedule, whose overlap decides")
 
-        def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
+        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
             return operations.configure(line, policy)
 
         detail = {"on_failure": policy}
@@ -67,7 +67,7 @@ class Streams:
         """
         told = None if reason is None else checks.checked_text("reason", reason, LONGEST_NOTE)
 
-        def decide(line: Line, now: datetime) -> Intervention:
+        def decide(line: StreamRow, now: datetime) -> Intervention:
             return operations.pause(line, now, told)
 
         return await self._revised(name, decide, "paused", {"reason": told})
@@ -75,7 +75,7 @@ class Streams:
     async def resume(self, name: str) -> Stream:
         """Let it go on where it stopped; one that is blocked stays so."""
 
-        def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
+        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
             return operations.resume(line)
 
         return await self._revised(name, decide, "resumed")
@@ -83,7 +83,7 @@ class Streams:
     async def retry_now(self, name: str) -> Stream:
         """Try its head now: one that waits is due, a dead one is pending with all its attempts."""
 
-        def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
+        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
             return operations.retry_now(line)
 
         return await self._revised(name, decide, "retried")
@@ -95,7 +95,7 @@ class Streams:
         stays dead. Conflict when its head has not failed.
         """
 
-        def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
+        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
             return operations.release(line)
 
         return await self._revised(name, decide, "released")
@@ -106,7 +106,7 @@ class Streams:
         if delivery.stream is None:
             raise Conflict(f"delivery {id} is in no stream, so nothing waits behind it")
 
-        def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
+        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
             if line.head != delivery.id:
                 raise Conflict(
                     f"delivery {id} is {delivery.state} and not the head of stream {line.name}, "
@@ -120,7 +120,7 @@ class Streams:
         """Give its head up; those behind it go on, whatever the policy."""
         told = None if note is None else checks.checked_text("note", note, LONGEST_NOTE)
 
-        def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
+        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
             return operations.dead_letter_head(line, told)
 
         return await self._revised(name, decide, "dead_lettered", {"note": told})

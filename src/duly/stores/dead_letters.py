@@ -18,7 +18,7 @@ from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
 from duly.domain.deliveries.delivery import Delivery
 from duly.failpoints import hit
-from duly.ports import Again, DeadFilter, DeadGroup, Fortune, GiveUp, Place
+from duly.ports import Again, BulkCursor, DeadFilter, DeadGroup, Fortune, GiveUp
 from duly.stores.access.audit import note as note_down
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.ledger import Deliveries
@@ -134,8 +134,8 @@ class DeadLetters:
         await self._note(self._database, actor, f"dead_letters.{action}", "all that match", told)
 
     async def move(
-        self, filter: DeadFilter, fortune: Fortune, after: Place, limit: int
-    ) -> tuple[int, Place | None]:
+        self, filter: DeadFilter, fortune: Fortune, after: BulkCursor, limit: int
+    ) -> tuple[int, BulkCursor | None]:
         """Move one batch of those that match; how many, and where to go on, None at the end."""
         if after.stream is None:
             rows = await self._database.fetch(
@@ -147,7 +147,7 @@ class DeadLetters:
             )
             if rows:
                 moved = await self._move_apart([row[0] for row in rows], fortune)
-                return moved, Place(id=rows[-1][0], at=rows[-1][1])
+                return moved, BulkCursor(id=rows[-1][0], at=rows[-1][1])
         rows = await self._database.fetch(
             "dead_letters.in_line",
             **self._wanted(filter),
@@ -159,7 +159,7 @@ class DeadLetters:
         if not rows:
             return 0, None
         moved = await self._move_in_line(rows, fortune)
-        return moved, Place(id=rows[-1][0], stream=rows[-1][1], position=rows[-1][2])
+        return moved, BulkCursor(id=rows[-1][0], stream=rows[-1][1], position=rows[-1][2])
 
     async def _move_apart(self, ids: list[str], fortune: Fortune) -> int:
         match fortune:

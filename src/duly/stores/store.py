@@ -14,14 +14,14 @@ from duly.errors import BadSetting
 from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations
 from duly.stores.access.audit import Audit
-from duly.stores.access.idempotency import Requests
+from duly.stores.access.idempotency import IdempotentRequests
 from duly.stores.access.keys import Keys
 from duly.stores.dead_letters import DeadLetters
 from duly.stores.deliveries import transactions
 from duly.stores.deliveries.agenda import Agenda
 from duly.stores.deliveries.inbox import Inbox
 from duly.stores.deliveries.ledger import Deliveries
-from duly.stores.deliveries.maintenance import Upkeep
+from duly.stores.deliveries.maintenance import Maintenance
 from duly.stores.deliveries.outbox import Outbox
 from duly.stores.deliveries.steps import Steps
 from duly.stores.deliveries.traces import Traces
@@ -30,9 +30,9 @@ from duly.stores.endpoints.gates import Gates
 from duly.stores.endpoints.targets import Targets
 from duly.stores.monitoring.alerts import Alerts
 from duly.stores.monitoring.database_facts import postgres_facts, sqlite_facts
-from duly.stores.monitoring.failure_stats import Figures
+from duly.stores.monitoring.failure_stats import FailureStatsTable
 from duly.stores.monitoring.rollups import Rollups
-from duly.stores.monitoring.status import Situations
+from duly.stores.monitoring.status import StatusReader
 from duly.stores.postgres import database as postgres
 from duly.stores.postgres.address import SCHEME
 from duly.stores.postgres.address import place as place_of
@@ -45,7 +45,7 @@ from duly.stores.sqlite.clock import Steady
 from duly.stores.sqlite.database import Sqlite
 from duly.stores.streams.members import Members
 from duly.stores.streams.streams import Streams
-from duly.stores.transfer.transfer import Moving
+from duly.stores.transfer.transfer import Transfer
 from duly.stores.wakeups import DataVersion, Notifications
 from duly.stores.workers import Workers
 
@@ -87,17 +87,17 @@ class SqlStore:
         self.gates = Gates(database)
         self.streams = Streams(database, namespace)
         self.steps = Steps(database)
-        self.figures = Figures(database, namespace, self.deliveries, self.plans)
-        self.situations = Situations(database, namespace, clock, self.figures, self.plans)
+        self.figures = FailureStatsTable(database, namespace, self.deliveries, self.plans)
+        self.situations = StatusReader(database, namespace, clock, self.figures, self.plans)
         self.rollups = Rollups(database, namespace)
         self.alerts = Alerts(database, namespace)
         self.traces = Traces(database, namespace)
         self.audit = Audit(database, namespace)
         self.keys = Keys(database, namespace)
-        self.upkeep = Upkeep(database, [namespace])
-        self.moving = Moving(database, namespace, self.targets)
+        self.upkeep = Maintenance(database, [namespace])
+        self.moving = Transfer(database, namespace, self.targets)
         self.inbox = Inbox(database, namespace)
-        self.requests = Requests(database, namespace)
+        self.requests = IdempotentRequests(database, namespace)
         self.outbox = Outbox(database, namespace, self.deliveries, wakeups.hint)
 
     async def open(self, *, migrate: bool = True) -> None:
@@ -145,7 +145,7 @@ class SqlStore:
         view = copy(self)
         view.agenda = Agenda(self.database, served)
         view.workers = Workers(self.database, self.namespace, served)
-        view.upkeep = Upkeep(self.database, served)
+        view.upkeep = Maintenance(self.database, served)
         self.wakeups.served = served
         return view
 

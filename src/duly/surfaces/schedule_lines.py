@@ -6,14 +6,14 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.schedules.schedule import Schedule
+from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import At, Yearly
 from duly.ports import UnreadableSchedule
 
 UNREADABLE = "unreadable"
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule as the list shows it."""
 
     name: str
@@ -28,14 +28,14 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def line(schedule: Schedule | UnreadableSchedule | Line) -> Line:
+def line(schedule: StoredSchedule | UnreadableSchedule | ScheduleSummary) -> ScheduleSummary:
     """The schedule in one line; one that is already stays as it is."""
-    if isinstance(schedule, Line):
+    if isinstance(schedule, ScheduleSummary):
         return schedule
     if isinstance(schedule, UnreadableSchedule):
-        return Line(name=schedule.name, state=UNREADABLE, problem=schedule.problem)
+        return ScheduleSummary(name=schedule.name, state=UNREADABLE, problem=schedule.problem)
     progress = schedule.progress
-    return Line(
+    return ScheduleSummary(
         name=schedule.name,
         state=schedule.state,
         rule=schedule.timing.rule.describe(),
@@ -48,12 +48,12 @@ def line(schedule: Schedule | UnreadableSchedule | Line) -> Line:
     )
 
 
-def runs_so_far(schedule: Schedule) -> int:
+def runs_so_far(schedule: StoredSchedule) -> int:
     """How many occurrences have come; the one on the books is counted when it is made."""
     return schedule.progress.runs - (schedule.progress.made is not None)
 
 
-def last_fired_at(schedule: Schedule) -> datetime | None:
+def last_fired_at(schedule: StoredSchedule) -> datetime | None:
     """The moment of the last occurrence before the one on the books.
 
     Progress has its identity only, which is a moment, a wall time or a year.

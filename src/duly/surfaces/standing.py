@@ -8,11 +8,11 @@ import msgspec
 
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
-from duly.domain.endpoints.endpoint import Endpoint, EndpointState, Sealed, still_used
+from duly.domain.endpoints.endpoint import EndpointState, Sealed, StoredEndpoint, still_used
 from duly.domain.endpoints.gates import Circuit, Gate
 from duly.domain.endpoints.webhooks import shown_headers
 from duly.domain.safe_text import shown_url
-from duly.ports import Waiting
+from duly.ports import EndpointBacklog
 from duly.services.endpoints import Standing
 
 NOTHING_LEFT = "nothing left this machine: it has no route, no sockets, or no resolver"
@@ -50,7 +50,7 @@ def _circuit(gate: Gate) -> dict[str, Any]:
     }
 
 
-def on_the_books(found: Waiting) -> dict[str, int]:
+def on_the_books(found: EndpointBacklog) -> dict[str, int]:
     """What waits here and what is under way, each counted once."""
     return {"waiting": found.waiting - found.under_way, "under_way": found.under_way}
 
@@ -59,7 +59,7 @@ def _secret(sealed: Sealed) -> dict[str, Any]:
     return {"sealed_with": sealed.key, "signs_until": sealed.until}
 
 
-def next_commands(endpoint: Endpoint) -> list[str]:
+def next_commands(endpoint: StoredEndpoint) -> list[str]:
     """What is worth trying while its deliveries do not go out."""
     if endpoint.state is EndpointState.PAUSED:
         return [f"duly endpoints resume {endpoint.name}"]
@@ -68,7 +68,7 @@ def next_commands(endpoint: Endpoint) -> list[str]:
     return []
 
 
-def tried(endpoint: Endpoint, outcome: Outcome) -> dict[str, Any]:
+def tried(endpoint: StoredEndpoint, outcome: Outcome) -> dict[str, Any]:
     """What came of sending something there, as a document."""
     found = getattr(outcome, "answer", None)
     exchange: dict[str, Any] = {"status": None, "timing": {}, "excerpt": ""}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from duly.domain import events
 from duly.domain.events import Event
-from duly.domain.monitoring.rollups import NOTHING, Tally
+from duly.domain.monitoring.rollups import NOTHING, Counts
 
 
-def tally_of(event: Event) -> Tally:
+def tally_of(event: Event) -> Counts:
     """The counts that the event stands for; nothing for those that are not kept by the minute."""
     match event:
         case events.BatchSettled():
-            return Tally(
+            return Counts(
                 completed=event.completed,
                 failed=event.retried + event.dead,
                 dead=event.dead,
@@ -21,12 +21,12 @@ def tally_of(event: Event) -> Tally:
                 run_seconds=sum(each.run * each.weight for each in event.timed),
             )
         case events.DeliveryLate():
-            return Tally(late=1)
+            return Counts(late=1)
         case events.DeliveriesAccepted():
-            return Tally(accepted=event.new)
+            return Counts(accepted=event.new)
         case events.SchedulesPlanned():
-            return Tally(accepted=event.made)
+            return Counts(accepted=event.made)
         case events.Reclaimed():
-            return Tally(reclaimed=event.deliveries, dead=event.poison)
+            return Counts(reclaimed=event.deliveries, dead=event.poison)
         case _:
             return NOTHING

@@ -12,7 +12,7 @@ import msgspec
 from duly.domain import events
 from duly.domain.endpoints.endpoint import endpoint_name, is_outside
 from duly.domain.events import Event
-from duly.domain.monitoring.rollups import NOTHING, Tally, less, plus
+from duly.domain.monitoring.rollups import NOTHING, Counts, less, plus
 from duly.domain.safe_text import one_line, visible
 from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
 from duly.telemetry.log_messages import LIMITED, ONLY_COUNTED, WORDING
@@ -50,7 +50,7 @@ class Telemetry:
         self.drift = 0.0
         self.process: int | None = None
         """Which of several that share a port this one is."""
-        self._elsewhere: dict[str, Tally] = {}
+        self._elsewhere: dict[str, Counts] = {}
         """What happened in namespaces that are not the process's own."""
         self._labels: set[str] = set()
         self._worker: int | None = None
@@ -102,16 +102,16 @@ class Telemetry:
         if left_out := limit.take_left_out():
             self._log(LIMITED[kind](deliveries=left_out))
 
-    def tallies(self, own: str) -> dict[str, Tally]:
+    def tallies(self, own: str) -> dict[str, Counts]:
         """What happened since this process began, by namespace, as the minutes are kept."""
         mine = self._all()
         for theirs in self._elsewhere.values():
             mine = less(mine, theirs)
         return {own: mine, **self._elsewhere}
 
-    def _all(self) -> Tally:
+    def _all(self) -> Counts:
         counts = self.counts
-        return Tally(
+        return Counts(
             accepted=counts["accepted"] + counts["planned"],
             completed=counts["completed"],
             failed=counts["retried"] + counts["dead"],

@@ -10,7 +10,7 @@ from typing import Any
 from duly.domain.database_urls import AMBIGUOUS, address, is_ambiguous
 from duly.domain.monitoring.schedule_counts import Count, key_of
 from duly.errors import BadSetting
-from duly.ports import Trouble
+from duly.ports import AnalyticsFailure
 
 PATIENCE_SECONDS = 2.0
 
@@ -23,7 +23,7 @@ class RedisAnalytics:
         self._keep = int(keep.total_seconds())
         self._redis = _client(url)
 
-    async def add(self, counts: Mapping[Count, int]) -> Trouble | None:
+    async def add(self, counts: Mapping[Count, int]) -> AnalyticsFailure | None:
         """Add to what is kept; within a few seconds it is done, or there is trouble."""
         unsent = True
         try:
@@ -33,7 +33,7 @@ class RedisAnalytics:
                     unsent = False
                     await self._write(counts)
         except Exception as error:
-            return Trouble(f"Redis: {str(error) or type(error).__name__}", unsent)
+            return AnalyticsFailure(f"Redis: {str(error) or type(error).__name__}", unsent)
         return None
 
     async def _write(self, counts: Mapping[Count, int]) -> None:

@@ -46,7 +46,7 @@ class KeyState(StrEnum):
     REVOKED = "revoked"
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key as everyone may see it."""
 
     id: str
@@ -75,7 +75,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 class Made(msgspec.Struct, frozen=True):
     """A new key with its token, which is told once and never again."""
 
-    key: Key
+    key: StoredKey
     token: str
 
     def __repr__(self) -> str:

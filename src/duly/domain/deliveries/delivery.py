@@ -19,7 +19,7 @@ Lane = str | int
 """How a store names a lane; nobody else looks into it."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class PreparedDelivery(msgspec.Struct, frozen=True):
     """A delivery as it was asked for, checked and ready to be stored."""
 
     id: str

@@ -12,7 +12,7 @@ import msgspec
 
 from duly.domain import checks
 from duly.domain.deliveries.retry import RetryPlan, encode_checked
-from duly.domain.endpoints.gates import Circuit, Gate, Limits
+from duly.domain.endpoints.gates import Circuit, Gate, TargetLimits
 from duly.domain.endpoints.webhooks import (
     DEFAULT_TIMEOUT,
     MOST_HEADERS,
@@ -115,12 +115,12 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
         return f"Details({self.webhook!r}, rate={self.rate!r}, in_flight={self.in_flight!r})"
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> TargetLimits:
         """How much it takes."""
-        return Limits(self.rate, self.in_flight)
+        return TargetLimits(self.rate, self.in_flight)
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+class StoredEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint on the books."""
 
     name: str
@@ -228,7 +228,7 @@ def no_endpoint(name: str) -> NotFound:
     return NotFound("endpoint", name, "duly endpoints list shows what there is")
 
 
-def why_shut(name: str, found: Endpoint | None) -> str | None:
+def why_shut(name: str, found: StoredEndpoint | None) -> str | None:
     """Why its deliveries wait until somebody does something, and what; None if they do not."""
     if found is None:
         return f"endpoint {name} no longer exists; add it again: duly endpoints add {name} URL"
@@ -241,7 +241,7 @@ def why_shut(name: str, found: Endpoint | None) -> str | None:
     )
 
 
-def why_waiting(name: str, found: Endpoint | None) -> str | None:
+def why_waiting(name: str, found: StoredEndpoint | None) -> str | None:
     """Why its deliveries wait, for somebody or for its circuit to close; None if they do not."""
     if found is None or found.state is not EndpointState.ACTIVE:
         return why_shut(name, found)

@@ -58,7 +58,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
         return Circuit.PROBING if self.probing else Circuit.OPEN
 
 
-class Limits(msgspec.Struct, frozen=True):
+class TargetLimits(msgspec.Struct, frozen=True):
     """At most so many a second, and so many at once; None for any number."""
 
     rate: float | None = None
@@ -73,7 +73,7 @@ class Pass(msgspec.Struct, frozen=True):
 
 
 def admit(
-    gate: Gate, limits: Limits, wanted: int, here: int, elsewhere: int, now: datetime
+    gate: Gate, limits: TargetLimits, wanted: int, here: int, elsewhere: int, now: datetime
 ) -> tuple[Gate, Pass]:
     """Let as many through as circuit, rate and limit allow.
 

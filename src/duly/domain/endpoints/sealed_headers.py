@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from duly.domain.endpoints.endpoint import Endpoint, Sealed
+from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint
 from duly.domain.endpoints.webhooks import SEALED_MARK
 from duly.errors import DulyError
 
@@ -36,7 +36,7 @@ def readable_headers(headers: Mapping[str, str], endpoint: str, open: Open) -> d
     return found
 
 
-def key_ids(stored: Endpoint) -> set[str | None]:
+def key_ids(stored: StoredEndpoint) -> set[str | None]:
     """With which keys its secrets and headers are sealed; None is for those that are plain."""
     headers = stored.details.headers.values()
     return {each.key for each in (*stored.secrets, *map(_sealed, headers))}

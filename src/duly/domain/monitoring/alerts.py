@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.status import NamespaceStatus
 
 SILENCE = timedelta(minutes=5)
 QUIET = timedelta(minutes=15)
@@ -53,7 +53,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     told: str = "nothing"
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class AlertCause(msgspec.Struct, frozen=True):
     """Something that is the matter now."""
 
     kind: AlertKind
@@ -61,21 +61,21 @@ class Trouble(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Limits(msgspec.Struct, frozen=True):
+class AlertLimits(msgspec.Struct, frozen=True):
     """From how many on late deliveries, and dead letters in a quarter of an hour, are an alert."""
 
     late: int = 100
     dead: int = 10
 
-    def lowered(self) -> Limits:
+    def lowered(self) -> AlertLimits:
         """Below which they are none any more."""
-        return Limits(max(self.late // 2, 1), max(self.dead // 2, 1))
+        return AlertLimits(max(self.late // 2, 1), max(self.dead // 2, 1))
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
     """The figures that are looked at."""
 
-    situation: Situation
+    situation: NamespaceStatus
     dead_lately: int = 0
     happened: Mapping[AlertKind, str] = {}
     """What this process saw since it last looked."""
@@ -84,12 +84,12 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 class Changes(msgspec.Struct, frozen=True):
     """What to write: what is new, what is still the matter, what is over."""
 
-    raised: list[Trouble]
-    seen: list[Trouble]
+    raised: list[AlertCause]
+    seen: list[AlertCause]
     cleared: list[Alert]
 
 
-def changes(watched: Watched, limits: Limits, known: Sequence[Alert]) -> Changes:
+def changes(watched: Watched, limits: AlertLimits, known: Sequence[Alert]) -> Changes:
     """What the figures mean for the alerts that are raised already."""
     present = {(each.kind, each.subject) for each in known}
     found = list(troubles(watched, limits))
@@ -107,35 +107,37 @@ def _is_over(alert: Alert, lasting: set[tuple[AlertKind, str]], now: datetime) -
     return alert.kind not in HAPPENINGS or now - alert.seen_at > QUIET
 
 
-def troubles(watched: Watched, limits: Limits) -> Iterator[Trouble]:
+def troubles(watched: Watched, limits: AlertLimits) -> Iterator[AlertCause]:
     """All that is the matter."""
     now = watched.situation
     if now.late >= limits.late:
         detail = f"{_many(now.late, now)} deliveries are late, the oldest due {now.oldest_late_at}"
-        yield Trouble(AlertKind.LATE_DELIVERIES, "", detail)
+        yield AlertCause(AlertKind.LATE_DELIVERIES, "", detail)
     if now.planner_lag >= SILENCE.total_seconds():
         minutes = now.planner_lag / 60
         detail = f"nobody has planned for {minutes:.0f} minutes; see `duly workers list`"
-        yield Trouble(AlertKind.PLANNER_SILENT, "", detail)
+        yield AlertCause(AlertKind.PLANNER_SILENT, "", detail)
     if _nobody_works(now):
         detail = f"no worker was heard since {now.last_beat_at}, and {_many(now.due, now)} are due"
-        yield Trouble(AlertKind.WORKERS_SILENT, "", detail)
+        yield AlertCause(AlertKind.WORKERS_SILENT, "", detail)
     if watched.dead_lately >= limits.dead:
         detail = f"{watched.dead_lately} deliveries died within 15 minutes; see `duly dead groups`"
-        yield Trouble(AlertKind.DEAD_LETTERS, "", detail)
+        yield AlertCause(AlertKind.DEAD_LETTERS, "", detail)
     for target in (*now.circuits_open, *now.circuits_probing):
-        yield Trouble(AlertKind.CIRCUIT_OPEN, target, "it fails, and its deliveries wait")
+        yield AlertCause(AlertKind.CIRCUIT_OPEN, target, "it fails, and its deliveries wait")
     for name in now.endpoints_disabled:
-        yield Trouble(AlertKind.ENDPOINT_DISABLED, name, "its deliveries wait until it is resumed")
+        yield AlertCause(
+            AlertKind.ENDPOINT_DISABLED, name, "its deliveries wait until it is resumed"
+        )
     for kind, detail in watched.happened.items():
-        yield Trouble(kind, "", detail)
+        yield AlertCause(kind, "", detail)
 
 
-def _many(count: int, now: Situation) -> str:
+def _many(count: int, now: NamespaceStatus) -> str:
     return f"{count} or more" if count >= now.counted_up_to else str(count)
 
 
-def _nobody_works(now: Situation) -> bool:
+def _nobody_works(now: NamespaceStatus) -> bool:
     """Work is due for long, and whoever was there last has been silent for as long."""
     silent = now.last_beat_at is None or now.at - now.last_beat_at >= SILENCE
     return now.workers == 0 and silent and now.oldest_due_seconds >= SILENCE.total_seconds()

@@ -22,7 +22,7 @@ class Retries(msgspec.Struct, frozen=True):
     last_at: datetime | None = None
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class LikelyPoison(msgspec.Struct, frozen=True):
     """A delivery whose worker died while it held it, so many times since its last attempt."""
 
     id: str
@@ -35,10 +35,10 @@ class Poison(msgspec.Struct, frozen=True):
     """What may be poison: how many, and those with the most crashes."""
 
     count: int = 0
-    first: list[Candidate] = []
+    first: list[LikelyPoison] = []
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class OldestWaiting(msgspec.Struct, frozen=True):
     """The delivery that is due for longest and held by nobody."""
 
     id: str
@@ -55,7 +55,7 @@ class Failing(msgspec.Struct, frozen=True):
     paused_streams: int
 
 
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
+class FailureStats(msgspec.Struct, frozen=True, kw_only=True):
     """How it stands and how it fared since a moment."""
 
     since: datetime
@@ -74,7 +74,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     poison: Poison = Poison()
     blocked_streams: int = 0
     paused_streams: int = 0
-    oldest_waiting: Waiting | None = None
+    oldest_waiting: OldestWaiting | None = None
 
 
 def checked_since(since: datetime | timedelta | float, now: datetime) -> datetime:

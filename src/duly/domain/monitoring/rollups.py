@@ -17,7 +17,7 @@ KEPT_FOR = timedelta(days=35)
 MOST_POINTS = 1500
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """How much happened; the sums of seconds divide by the counts beside them.
 
     `failed` counts attempts, whatever came of the delivery; `late` and `on_time` count first
@@ -39,22 +39,22 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
         return self != NOTHING
 
 
-NOTHING = Tally()
+NOTHING = Counts()
 
 
-def less(tally: Tally, before: Tally) -> Tally:
+def less(tally: Counts, before: Counts) -> Counts:
     """What happened since."""
-    names = Tally.__struct_fields__
-    return Tally(**{name: getattr(tally, name) - getattr(before, name) for name in names})
+    names = Counts.__struct_fields__
+    return Counts(**{name: getattr(tally, name) - getattr(before, name) for name in names})
 
 
-def plus(tally: Tally, other: Tally) -> Tally:
+def plus(tally: Counts, other: Counts) -> Counts:
     """What happened in both."""
-    names = Tally.__struct_fields__
-    return Tally(**{name: getattr(tally, name) + getattr(other, name) for name in names})
+    names = Counts.__struct_fields__
+    return Counts(**{name: getattr(tally, name) + getattr(other, name) for name in names})
 
 
-def grown(now: Mapping[datetime, Tally], before: Mapping[datetime, Tally]) -> Tally:
+def grown(now: Mapping[datetime, Counts], before: Mapping[datetime, Counts]) -> Counts:
     """What came to the minutes since they were last read; of older ones nothing is known."""
     newest, total = max(before, default=None), NOTHING
     for minute, tally in now.items():
@@ -65,7 +65,7 @@ def grown(now: Mapping[datetime, Tally], before: Mapping[datetime, Tally]) -> Ta
     return total
 
 
-class Point(Tally, frozen=True, kw_only=True):
+class Point(Counts, frozen=True, kw_only=True):
     """What happened from a moment on for one step."""
 
     at: datetime
@@ -124,7 +124,7 @@ def _floored(moment: datetime, width: timedelta) -> datetime:
     return moment - (moment - epoch) % width
 
 
-def filled(span: Span, found: Mapping[datetime, Tally]) -> Series:
+def filled(span: Span, found: Mapping[datetime, Counts]) -> Series:
     """Every step of the span with what was found of it."""
     points, at = [], span.since
     while at < span.until:

@@ -12,7 +12,7 @@ COUNTED_UP_TO = 10_000
 NAMED_UP_TO = 100
 
 
-class Recovering(msgspec.Struct, frozen=True):
+class BacklogStatus(msgspec.Struct, frozen=True):
     """Late work that is being drained; the rate is per second, both unknown at first."""
 
     count: int
@@ -21,7 +21,7 @@ class Recovering(msgspec.Struct, frozen=True):
     seconds_left: float | None = None
 
 
-class Situation(msgspec.Struct, frozen=True, kw_only=True):
+class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A namespace as the store sees it; no count goes beyond `counted_up_to`.
 
     What is `due` is held by nobody; of that, what is `late` is due for longer than the grace period

@@ -19,7 +19,7 @@ from duly.domain.schedules.schedule import (
     CatchUp,
     Contents,
     Overlap,
-    Timing,
+    ScheduleTiming,
 )
 from duly.domain.streams.policy import checked_own_stream
 from duly.domain.time.durations import duration
@@ -78,7 +78,7 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     return Options(**given)
 
 
-def timing(rule: Rule, options: Options) -> Timing:
+def timing(rule: Rule, options: Options) -> ScheduleTiming:
     """When the schedule is due."""
     if not isinstance(rule, Cron | Every | At | Yearly):
         raise InvalidInput(
@@ -89,7 +89,7 @@ def timing(rule: Rule, options: Options) -> Timing:
     ends_at = _moment("end", options.end)
     if starts_at is not None and ends_at is not None and ends_at < starts_at:
         raise InvalidInput("end", f"{ends_at.isoformat()} is before start")
-    return Timing(
+    return ScheduleTiming(
         rule=rule,
         catch_up=_choice("catch_up", CatchUp, options.catch_up),
         window=None if options.window is None else _seconds("window", options.window),

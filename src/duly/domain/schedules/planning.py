@@ -19,8 +19,8 @@ from duly.domain.schedules.schedule import (
     LARGEST_CAP,
     CatchUp,
     Occasion,
-    Progress,
-    Timing,
+    ScheduleProgress,
+    ScheduleTiming,
     due_at,
     encode_occasion,
     zone_mark,
@@ -54,7 +54,7 @@ class Drop(StrEnum):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What to write for one schedule."""
 
-    progress: Progress
+    progress: ScheduleProgress
     make: list[Planned] = []
     move: list[Planned] = []
     drop: list[tuple[str, Drop]] = []
@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usual_plan(
-    name: str, timing: Timing, progress: Progress, now: datetime, new_id: NewId
+    name: str, timing: ScheduleTiming, progress: ScheduleProgress, now: datetime, new_id: NewId
 ) -> Plan | None:
     """The plan of a schedule without limits that missed nothing: what Planning says, but sooner.
 
@@ -78,7 +78,7 @@ def usual_plan(
     id, at = new_id(), upcoming.at
     occasion = encode_occasion(Occasion(name, at, 0, timing.overlap))
     zone, zone_hash, zone_version = zone_mark(timing.rule)
-    after = Progress(
+    after = ScheduleProgress(
         fired=made,
         fired_at=max(made_at, now),
         made=upcoming.identity,
@@ -99,7 +99,12 @@ class Planning:
     """One schedule being planned at one moment."""
 
     def __init__(
-        self, name: str, timing: Timing, progress: Progress, now: datetime, new_id: NewId
+        self,
+        name: str,
+        timing: ScheduleTiming,
+        progress: ScheduleProgress,
+        now: datetime,
+        new_id: NewId,
     ) -> None:
         self.name = name
         self.timing = timing
@@ -275,7 +280,7 @@ class Planning:
     def _finished(self, fired: str | None, fired_at: datetime, upcoming: Occurrence | None) -> Plan:
         was = self._was
         zone, zone_hash, zone_version = zone_mark(self.timing.rule)
-        progress = Progress(
+        progress = ScheduleProgress(
             fired=fired,
             # All up to now is decided, and a clock that steps back must not decide it again.
             fired_at=max(fired_at, self._until),
@@ -325,7 +330,7 @@ def _is_done(rule: Rule, identity: str, done: str) -> bool:
     return identity == done
 
 
-def _on_books(progress: Progress) -> Occurrence:
+def _on_books(progress: ScheduleProgress) -> Occurrence:
     assert progress.made is not None
     assert progress.made_at is not None
     return Occurrence(progress.made, progress.made_at)

@@ -15,9 +15,9 @@ from duly.domain.schedules.planning import INSTANT, Drop, NewId, Plan, Planned, 
 from duly.domain.schedules.schedule import (
     Contents,
     Occasion,
-    Progress,
-    Schedule,
-    Timing,
+    ScheduleProgress,
+    ScheduleTiming,
+    StoredSchedule,
     due_at,
     encode_occasion,
     zone_mark,
@@ -40,27 +40,29 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule as it is to be written, and what follows for its deliveries."""
 
     plan: Plan
-    timing: Timing
+    timing: ScheduleTiming
     contents: Contents
     action: str
     paused_at: datetime | None = None
     pause_reason: str | None = None
 
 
-def create(name: str, timing: Timing, contents: Contents, now: datetime, new_id: NewId) -> Revision:
+def create(
+    name: str, timing: ScheduleTiming, contents: Contents, now: datetime, new_id: NewId
+) -> Revision:
     """A new schedule begins now; what its rule named before is not made up, but for an `at`."""
     fired_at = now
     if isinstance(timing.rule, At):
         fired_at = EARLIEST - INSTANT
-    planning = Planning(name, timing, Progress(fired_at=fired_at), now, new_id)
+    planning = Planning(name, timing, ScheduleProgress(fired_at=fired_at), now, new_id)
     return Revision(
         plan=planning.plan(untouched=False), timing=timing, contents=contents, action="created"
     )
 
 
 def change(
-    schedule: Schedule,
-    timing: Timing,
+    schedule: StoredSchedule,
+    timing: ScheduleTiming,
     contents: Contents,
     now: datetime,
     new_id: NewId,
@@ -89,7 +91,7 @@ def change(
     )
 
 
-def _freed_of_start(schedule: Schedule, now: datetime) -> Schedule:
+def _freed_of_start(schedule: StoredSchedule, now: datetime) -> StoredSchedule:
     """With its start still ahead nothing was due until now, and nothing of it is made up."""
     was, starts_at = schedule.progress, schedule.timing.starts_at
     if starts_at is None or starts_at <= now:
@@ -99,7 +101,7 @@ def _freed_of_start(schedule: Schedule, now: datetime) -> Schedule:
     return msgspec.structs.replace(schedule, progress=progress)
 
 
-def _moved(schedule: Schedule, timing: Timing, now: datetime) -> Plan:
+def _moved(schedule: StoredSchedule, timing: ScheduleTiming, now: datetime) -> Plan:
     was = schedule.progress
     assert was.made_id is not None
     occurrence = _in_place_of(schedule, timing, now)
@@ -122,7 +124,9 @@ def _moved(schedule: Schedule, timing: Timing, now: datetime) -> Plan:
     return Plan(progress=progress, move=[moved])
 
 
-def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrence | None:
+def _in_place_of(
+    schedule: StoredSchedule, timing: ScheduleTiming, now: datetime
+) -> Occurrence | None:
     """What the occurrence on the books becomes under the new timing."""
     was, rule = schedule.progress, timing.rule
     assert was.made is not None
@@ -139,7 +143,9 @@ def _in_place_of(schedule: Schedule, timing: Timing, now: datetime) -> Occurrenc
     return next(following(rule, was.fired, timing.starts_at - INSTANT), None)
 
 
-def _planned_anew(schedule: Schedule, timing: Timing, now: datetime, new_id: NewId) -> Plan:
+def _planned_anew(
+    schedule: StoredSchedule, timing: ScheduleTiming, now: datetime, new_id: NewId
+) -> Plan:
     """The one on the books is under way, or there is none: plan what comes after it."""
     was = schedule.progress
     fired, fired_at = was.fired, was.fired_at
@@ -155,7 +161,7 @@ def _planned_anew(schedule: Schedule, timing: Timing, now: datetime, new_id: New
     return Planning(schedule.name, timing, progress, now, new_id).plan(untouched=False)
 
 
-def _without(was: Progress, now: datetime) -> Progress:
+def _without(was: ScheduleProgress, now: datetime) -> ScheduleProgress:
     """The progress without what is on the books; all that lies before it is decided."""
     return msgspec.structs.replace(
         was,
@@ -168,7 +174,7 @@ def _without(was: Progress, now: datetime) -> Progress:
     )
 
 
-def rezone(schedule: Schedule, now: datetime, untouched: bool) -> Revision:
+def rezone(schedule: StoredSchedule, now: datetime, untouched: bool) -> Revision:
     """Compute what is on the books anew from zone data that has changed."""
     zone, zone_hash, zone_version = zone_mark(schedule.timing.rule)
     progress = msgspec.structs.replace(
@@ -186,7 +192,7 @@ def rezone(schedule: Schedule, now: datetime, untouched: bool) -> Revision:
     )
 
 
-def replan(schedule: Schedule, now: datetime, new_id: NewId) -> Revision:
+def replan(schedule: StoredSchedule, now: datetime, new_id: NewId) -> Revision:
     """Make the occurrence again that should be on the books and is not."""
     was = _without(schedule.progress, now)
     planning = Planning(schedule.name, schedule.timing, was, now, new_id)
@@ -194,7 +200,7 @@ def replan(schedule: Schedule, now: datetime, new_id: NewId) -> Revision:
 
 
 def pause(
-    schedule: Schedule, reason: str | None, now: datetime, *, untouched: bool
+    schedule: StoredSchedule, reason: str | None, now: datetime, *, untouched: bool
 ) -> Revision | None:
     """Make nothing until it is resumed; what is under way goes on. None if it is paused already."""
     if schedule.paused_at is not None:
@@ -217,7 +223,7 @@ def pause(
 
 
 def resume(
-    schedule: Schedule, now: datetime, new_id: NewId, *, from_pause: bool
+    schedule: StoredSchedule, now: datetime, new_id: NewId, *, from_pause: bool
 ) -> Revision | None:
     """Go on from now, or with what was missed since the pause by the catch-up rule.
 
@@ -232,7 +238,7 @@ def resume(
     return _same(schedule, planning.plan(untouched=False), "resumed")
 
 
-def remove(schedule: Schedule, *, untouched: bool) -> Revision:
+def remove(schedule: StoredSchedule, *, untouched: bool) -> Revision:
     """End it; what is pending is cancelled, what is under way goes on."""
     was = schedule.progress
     drop = [(was.made_id, Drop.CANCELLED)] if untouched and was.made_id is not None else []
@@ -240,7 +246,7 @@ def remove(schedule: Schedule, *, untouched: bool) -> Revision:
 
 
 def _same(
-    schedule: Schedule,
+    schedule: StoredSchedule,
     plan: Plan,
     action: str,
     paused_at: datetime | None = None,

@@ -37,7 +37,7 @@ class Overlap(StrEnum):
     QUEUE = "queue"
 
 
-class Timing(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleTiming(msgspec.Struct, frozen=True, kw_only=True):
     """When a schedule is due, and what it does about what it missed."""
 
     rule: Rule
@@ -87,7 +87,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a schedule has come.
 
     `made` is the occurrence on the books, `fired` the last one before it; nothing up to these is
@@ -117,15 +117,15 @@ def zone_mark(rule: Rule) -> tuple[str | None, str | None, str | None]:
     return (None, None, None) if zone is None else (zone, fingerprint(zone), zone_data_version())
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule on the books."""
 
     id: int
     name: str
     version: int
-    timing: Timing
+    timing: ScheduleTiming
     contents: Contents
-    progress: Progress
+    progress: ScheduleProgress
     created_at: datetime
     updated_at: datetime
     paused_at: datetime | None = None

@@ -22,9 +22,9 @@ import msgspec
 from duly.domain.schedules.planning import Drop, NewId, Plan, Planned
 from duly.domain.schedules.schedule import (
     Occasion,
-    Progress,
-    Schedule,
-    Timing,
+    ScheduleProgress,
+    ScheduleTiming,
+    StoredSchedule,
     due_at,
     encode_occasion,
     zone_mark,
@@ -43,8 +43,8 @@ class Edit:
 
     def __init__(
         self,
-        schedule: Schedule,
-        timing: Timing,
+        schedule: StoredSchedule,
+        timing: ScheduleTiming,
         now: datetime,
         *,
         untouched: bool,
@@ -168,7 +168,7 @@ class Edit:
         due = due_at(self._name, self._timing.jitter, found)
         return Planned(id, found.identity, due, encode_occasion(occasion))
 
-    def _progress(self, found: list[Occurrence], planned: list[Planned]) -> Progress:
+    def _progress(self, found: list[Occurrence], planned: list[Planned]) -> ScheduleProgress:
         was, upcoming = self._was, found[-1] if found and found[-1].at > self._now else None
         due = found if upcoming is None else found[:-1]
         done = was.fired if self._done is None else str(self._done)

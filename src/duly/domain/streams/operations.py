@@ -21,7 +21,7 @@ import msgspec
 from duly.domain.deliveries.delivery import Lane
 from duly.domain.deliveries.states import State
 from duly.domain.streams.policy import OnFailure
-from duly.domain.streams.stream import Halt, Line, StreamState, plight, to_do
+from duly.domain.streams.stream import Halt, StreamRow, StreamState, plight, to_do
 from duly.errors import Conflict
 
 
@@ -49,7 +49,7 @@ LEAVING = frozenset({Fate.APART, Fate.LEFT, Fate.BURIED, Fate.DISCARDED})
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be written: the line as it becomes, and the fate of its head."""
 
-    line: Line
+    line: StreamRow
     fate: Fate = Fate.STAYS
     note: str | None = None
 
@@ -75,23 +75,23 @@ class Return(StrEnum):
     """The line comes to it by itself."""
 
 
-def configure(line: Line, on_failure: OnFailure | None) -> Intervention:
+def configure(line: StreamRow, on_failure: OnFailure | None) -> Intervention:
     """Give the stream another policy; it counts from the next failure on."""
     return Intervention(line=msgspec.structs.replace(line, on_failure=on_failure))
 
 
-def pause(line: Line, now: datetime, reason: str | None) -> Intervention:
+def pause(line: StreamRow, now: datetime, reason: str | None) -> Intervention:
     """Start nothing more; what blocks goes on blocking."""
     since = line.paused_at or now
     return Intervention(line=msgspec.structs.replace(line, paused_at=since, pause_reason=reason))
 
 
-def resume(line: Line) -> Intervention:
+def resume(line: StreamRow) -> Intervention:
     """Go on; what blocks goes on blocking."""
     return Intervention(line=msgspec.structs.replace(line, paused_at=None, pause_reason=None))
 
 
-def retry_now(line: Line) -> Intervention:
+def retry_now(line: StreamRow) -> Intervention:
     """Try the head now, be it that it waits or that it is dead."""
     match line.state:
         case StreamState.BLOCKED:
@@ -101,7 +101,7 @@ def retry_now(line: Line) -> Intervention:
     raise _refused(line, "only a head that waits or is dead can be retried")
 
 
-def release(line: Line) -> Intervention:
+def release(line: StreamRow) -> Intervention:
     """Let those behind a failed head go on; it is retried beside them, or stays dead."""
     match line.state:
         case StreamState.BLOCKED:
@@ -111,7 +111,7 @@ def release(line: Line) -> Intervention:
     raise _refused(line, "only a head that failed can be left behind")
 
 
-def dead_letter_head(line: Line, note: str | None) -> Intervention:
+def dead_letter_head(line: StreamRow, note: str | None) -> Intervention:
     """Give the head up; those behind it go on, whatever the policy."""
     if line.state is StreamState.BLOCKED:
         raise _refused(line, "its head is a dead letter already")
@@ -120,14 +120,14 @@ def dead_letter_head(line: Line, note: str | None) -> Intervention:
     return Intervention(line=line, fate=Fate.BURIED, note=note)
 
 
-def discard(line: Line, member: Member, note: str) -> Intervention | None:
+def discard(line: StreamRow, member: Member, note: str) -> Intervention | None:
     """Give a dead letter up for good; None when it is not the one that its stream stands behind."""
     if line.state is not StreamState.BLOCKED or line.head != member.id:
         return None
     return Intervention(line=_unblocked(line), fate=Fate.DISCARDED, note=note)
 
 
-def cancels_head(line: Line, member: Member, *, in_run: bool) -> bool:
+def cancels_head(line: StreamRow, member: Member, *, in_run: bool) -> bool:
     """Whether one that is cancelled heads its line; Conflict when a worker may be at it."""
     if line.token is not None and in_run:
         raise Conflict(
@@ -137,7 +137,7 @@ def cancels_head(line: Line, member: Member, *, in_run: bool) -> bool:
     return line.token is None and line.head == member.id
 
 
-def comes_back(line: Line, members: Sequence[Member]) -> Return:
+def comes_back(line: StreamRow, members: Sequence[Member]) -> Return:
     """How dead letters that are retried come back into the line, so that earlier ones go first.
 
     They are given in the order of their places.
@@ -150,7 +150,7 @@ def comes_back(line: Line, members: Sequence[Member]) -> Return:
     return Return.WAITS if is_later and line.has_pending_head else Return.LEADS
 
 
-def refuse_if_behind(line: Line, member: Member) -> None:
+def refuse_if_behind(line: StreamRow, member: Member) -> None:
     """Conflict when one that waits cannot be due now, since others have to go before it."""
     stands_still = line.token is not None or line.paused_at is not None or line.halted is not None
     is_later = line.position is not None and member.position > line.position
@@ -166,9 +166,9 @@ def is_dead(member: Member) -> bool:
     return member.state == State.DEAD
 
 
-def _unblocked(line: Line) -> Line:
+def _unblocked(line: StreamRow) -> StreamRow:
     return msgspec.structs.replace(line, halted=None, halted_at=None)
 
 
-def _refused(line: Line, rule: str) -> Conflict:
+def _refused(line: StreamRow, rule: str) -> Conflict:
     return Conflict(f"stream {line.name!r} is {line.state}; {rule}; {to_do(line)}")

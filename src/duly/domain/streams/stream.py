@@ -65,7 +65,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     to_do: str = ""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
     """What the store knows of a stream: its row, its lane's, and its head's."""
 
     lane: Lane
@@ -112,7 +112,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.position, self.replay_from or self.position)
 
 
-def stream_of(line: Line) -> Stream:
+def stream_of(line: StreamRow) -> Stream:
     """The stream as people see it."""
     state = line.state
     return Stream(
@@ -129,7 +129,7 @@ def stream_of(line: Line) -> Stream:
     )
 
 
-def _head(line: Line) -> Head | None:
+def _head(line: StreamRow) -> Head | None:
     shown = line.has_pending_head or line.state is StreamState.BLOCKED
     if line.head is None or line.position is None or line.head_state is None or not shown:
         return None
@@ -145,7 +145,7 @@ def _head(line: Line) -> Head | None:
     )
 
 
-def to_do(line: Line) -> str:
+def to_do(line: StreamRow) -> str:
     """What an operator can do, with the command."""
     name = shlex.quote(line.name)
     match line.state:
@@ -172,7 +172,7 @@ def to_do(line: Line) -> str:
             return "nothing waits in it"
 
 
-def plight(line: Line) -> str:
+def plight(line: StreamRow) -> str:
     """What holds those in the line up, in words."""
     who = f"delivery {line.head}"
     match line.state:

@@ -21,8 +21,8 @@ from duly.domain.schedules.schedule import (
     CatchUp,
     Occasion,
     Overlap,
-    Progress,
-    Schedule,
+    ScheduleProgress,
+    StoredSchedule,
 )
 from duly.domain.streams.policy import OnFailure
 from duly.domain.time.rules import Rule
@@ -126,7 +126,7 @@ class ScheduleEntry(Entry, tag="schedule", frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     paused_at: Moment | None = None
     pause_reason: str | None = None
-    progress: Progress
+    progress: ScheduleProgress
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -271,7 +271,7 @@ def one_line(stored: str | None) -> msgspec.Raw:
     return msgspec.Raw(stored.replace("\r", " ").replace("\n", " ").encode())
 
 
-def schedule_entry(schedule: Schedule, retry: RetryPlan | None) -> ScheduleEntry:
+def schedule_entry(schedule: StoredSchedule, retry: RetryPlan | None) -> ScheduleEntry:
     """A schedule as a line."""
     timing, contents = schedule.timing, schedule.contents
     return ScheduleEntry(

@@ -22,7 +22,7 @@ from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules.options import Options
 from duly.domain.schedules.planning import Plan
 from duly.domain.schedules.revisions import Revision
-from duly.domain.schedules.schedule import Progress
+from duly.domain.schedules.schedule import ScheduleProgress
 from duly.domain.streams.policy import checked_stream
 from duly.domain.transfer.entries import (
     DeliveryEntry,
@@ -99,10 +99,10 @@ OPTIONS = (
 )
 
 
-def _progress(progress: Progress) -> Progress:
+def _progress(progress: ScheduleProgress) -> ScheduleProgress:
     if progress.made_id is not None:
         _check_id(progress.made_id)
-    for name in Progress.__struct_fields__:
+    for name in ScheduleProgress.__struct_fields__:
         value = getattr(progress, name)
         if isinstance(value, datetime) and value.tzinfo is None:
             raise InvalidInput(f"progress.{name}", "it has no time zone")

@@ -11,22 +11,22 @@ from datetime import datetime
 from itertools import zip_longest
 
 from duly.domain.deliveries.delivery import ALONE, Claimed
-from duly.engine.targets.admission import Gates
-from duly.ports import Ask, Opening
+from duly.engine.targets.admission import AdmissionControl
+from duly.ports import ClaimableGroup, ClaimRequest
 
 FIRST_LOOK_EVERY = 5
 
 
-class Openings:
+class ClaimableWork:
     """The openings of the last survey, less what has been found empty since."""
 
-    def __init__(self, gates: Gates, foreign: Mapping[int, str] | None = None) -> None:
+    def __init__(self, gates: AdmissionControl, foreign: Mapping[int, str] | None = None) -> None:
         self._gates = gates
         self._foreign = {} if foreign is None else foreign
         self._openings: dict[tuple[int, int], datetime] = {}
         self._turn = 0
 
-    def learn(self, surveyed: Sequence[Opening], served: Collection[int]) -> None:
+    def learn(self, surveyed: Sequence[ClaimableGroup], served: Collection[int]) -> None:
         """Take over what a survey found for the targets that this worker serves."""
         self._openings = {
             (each.priority, each.target): each.due_at for each in surveyed if each.target in served
@@ -58,11 +58,11 @@ class Openings:
         """Whether a lane that may run beside others is due."""
         return any(pair[0] != ALONE and self._is_ready(pair, now) for pair in self._openings)
 
-    def suspect(self, now: datetime) -> list[Ask]:
+    def suspect(self, now: datetime) -> list[ClaimRequest]:
         """What to ask for to get one lane that must run alone."""
         for (level, target), due_at in self._openings.items():
             if level == ALONE and self._is_ready((level, target), now):
-                return [Ask(level, target, due_at, 1)]
+                return [ClaimRequest(level, target, due_at, 1)]
         return []
 
     def is_crowded(self, now: datetime) -> bool:
@@ -72,7 +72,7 @@ class Openings:
             for (_, target), due_at in self._openings.items()
         )
 
-    def asks(self, slots: int, now: datetime) -> list[Ask]:
+    def asks(self, slots: int, now: datetime) -> list[ClaimRequest]:
         """What to ask for with that many free slots.
 
         Of more targets than there are slots another part is asked for each time, or those that
@@ -96,15 +96,20 @@ class Openings:
 
     def _by_level(
         self, levels: dict[int, list[tuple[int, datetime]]], slots: int
-    ) -> list[list[Ask]]:
+    ) -> list[list[ClaimRequest]]:
         order = self._order(sorted(levels, reverse=True))
         return [self._shares(level, levels[level], slots) for level in order]
 
-    def _shares(self, level: int, waiting: list[tuple[int, datetime]], slots: int) -> list[Ask]:
+    def _shares(
+        self, level: int, waiting: list[tuple[int, datetime]], slots: int
+    ) -> list[ClaimRequest]:
         room, first = self._gates.room, self._turn * slots % len(waiting)
         chosen = [*waiting[first:], *waiting[:first]][:slots]
         share = -(-slots // len(waiting))
-        return [Ask(level, target, due_at, min(share, room(target))) for target, due_at in chosen]
+        return [
+            ClaimRequest(level, target, due_at, min(share, room(target)))
+            for target, due_at in chosen
+        ]
 
     def _order(self, levels: list[int]) -> list[int]:
         turn, rest = divmod(self._turn, FIRST_LOOK_EVERY)
@@ -113,7 +118,7 @@ class Openings:
         first = levels[turn % len(levels)]
         return [first, *(level for level in levels if level != first)]
 
-    def note(self, asked: Sequence[Ask], claimed: Sequence[Claimed], slots: int) -> bool:
+    def note(self, asked: Sequence[ClaimRequest], claimed: Sequence[Claimed], slots: int) -> bool:
         """Learn from what a claim brought; whether there may be more.
 
         The last moment seen is where the next claim begins to look: what was claimed before it

@@ -8,7 +8,7 @@ from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.identifiers import token
 from duly.domain.events import LanesClaimed
 from duly.engine.lease import Lease
-from duly.ports import Agenda, Ask, Clock, Emit
+from duly.ports import Agenda, ClaimRequest, Clock, Emit
 
 HAND_BACK_SECONDS = 0.5
 DOUBT_SECONDS = 90.0
@@ -32,7 +32,7 @@ class Claims:
     async def make(
         self,
         slots: int,
-        asks: list[Ask],
+        asks: list[ClaimRequest],
         lease: Callable[[], Lease],
         open_tokens: set[int],
     ) -> list[Claimed]:

@@ -10,17 +10,17 @@ from datetime import datetime, timedelta
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.events import SuspectRuns
 from duly.engine.dispatch.aside import Aside
-from duly.engine.dispatch.claimable_work import Openings
+from duly.engine.dispatch.claimable_work import ClaimableWork
 from duly.engine.dispatch.claims import Claims
 from duly.engine.execution.delivery_runner import DeliveryRunner
 from duly.engine.execution.execution import Executor
 from duly.engine.execution.settler import Settler
 from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Pause
-from duly.engine.targets.admission import Gates
-from duly.engine.targets.directory import Known
+from duly.engine.targets.admission import AdmissionControl
+from duly.engine.targets.directory import TargetDirectory
 from duly.errors import StoreUnavailable
-from duly.ports import Ask, Emit
+from duly.ports import ClaimRequest, Emit
 
 UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
@@ -39,7 +39,7 @@ class Dispatcher:
         executor: Executor,
         settler: Settler,
         lease: Lease,
-        gates: Gates,
+        gates: AdmissionControl,
         emit: Emit,
         *,
         concurrency: int,
@@ -54,8 +54,8 @@ class Dispatcher:
         self._concurrency = concurrency
         self._poll = poll
         self._gates = gates
-        self.known = Known(executor.store, executor.transport, gates.know)
-        self._openings = Openings(gates, self.known.foreign)
+        self.known = TargetDirectory(executor.store, executor.transport, gates.know)
+        self._openings = ClaimableWork(gates, self.known.foreign)
         settler.names, settler.foreign = self.known.names, self.known.foreign
         gates.foreign = self.known.foreign
         self.runner = DeliveryRunner(
@@ -196,8 +196,8 @@ class Dispatcher:
         return Pause(seconds)
 
     async def _claim_and_start(
-        self, slots: int, asks: list[Ask]
-    ) -> tuple[list[Ask], list[Claimed], int]:
+        self, slots: int, asks: list[ClaimRequest]
+    ) -> tuple[list[ClaimRequest], list[Claimed], int]:
         """Claim what the gates let through: what was asked for, what came, how many started."""
         claimed: list[Claimed] = []
         self.runner.late.claims += 1

@@ -15,12 +15,12 @@ from duly.domain.deliveries.outcomes import Failed, Outcome, Released, Settlemen
 from duly.domain.events import AttemptFailed, RowPassedOver
 from duly.engine.execution.execution import Execution, Executor
 from duly.engine.execution.settler import Settler
-from duly.engine.execution.task_pool import Carriers
+from duly.engine.execution.task_pool import TaskPool
 from duly.engine.lease import Lease
 from duly.engine.loops import Breath
 from duly.engine.monitoring.backlog import LateAttempts
-from duly.engine.targets.admission import Gates
-from duly.engine.targets.directory import Known
+from duly.engine.targets.admission import AdmissionControl
+from duly.engine.targets.directory import TargetDirectory
 from duly.errors import StoreUnavailable
 from duly.ports import Emit
 from duly.tracebacks import traceback_text
@@ -36,8 +36,8 @@ class DeliveryRunner:
         self,
         executor: Executor,
         settler: Settler,
-        gates: Gates,
-        known: Known,
+        gates: AdmissionControl,
+        known: TargetDirectory,
         emit: Emit,
         lease: Callable[[], Lease],
         *,
@@ -58,7 +58,7 @@ class DeliveryRunner:
         self._emit = emit
         self._lease = lease
         self._grace = grace
-        self._carriers = Carriers(self._run)
+        self._carriers = TaskPool(self._run)
         self._ended = 0
 
     async def let_finish(self, enough: int) -> None:

@@ -32,7 +32,7 @@ from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.events import DeliveryLate, PlanUnreadable
 from duly.domain.schedules.schedule import Overlap, decode_occasion
 from duly.domain.streams.policy import stream_of_schedule
-from duly.engine.execution.step_log import Notebook
+from duly.engine.execution.step_log import StepLog
 from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.ports import (
     RUNNING,
@@ -162,7 +162,7 @@ class Execution:
         self.written: Settlement | None = None
         self._transaction: OpenTransaction | None = None
         self._turn: asyncio.Lock | None = None
-        self._steps: Notebook | None = None
+        self._steps: StepLog | None = None
         self.claimed = claimed
         self.target = target
         self.task = task
@@ -255,9 +255,9 @@ class Execution:
         return self._by.is_stopping
 
     @property
-    def steps(self) -> Notebook:
+    def steps(self) -> StepLog:
         """The delivery's steps."""
-        self._steps = self._steps or Notebook(self._by.store.steps, self)
+        self._steps = self._steps or StepLog(self._by.store.steps, self)
         return self._steps
 
     def now(self) -> datetime:

@@ -38,7 +38,7 @@ class Attempting(Protocol):
         """Conflict once the attempt has its outcome."""
 
 
-class Notebook:
+class StepLog:
     """What a handler's steps are kept in while it runs."""
 
     def __init__(self, store: Steps, attempt: Attempting) -> None:

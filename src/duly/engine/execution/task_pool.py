@@ -13,7 +13,7 @@ from duly.domain.deliveries.delivery import Claimed
 Carry = Callable[[Claimed, "asyncio.Task[Any]"], Awaitable[None]]
 
 
-class Carriers:
+class TaskPool:
     """Starts what it is given at once, with as few tasks as will do.
 
     A task costs as much as the rest of a short attempt. So one carrier takes delivery after

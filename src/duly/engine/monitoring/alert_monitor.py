@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
 from duly.domain.monitoring import alerts
-from duly.domain.monitoring.alerts import LATELY, Alert, AlertKind, Limits, Trouble, Watched
+from duly.domain.monitoring.alerts import LATELY, Alert, AlertCause, AlertKind, AlertLimits, Watched
 from duly.domain.monitoring.rollups import MINUTE, NOTHING, Span, plus
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.status import NamespaceStatus
 from duly.engine.loops import Pause, apart
 from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.ports import Emit, Store
@@ -32,12 +32,12 @@ SIGNS = {
 """What this process counted, and what it is a sign of."""
 
 Tell = Callable[[Alert, str], Awaitable[None]]
-Look = Callable[[], Awaitable[Situation]]
+Look = Callable[[], Awaitable[NamespaceStatus]]
 OTHERS_AT_ONCE = 4
 """How many other namespaces are looked at each time, in turn."""
 
 
-class Watchman:
+class AlertMonitor:
     """Looks every ten seconds."""
 
     name = "watchman"
@@ -48,7 +48,7 @@ class Watchman:
         emit: Emit,
         look: Look,
         counts: Mapping[str, int],
-        limits: Limits,
+        limits: AlertLimits,
     ) -> None:
         self.wake = asyncio.Event()
         self.tell: Tell | None = None
@@ -77,9 +77,9 @@ class Watchman:
             await self._tell_all(self.tell)
         return Pause(LOOK_SECONDS)
 
-    def elsewhere(self, store: Store, emit: Emit, look: Look) -> Watchman:
+    def elsewhere(self, store: Store, emit: Emit, look: Look) -> AlertMonitor:
         """A watchman of another namespace; what this process counted is not of that one."""
-        return Watchman(store, emit, look, Counter(), self._limits)
+        return AlertMonitor(store, emit, look, Counter(), self._limits)
 
     async def _watched(self, signs: Mapping[str, int]) -> Watched:
         situation = await self._look()
@@ -99,7 +99,7 @@ class Watchman:
         }
         return Watched(situation=situation, dead_lately=dead, happened=happened)
 
-    async def _raise(self, trouble: Trouble) -> None:
+    async def _raise(self, trouble: AlertCause) -> None:
         if await self._store.alerts.raise_one(trouble):
             self._emit(
                 AlertRaised(kind=trouble.kind, subject=trouble.subject, detail=trouble.detail)
@@ -133,17 +133,17 @@ class Watchmen:
 
     def __init__(
         self,
-        own: Watchman,
+        own: AlertMonitor,
         emit: Emit,
         namespaces: Callable[[], Awaitable[list[str]]],
-        of: Callable[[str], Watchman],
+        of: Callable[[str], AlertMonitor],
     ) -> None:
         self.wake = own.wake
         self._own = own
         self._emit = emit
         self._namespaces = namespaces
         self._of = of
-        self._others: dict[str, Watchman] = {}
+        self._others: dict[str, AlertMonitor] = {}
         self._last = ""
 
     async def tick(self) -> Pause:

@@ -15,14 +15,14 @@ from duly.domain.deliveries.outcomes import Settlement
 from duly.domain.events import AnalyticsCameBack, AnalyticsWentAway
 from duly.domain.monitoring.schedule_counts import Count, counts_of
 from duly.engine.loops import Pause
-from duly.ports import Analytics, Emit, Trouble
+from duly.ports import Analytics, AnalyticsFailure, Emit
 
 WRITE_SECONDS, LONGEST_SECONDS = 1.0, 10.0
 MOST = 10_000
 """How many different counts gather while they cannot be written; more are lost."""
 
 
-class Analyst:
+class AnalyticsExporter:
     """Gathers counts and writes them; tells once that it cannot, and once that it can again."""
 
     name = "analyst"
@@ -69,7 +69,7 @@ class Analyst:
             self._lost += batch.total()
         self._failed(trouble)
 
-    def _failed(self, trouble: Trouble) -> None:
+    def _failed(self, trouble: AnalyticsFailure) -> None:
         self._failures += 1
         if self._failures == 1:
             self._emit(AnalyticsWentAway(problem=trouble.problem))

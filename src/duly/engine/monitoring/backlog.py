@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
-from duly.domain.monitoring.status import Recovering
+from duly.domain.monitoring.status import BacklogStatus
 from duly.engine.loops import Breath, Pause
 from duly.ports import Agenda, Clock, Emit, LateWork
 
@@ -53,7 +53,7 @@ class Backlog:
         grace: timedelta,
     ) -> None:
         self.wake = asyncio.Event()
-        self.recovering: Recovering | None = None
+        self.recovering: BacklogStatus | None = None
         self._agenda = agenda
         self._clock = clock
         self._emit = emit
@@ -93,15 +93,15 @@ class Backlog:
                 return late
             # What was claimed during the look would be counted twice, or not at all.
 
-    def _measured(self, count: int, oldest: datetime, now: float) -> Recovering:
+    def _measured(self, count: int, oldest: datetime, now: float) -> BacklogStatus:
         began, first_count = self._began
         drained, seconds = first_count - count, now - began
         if drained <= 0 or seconds <= 0:
-            return Recovering(count, oldest)
+            return BacklogStatus(count, oldest)
         rate = drained / seconds
-        return Recovering(count, oldest, round(rate, 1), round(count / rate, 1))
+        return BacklogStatus(count, oldest, round(rate, 1), round(count / rate, 1))
 
-    def _go_on(self, recovering: Recovering, now: float) -> None:
+    def _go_on(self, recovering: BacklogStatus, now: float) -> None:
         if now - self._told_at >= TELL_SECONDS:
             self._told_at = now
             self._emit(

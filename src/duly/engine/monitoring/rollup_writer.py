@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from weakref import WeakSet
 
-from duly.domain.monitoring.rollups import NOTHING, Tally, less
+from duly.domain.monitoring.rollups import NOTHING, Counts, less
 from duly.engine.loops import Pause
 from duly.ports import Clock, Rollups
 
@@ -18,7 +18,7 @@ LONG_SECONDS = 3.0
 """After so long nobody else in this process seems to write."""
 
 
-class Bookkeeper:
+class RollupWriter:
     """Adds to this worker's minute what was counted since it last wrote, in each namespace."""
 
     name = "bookkeeper"
@@ -27,16 +27,16 @@ class Bookkeeper:
         self,
         rollups: Callable[[str], Rollups],
         clock: Clock,
-        counted: Callable[[], Mapping[str, Tally]],
+        counted: Callable[[], Mapping[str, Counts]],
     ) -> None:
         self.begin_anew()
         self.worker: Callable[[], int] = lambda: 0
-        self.others: WeakSet[Bookkeeper] = WeakSet()
+        self.others: WeakSet[RollupWriter] = WeakSet()
         """Those of views of the same app, which no loop runs."""
         self._rollups = rollups
         self._clock = clock
         self._counted = counted
-        self._written: dict[str, Tally] = {}
+        self._written: dict[str, Counts] = {}
         self._written_at = float("-inf")
 
     def begin_anew(self) -> None:

@@ -15,8 +15,8 @@ from duly.domain.endpoints.endpoint import EndpointState, endpoint_name, is_outs
 from duly.domain.endpoints.gates import COUNTED, Circuit
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
 from duly.engine.loops import Pause
-from duly.ports import Ask, Emit, GateChange, Opening, SeenGate
 from duly.ports import Gates as Store
+from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
 
 UNTIL_WOKEN = Pause(3600.0)
 LAND_SECONDS = 0.2
@@ -28,7 +28,7 @@ LONGEST_PACE = timedelta(seconds=1)
 """How long a limit is taken for granted: somebody may have changed it."""
 
 
-class Fared(msgspec.Struct):
+class TargetReport(msgspec.Struct):
     """How a target fared since the store was told last: failures since its last success."""
 
     failures: int = 0
@@ -38,7 +38,7 @@ class Fared(msgspec.Struct):
     """An attempt told nothing of it; after so long another may."""
 
 
-class Gates:
+class AdmissionControl:
     """What this worker knows of the gates, asked before each claim and told after each attempt."""
 
     name = "gates"
@@ -68,14 +68,14 @@ class Gates:
         self.foreign: Mapping[int, str] = {}
         """The namespaces of targets that are not of the worker's own."""
         self.on_change: Callable[[], None] = self.wake.set
-        self._fared: dict[int, Fared] = {}
+        self._fared: dict[int, TargetReport] = {}
 
     def know(self, target: int, name: str) -> None:
         """Learn what kind of target a number stands for."""
         if is_outside(name):
             self._outside.add(target)
 
-    def learn(self, surveyed: Sequence[Opening]) -> None:
+    def learn(self, surveyed: Sequence[ClaimableGroup]) -> None:
         """Take over what a survey saw of the gates."""
         self._shut = {each.target for each in surveyed if each.shut}
         # Of a target whose lanes are all under way a survey says nothing.
@@ -142,7 +142,7 @@ class Gates:
     def _under_way(self, target: int) -> int:
         return self._here[target] + self._reserved[target]
 
-    async def passing(self, asks: list[Ask]) -> list[Ask]:
+    async def passing(self, asks: list[ClaimRequest]) -> list[ClaimRequest]:
         """Those asks, or as much of them, as the gates let through."""
         wanted: Counter[int] = Counter()
         for ask in asks:
@@ -204,15 +204,15 @@ class Gates:
         """Remember how an attempt fared, if anyone needs to know."""
         failed = settlement.verdict in (Verdict.RETRY, Verdict.DEAD)
         if failed and settlement.reason in COUNTED[target in self._outside]:
-            self._fared.setdefault(target, Fared()).failures += 1
+            self._fared.setdefault(target, TargetReport()).failures += 1
             self._ended[target] = 0
         elif settlement.gone:
-            self._fared[target] = Fared(succeeded=True, gone=True)
+            self._fared[target] = TargetReport(succeeded=True, gone=True)
         elif self.cares(target) and (
             settlement.verdict is Verdict.COMPLETED or (failed and settlement.answer is not None)
         ):
             # It answered, if not as hoped.
-            self._fared[target] = Fared(succeeded=True)
+            self._fared[target] = TargetReport(succeeded=True)
         else:
             over = settlement.verdict in (Verdict.EXPIRED, Verdict.SKIPPED)
             self.unclear(target, timedelta() if over else UNCLEAR)
@@ -222,13 +222,13 @@ class Gates:
     def succeeded(self, target: int) -> None:
         """An attempt's own transaction wrote that it succeeded."""
         if self.cares(target):
-            self._fared[target] = Fared(succeeded=True)
+            self._fared[target] = TargetReport(succeeded=True)
             self.wake.set()
 
     def unclear(self, target: int, rest: timedelta) -> None:
         """What was let through told nothing of the target: if it was a probe, another may go."""
         if self.cares(target):
-            self._fared.setdefault(target, Fared()).unclear = rest
+            self._fared.setdefault(target, TargetReport()).unclear = rest
             self.wake.set()
 
     async def tick(self) -> Pause:
@@ -245,9 +245,9 @@ class Gates:
         self._told = {target: told for target, told in self._told.items() if told}
         return Pause(LAND_SECONDS) if self._told else UNTIL_WOKEN
 
-    async def _tell(self, fared: Mapping[int, Fared], landed: Collection[int]) -> None:
+    async def _tell(self, fared: Mapping[int, TargetReport], landed: Collection[int]) -> None:
         def decide(seen: SeenGate, now: datetime) -> GateChange:
-            report = fared.get(seen.target, Fared())
+            report = fared.get(seen.target, TargetReport())
             gate = gates.succeeded(seen.gate) if report.succeeded else seen.gate
             if report.failures:
                 gate = gates.failed(gate, report.failures, now)
@@ -284,7 +284,7 @@ class Gates:
             self._emit(EndpointDisabled(endpoint=name, reason=change.disable, namespace=foreign))
 
 
-def _verdict(seen: SeenGate, fared: Fared, gate: gates.Gate, now: datetime) -> str | None:
+def _verdict(seen: SeenGate, fared: TargetReport, gate: gates.Gate, now: datetime) -> str | None:
     """Why the endpoint has to be disabled, if it has to."""
     if endpoint_name(seen.name) is None or seen.state == EndpointState.DISABLED:
         return None

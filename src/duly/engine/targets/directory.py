@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from duly.ports import Store, TargetName, Transport
 
 
-class Known:
+class TargetDirectory:
     """Targets by their numbers, as far as this worker came across them."""
 
     def __init__(

@@ -8,12 +8,12 @@ import msgspec
 
 from duly.domain import checks
 from duly.errors import Conflict, InvalidInput
-from duly.ports import Asked, Store
+from duly.ports import IdempotentRequest, Store
 
 FIELD = "Idempotency-Key"
 
 
-class Requests:
+class IdempotentRequests:
     """The requests of one app.
 
     Before a request is carried out it is noted, with a seed that names what it will make. If the
@@ -26,7 +26,7 @@ class Requests:
         self._new_id = new_id
         self._under_way: set[str] = set()
 
-    async def begin(self, key: str, fingerprint: str, *, repeatable: bool) -> Asked:
+    async def begin(self, key: str, fingerprint: str, *, repeatable: bool) -> IdempotentRequest:
         """The request to carry out, or with its answer if it was.
 
         Conflict while it is under way. One that is not `repeatable` may only be taken over from
@@ -37,7 +37,9 @@ class Requests:
             raise _under_way(key)
         self._under_way.add(key)
         try:
-            asked = await self._begun(Asked(key, fingerprint, self._new_id()), repeatable)
+            asked = await self._begun(
+                IdempotentRequest(key, fingerprint, self._new_id()), repeatable
+            )
         except BaseException:
             self._under_way.discard(key)
             raise
@@ -45,7 +47,7 @@ class Requests:
             self._under_way.discard(key)
         return asked
 
-    async def _begun(self, asked: Asked, repeatable: bool) -> Asked:
+    async def _begun(self, asked: IdempotentRequest, repeatable: bool) -> IdempotentRequest:
         while (first := await self._store.requests.begin(asked)) is not None:
             if first.fingerprint != asked.fingerprint:
                 raise InvalidInput(FIELD, "it was used for another request; take a new one")
@@ -59,7 +61,7 @@ class Requests:
         return asked
 
     async def finish(
-        self, asked: Asked, status: int, headers: dict[str, str], answer: bytes | None
+        self, asked: IdempotentRequest, status: int, headers: dict[str, str], answer: bytes | None
     ) -> None:
         """Keep the answer; one that refused is forgotten, and one that failed stays open.
 
@@ -75,7 +77,7 @@ class Requests:
         finally:
             self.leave(asked)
 
-    def leave(self, asked: Asked) -> None:
+    def leave(self, asked: IdempotentRequest) -> None:
         """It is not under way here any more, whatever became of it."""
         self._under_way.discard(asked.key)
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from duly.domain import checks
 from duly.domain.access import keys, rate_limits
-from duly.domain.access.keys import Key, KeyState, Made, Scope
+from duly.domain.access.keys import KeyState, Made, Scope, StoredKey
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Chance, Clock, Store
 
@@ -42,7 +42,7 @@ class Keys:
         """Make a key for this namespace. Its token is told here and never again."""
         id, token = keys.new_token(self._chance.bytes(keys.ID_BYTES + keys.SECRET_BYTES))
         now = self._clock.now()
-        key = Key(
+        key = StoredKey(
             id=id,
             namespace=self._store.namespace,
             name=checks.checked_text("name", name, keys.LONGEST_NAME),
@@ -52,7 +52,7 @@ class Keys:
         )
         return Made(await self._store.keys.create(key, keys.digest(token), self.actor), token)
 
-    async def bootstrap(self, token: str) -> Key | None:
+    async def bootstrap(self, token: str) -> StoredKey | None:
         """Make the first key of a store, an admin with this token; None if there are keys already.
 
         Of several processes that ask at once one makes it.
@@ -60,7 +60,7 @@ class Keys:
         id = keys.id_in(token)
         if id is None:
             raise InvalidInput("bootstrap_key", "this is no key; `duly keys bootstrap` prints one")
-        key = Key(
+        key = StoredKey(
             id=id,
             namespace=self._store.namespace,
             name=BOOTSTRAP,
@@ -70,20 +70,20 @@ class Keys:
         made = await self._store.keys.create_first(key, keys.digest(token), BOOTSTRAP)
         return await self.get(id) if made else None
 
-    async def get(self, id: str) -> Key:
+    async def get(self, id: str) -> StoredKey:
         """One key, or NotFound."""
         return await self._store.keys.get(keys.checked_id(id))
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredKey]:
         """Keys by id, spent ones too; `after` is the last id of the page before."""
         start = checks.checked_start("after", after)
         return await self._store.keys.page(start, checks.checked_limit(limit))
 
-    async def revoke(self, id: str) -> Key:
+    async def revoke(self, id: str) -> StoredKey:
         """Let a key open nothing any more; again it changes nothing. NotFound if there is none."""
         return await self._store.keys.revoke(keys.checked_id(id), self.actor)
 
-    async def check(self, token: str) -> Key | None:
+    async def check(self, token: str) -> StoredKey | None:
         """The key of a token, of whichever namespace; None if there is none that opens now.
 
         It is noted that it is in use, at most once a minute.

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from contextvars import Context
 from datetime import timedelta
 
-from duly.domain.deliveries.delivery import Accepted, Request
+from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
 from duly.domain.events import DeliveriesAccepted
 from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.failpoints import hit
@@ -32,16 +32,16 @@ class Acceptor:
         self._emit = emit
         self.on_answered: Callable[[], Awaitable[None]] = _nothing
         """Called after a commit, when its callers have their answers."""
-        self._plain = Door(self)
-        self._tied = Door(self)
+        self._plain = AcceptBatch(self)
+        self._tied = AcceptBatch(self)
 
-    async def accept(self, request: Request) -> Accepted:
+    async def accept(self, request: PreparedDelivery) -> Accepted:
         """Store one delivery; Conflict when its key has another target or payload."""
         self._store.check_writable()
         is_plain = request.key is None and request.stream is None
         return await (self._plain if is_plain else self._tied).accept(request)
 
-    async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
+    async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
         """Store them all or none."""
         self._store.check_writable()
         await hit("deliver.before")
@@ -52,19 +52,19 @@ class Acceptor:
         return accepted
 
     async def accept_each(
-        self, requests: Sequence[Request | DulyError]
+        self, requests: Sequence[PreparedDelivery | DulyError]
     ) -> list[Accepted | DulyError]:
         """Store each for itself, in one call; errors stay in their places."""
         self._store.check_writable()
-        found = [each for each in requests if isinstance(each, Request)]
+        found = [each for each in requests if isinstance(each, PreparedDelivery)]
         if all(each.is_new for each in found):
             # Nothing can be in the way of one of them, and so much is quicker together.
             given: Iterator[Accepted | Conflict] = iter(await self.accept_all(_one(found)))
         else:
             given = iter(await self.store(found))
-        return [next(given) if isinstance(each, Request) else each for each in requests]
+        return [next(given) if isinstance(each, PreparedDelivery) else each for each in requests]
 
-    async def store(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
+    async def store(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
         """Store each for itself."""
         await hit("deliver.before")
         asked_at = self._clock.monotonic()
@@ -95,15 +95,15 @@ class Soon:
         self._until = clock.now() + SOON
         self.found = False
 
-    def includes(self, request: Request) -> bool:
+    def includes(self, request: PreparedDelivery) -> bool:
         """Whether it is one of them."""
         if request.due_at is None:
             return (request.after or 0.0) <= SOON.total_seconds()
         return request.due_at <= self._until
 
     async def noting(
-        self, chunks: AsyncIterable[Sequence[Request]]
-    ) -> AsyncIterator[Sequence[Request]]:
+        self, chunks: AsyncIterable[Sequence[PreparedDelivery]]
+    ) -> AsyncIterator[Sequence[PreparedDelivery]]:
         """The same chunks, noting whether one of them has such a request."""
         async for chunk in chunks:
             self.found = self.found or any(map(self.includes, chunk))
@@ -114,20 +114,20 @@ async def _nothing() -> None:
     """For who is told of no answers."""
 
 
-async def _one(requests: Sequence[Request]) -> AsyncIterator[Sequence[Request]]:
+async def _one(requests: Sequence[PreparedDelivery]) -> AsyncIterator[Sequence[PreparedDelivery]]:
     if requests:
         yield requests
 
 
-class Door:
+class AcceptBatch:
     """Where callers wait for the commit under way, to share the next."""
 
     def __init__(self, acceptor: Acceptor) -> None:
         self._acceptor = acceptor
-        self._waiting: list[tuple[Request, asyncio.Future[Accepted]]] = []
+        self._waiting: list[tuple[PreparedDelivery, asyncio.Future[Accepted]]] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def accept(self, request: Request) -> Accepted:
+    async def accept(self, request: PreparedDelivery) -> Accepted:
         """Store one delivery, in a batch with those who came meanwhile."""
         answer: asyncio.Future[Accepted] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
@@ -154,7 +154,7 @@ class Door:
 
     def _answer(
         self,
-        batch: list[tuple[Request, asyncio.Future[Accepted]]],
+        batch: list[tuple[PreparedDelivery, asyncio.Future[Accepted]]],
         answers: list[Accepted | Conflict],
     ) -> None:
         for (_, answer), given in zip(batch, answers, strict=True):

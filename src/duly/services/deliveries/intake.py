@@ -16,7 +16,7 @@ from typing import Any, TypedDict, TypeVar
 from duly.domain import checks
 from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.deliveries import payloads
-from duly.domain.deliveries.delivery import Request
+from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.deliveries.retry import RetryPlan, encode_checked
 from duly.domain.endpoints.endpoint import EndpointTarget, endpoint_name, no_endpoint
 from duly.domain.endpoints.webhooks import Webhook, encode_webhook, is_webhook
@@ -34,7 +34,7 @@ Target = str | Webhook | EndpointTarget
 Item = tuple[Target, Any] | Mapping[str, Any]
 """What `deliver_many` takes of each delivery."""
 Given = TypeVar("Given")
-Made = TypeVar("Made", bound=Request | DulyError)
+Made = TypeVar("Made", bound=PreparedDelivery | DulyError)
 
 
 class Options(TypedDict, total=False):
@@ -100,12 +100,12 @@ class Intake:
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
         id: str | None = None,
-    ) -> Request:
+    ) -> PreparedDelivery:
         """One delivery, checked field by field; with an `id`, the same again is stored once."""
         if at is not None and after is not None:
             raise InvalidInput("at", "give either at or after, not both")
         name, address = self.addressed(target)
-        return Request(
+        return PreparedDelivery(
             self._chance.delivery_id() if id is None else checks.checked_id(id),
             name,
             payloads.payload_bytes(payload, self._payload_limit),
@@ -122,7 +122,7 @@ class Intake:
             id is not None,
         )
 
-    async def chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[Request]]:
+    async def chunks(self, items: Iterable[Item]) -> AsyncIterator[Sequence[PreparedDelivery]]:
         """Many deliveries in pieces that are stored one after the other.
 
         All in one transaction, in which the store makes new targets known: from here nothing else
@@ -134,7 +134,7 @@ class Intake:
 
     async def each(
         self, items: Iterable[Item | DulyError]
-    ) -> AsyncIterator[list[Request | DulyError]]:
+    ) -> AsyncIterator[list[PreparedDelivery | DulyError]]:
         """Many deliveries in pieces, each checked for itself: an error stays in its place."""
         async for piece in self._pieces(items, self._tried):
             yield await self._known(piece)
@@ -147,7 +147,7 @@ class Intake:
         size = 0
         for item in items:
             piece.append(new := made(item))
-            size += len(new.payload) if isinstance(new, Request) else 0
+            size += len(new.payload) if isinstance(new, PreparedDelivery) else 0
             if len(piece) >= BULK_CHUNK or size >= BULK_BYTES:
                 yield piece
                 piece, size = [], 0
@@ -156,9 +156,11 @@ class Intake:
         if piece:
             yield piece
 
-    async def _known(self, piece: list[Request | DulyError]) -> list[Request | DulyError]:
+    async def _known(
+        self, piece: list[PreparedDelivery | DulyError]
+    ) -> list[PreparedDelivery | DulyError]:
         """The same, with an error for each whose target nobody has."""
-        targets = {each.target for each in piece if isinstance(each, Request)}
+        targets = {each.target for each in piece if isinstance(each, PreparedDelivery)}
         wrong: dict[str, DulyError] = {}
         for target in targets:
             try:
@@ -170,10 +172,11 @@ class Intake:
         if not wrong:
             return piece
         return [
-            wrong.get(each.target, each) if isinstance(each, Request) else each for each in piece
+            wrong.get(each.target, each) if isinstance(each, PreparedDelivery) else each
+            for each in piece
         ]
 
-    def _tried(self, item: Item | DulyError) -> Request | DulyError:
+    def _tried(self, item: Item | DulyError) -> PreparedDelivery | DulyError:
         if isinstance(item, DulyError):
             return item
         try:
@@ -181,11 +184,11 @@ class Intake:
         except InvalidInput as error:
             return error
 
-    def _item(self, item: Item) -> Request:
+    def _item(self, item: Item) -> PreparedDelivery:
         if isinstance(item, tuple) and len(item) == 2:
             target, payload = item
             name, address = self.addressed(target)
-            return Request(
+            return PreparedDelivery(
                 self._chance.delivery_id(),
                 name,
                 payloads.payload_bytes(payload, self._payload_limit),

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
-from duly.domain.deliveries.delivery import Accepted, Request
+from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
 from duly.errors import InvalidInput
 from duly.ports import Message, Store, WithTransaction, transaction_of
 
@@ -24,7 +24,7 @@ class Outbox:
         self._check = check
         self._expects = expects
 
-    async def accept(self, connection: Any, request: Request) -> Accepted:
+    async def accept(self, connection: Any, request: PreparedDelivery) -> Accepted:
         """Accept one delivery in duly's own transaction, or in that of a driver."""
         expected = self._expects(request.target)
         if not isinstance(connection, WithTransaction):
@@ -33,7 +33,7 @@ class Outbox:
         await self._check([request.target])
         return await self._store.outbox.enlist(transaction, request)
 
-    def accept_now(self, connection: Any, request: Request) -> Accepted:
+    def accept_now(self, connection: Any, request: PreparedDelivery) -> Accepted:
         """Accept one delivery in the transaction of a driver that needs no event loop."""
         if isinstance(connection, WithTransaction):
             raise InvalidInput(

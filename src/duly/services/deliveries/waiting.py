@@ -10,13 +10,13 @@ import msgspec
 from duly.domain.deliveries.delivery import Delivery
 from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, decode
 from duly.domain.deliveries.states import State
-from duly.domain.endpoints.endpoint import Endpoint, endpoint_name, is_outside, why_waiting
+from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_waiting
 from duly.domain.safe_text import shown_url
 from duly.domain.streams.stream import plight, to_do
 from duly.errors import NotFound
 from duly.ports import Store
 
-Problem = Callable[[Endpoint], str | None]
+Problem = Callable[[StoredEndpoint], str | None]
 """Why an endpoint's secrets cannot be read here, if so."""
 
 
@@ -52,7 +52,7 @@ async def outlook(
     return Outlook(place, waits, _allowed(delivery, endpoint, default))
 
 
-def _allowed(delivery: Delivery, endpoint: Endpoint | None, default: RetryPlan) -> int | None:
+def _allowed(delivery: Delivery, endpoint: StoredEndpoint | None, default: RetryPlan) -> int | None:
     if delivery.retry is not None:
         return attempts_allowed(delivery.retry)
     if not is_outside(delivery.target):
@@ -71,7 +71,7 @@ async def _turn(store: Store, delivery: Delivery) -> str | None:
     return f"stream {delivery.stream}, {plight(line)}; {to_do(line)}"
 
 
-def _why(problem: Problem, name: str, endpoint: Endpoint | None) -> str | None:
+def _why(problem: Problem, name: str, endpoint: StoredEndpoint | None) -> str | None:
     why = why_waiting(name, endpoint)
     if why is None and endpoint is not None and (found := problem(endpoint)):
         # The workers may have other keys than we; nobody but them can tell.
@@ -79,7 +79,7 @@ def _why(problem: Problem, name: str, endpoint: Endpoint | None) -> str | None:
     return why
 
 
-async def _found(store: Store, name: str) -> Endpoint | None:
+async def _found(store: Store, name: str) -> StoredEndpoint | None:
     try:
         return await store.endpoints.get(name)
     except NotFound:

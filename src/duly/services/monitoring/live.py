@@ -11,8 +11,8 @@ from typing import Self
 
 import msgspec
 
-from duly.domain.monitoring.rollups import MINUTE, Span, Tally, grown
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.rollups import MINUTE, Counts, Span, grown
+from duly.domain.monitoring.status import NamespaceStatus
 from duly.errors import Busy, StoreUnavailable
 from duly.ports import Clock, Store
 
@@ -32,7 +32,7 @@ class Second(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     at: datetime
-    counts: Tally
+    counts: Counts
     due: int
     late: int
     processing: int
@@ -49,12 +49,12 @@ class Live:
     """Looks every second while somebody listens."""
 
     def __init__(
-        self, store: Store, look: Callable[[], Awaitable[Situation]], clock: Clock
+        self, store: Store, look: Callable[[], Awaitable[NamespaceStatus]], clock: Clock
     ) -> None:
         self._store = store
         self._look = look
         self._sleep = clock.sleep
-        self._minutes: dict[datetime, Tally] | None = None
+        self._minutes: dict[datetime, Counts] | None = None
         self._past: deque[Second] = deque(maxlen=REMEMBERED)
         self._listeners: set[Listener] = set()
         self._task: asyncio.Task[None] | None = None
@@ -95,7 +95,7 @@ class Live:
         now = await self._look()
         span = Span(now.at - LOOKED_BACK, now.at + MINUTE, MINUTE)
         minutes = await self._store.rollups.series(span)
-        tally = Tally() if self._minutes is None else grown(minutes, self._minutes)
+        tally = Counts() if self._minutes is None else grown(minutes, self._minutes)
         self._minutes = minutes
         second = Second(
             id=self._next_id(now.at),

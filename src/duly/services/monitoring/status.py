@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from duly.domain.monitoring.rollups import MINUTE, Point
-from duly.domain.monitoring.status import Recovering, Situation
+from duly.domain.monitoring.status import BacklogStatus, NamespaceStatus
 from duly.domain.time.zones import zone_data_version
 from duly.ports import Clock, Store, WorkerRow
 
@@ -27,7 +27,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     processing: int
     dead: int
     counted_up_to: int
-    recovering: Recovering | None
+    recovering: BacklogStatus | None
     next_planned_at: datetime | None
     planner_lag: float
     zones: str
@@ -68,7 +68,7 @@ async def status(store: Store, clock: Clock, grace: timedelta) -> Status:
     )
 
 
-async def recovering(store: Store, clock: Clock, grace: timedelta) -> Recovering | None:
+async def recovering(store: Store, clock: Clock, grace: timedelta) -> BacklogStatus | None:
     """The late work, looked at twice to see how fast it goes down."""
     first, began = await store.agenda.late_work(grace), clock.monotonic()
     if first is None:
@@ -79,12 +79,12 @@ async def recovering(store: Store, clock: Clock, grace: timedelta) -> Recovering
         return None
     drained = first.count - second.count
     if drained <= 0 or seconds <= 0:
-        return Recovering(second.count, second.oldest)
+        return BacklogStatus(second.count, second.oldest)
     rate = drained / seconds
-    return Recovering(second.count, second.oldest, round(rate, 1), round(second.count / rate, 1))
+    return BacklogStatus(second.count, second.oldest, round(rate, 1), round(second.count / rate, 1))
 
 
-def top(stands: Situation, minutes: Sequence[Point], workers: Sequence[WorkerRow]) -> Top:
+def top(stands: NamespaceStatus, minutes: Sequence[Point], workers: Sequence[WorkerRow]) -> Top:
     """How it goes, by the minute that is over and the one that is not."""
     before, present = minutes[-2:]
     still = 1 - min(max((stands.at - present.at) / MINUTE, 0.0), 1.0)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from duly.domain.deliveries import retry
-from duly.domain.endpoints.endpoint import Endpoint, Sealed, still_used
+from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint, still_used
 from duly.domain.endpoints.sealed_headers import opened_headers, readable_headers
 from duly.domain.transfer import entries
 from duly.domain.transfer.entries import (
@@ -23,7 +23,7 @@ from duly.domain.transfer.entries import (
     Thing,
 )
 from duly.errors import Conflict, DulyError
-from duly.ports import Clock, Shelves, Store
+from duly.ports import Clock, ExportSnapshot, Store
 from duly.version import __version__
 
 
@@ -33,7 +33,7 @@ class Vault(Protocol):
     def open(self, sealed: Sealed, context: str) -> str: ...
 
 
-class Told(msgspec.Struct, frozen=True):
+class ExportSummary(msgspec.Struct, frozen=True):
     """One line of an export: of what kind and name, and what is left out because it is secret."""
 
     line: bytes
@@ -53,7 +53,7 @@ class Exporting:
 
     async def lines(
         self, *, everything: bool = False, with_secrets: bool = False
-    ) -> AsyncGenerator[Told, None]:
+    ) -> AsyncGenerator[ExportSummary, None]:
         """The namespace line by line: with what is not over yet, or with everything.
 
         Secrets of endpoints, and headers that look like credentials, are left out unless wanted;
@@ -65,11 +65,11 @@ class Exporting:
         counts = dict.fromkeys(KINDS.values(), 0)
         async with self._store.moving.snapshot() as shelves:
             heading = self._heading(await shelves.moment(), scope, with_secrets)
-            yield Told(entries.encode(heading))
+            yield ExportSummary(entries.encode(heading))
             async for each in self._things(shelves, everything, with_secrets):
                 counts[KINDS[type(each)]] += 1
                 yield _told(each)
-        yield Told(entries.encode(Ending(counts=counts)))
+        yield ExportSummary(entries.encode(Ending(counts=counts)))
 
     async def _note(self, detail: dict[str, Any]) -> None:
         namespace = self._store.namespace
@@ -87,7 +87,7 @@ class Exporting:
         )
 
     async def _things(
-        self, shelves: Shelves, everything: bool, with_secrets: bool
+        self, shelves: ExportSnapshot, everything: bool, with_secrets: bool
     ) -> AsyncIterator[Thing]:
         async for endpoint in shelves.endpoints():
             yield self._endpoint(endpoint, with_secrets)
@@ -98,7 +98,7 @@ class Exporting:
         async for delivery in shelves.deliveries(everything=everything):
             yield delivery if with_secrets else entries.without_credentials(delivery)
 
-    def _endpoint(self, endpoint: Endpoint, with_secrets: bool) -> EndpointEntry:
+    def _endpoint(self, endpoint: StoredEndpoint, with_secrets: bool) -> EndpointEntry:
         details: dict[str, Any] = msgspec.structs.asdict(endpoint.details)
         details["headers"] = self._headers(endpoint, with_secrets)
         if details["retry"] is not None:
@@ -116,7 +116,7 @@ class Exporting:
         opened = tuple(Secret(self._opened(endpoint, each), each.until) for each in used)
         return msgspec.structs.replace(entry, secrets=opened)
 
-    def _headers(self, endpoint: Endpoint, with_secrets: bool) -> dict[str, str]:
+    def _headers(self, endpoint: StoredEndpoint, with_secrets: bool) -> dict[str, str]:
         headers = endpoint.details.headers
         if not with_secrets:
             return readable_headers(headers, endpoint.name, self._vault.open)
@@ -125,13 +125,13 @@ class Exporting:
         except DulyError as error:
             raise Conflict(f"a header of endpoint {endpoint.name!r}: {error}") from error
 
-    def _opened(self, endpoint: Endpoint, sealed: Sealed) -> str:
+    def _opened(self, endpoint: StoredEndpoint, sealed: Sealed) -> str:
         try:
             return self._vault.open(sealed, endpoint.name)
         except DulyError as error:
             raise Conflict(f"the secret of endpoint {endpoint.name!r}: {error}") from error
 
 
-def _told(thing: Thing) -> Told:
+def _told(thing: Thing) -> ExportSummary:
     missing = () if isinstance(thing, StreamEntry) else thing.missing
-    return Told(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)
+    return ExportSummary(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.endpoints.endpoint import Endpoint, EndpointState, Sealed
+from duly.domain.endpoints.endpoint import EndpointState, Sealed, StoredEndpoint
 from duly.domain.endpoints.sealed_headers import sealed_headers
 from duly.domain.schedules.revisions import Revision
 from duly.domain.streams import operations
 from duly.domain.streams.operations import Intervention
-from duly.domain.streams.stream import Line
+from duly.domain.streams.stream import StreamRow
 from duly.domain.transfer import import_checks
 from duly.domain.transfer.entries import (
     KINDS,
@@ -30,7 +30,7 @@ from duly.domain.transfer.entries import (
 )
 from duly.domain.transfer.reader import Batch, Reading, Survey, Tell
 from duly.errors import Conflict, NotFound
-from duly.ports import Arrival, Store
+from duly.ports import ImportResult, Store
 from duly.services.interruption import ended
 
 
@@ -49,7 +49,7 @@ class Brought(msgspec.Struct, frozen=True):
     refused: int
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an import is made."""
 
     dry_run: bool = False
@@ -71,7 +71,7 @@ class Importing:
         self._payload_limit = payload_limit
         self.actor = actor
 
-    def survey(self, lines: Iterable[bytes], manner: Manner, tell: Tell) -> Survey:
+    def survey(self, lines: Iterable[bytes], manner: ImportOptions, tell: Tell) -> Survey:
         """Read an export to its end and check every line; nothing is written.
 
         InvalidInput when it is none, of a newer version or cut off, and at the first bad line
@@ -80,7 +80,7 @@ class Importing:
         return Reading(lines, self._payload_limit, tell if manner.skip_bad else None).survey()
 
     async def bring_in(
-        self, lines: Iterable[bytes], survey: Survey, manner: Manner, tell: Tell
+        self, lines: Iterable[bytes], survey: Survey, manner: ImportOptions, tell: Tell
     ) -> AsyncIterator[Brought]:
         """Write down what was surveyed, batch by batch, from the same lines.
 
@@ -98,7 +98,7 @@ class Importing:
         if not manner.dry_run:
             self._store.wakeups.hint()
 
-    async def _begin(self, survey: Survey, manner: Manner) -> None:
+    async def _begin(self, survey: Survey, manner: ImportOptions) -> None:
         if not manner.beside_workers:
             await self._refuse_beside_workers()
         heading = survey.heading
@@ -117,7 +117,7 @@ class Importing:
                 "or give --beside-workers if nobody adds to the streams of the file meanwhile"
             )
 
-    async def _brought(self, batch: Batch, manner: Manner, tell: Tell) -> Brought:
+    async def _brought(self, batch: Batch, manner: ImportOptions, tell: Tell) -> Brought:
         answers = await self._answers([thing for _, thing in batch], manner)
         refused = 0
         for (number, _), answer in zip(batch, answers, strict=True):
@@ -126,12 +126,12 @@ class Importing:
                     raise Conflict(f"line {number}: {answer}") from answer
                 tell(number, str(answer))
                 refused += 1
-        new = sum(answer is Arrival.NEW for answer in answers)
+        new = sum(answer is ImportResult.NEW for answer in answers)
         return Brought(KINDS[type(batch[0][1])], new, len(batch) - new - refused, refused)
 
     async def _answers(
-        self, things: Sequence[Thing], manner: Manner
-    ) -> Sequence[Arrival | Conflict]:
+        self, things: Sequence[Thing], manner: ImportOptions
+    ) -> Sequence[ImportResult | Conflict]:
         """What becomes of each; all are of one kind."""
         deliveries = [each for each in things if isinstance(each, DeliveryEntry)]
         if deliveries and manner.dry_run:
@@ -142,7 +142,9 @@ class Importing:
         new = {name_of(each): each for each in things if name_of(each) not in known}
         if new and not manner.dry_run:
             await self._create(list(new.values()))
-        return [Arrival.KNOWN if name_of(each) in known else Arrival.NEW for each in things]
+        return [
+            ImportResult.KNOWN if name_of(each) in known else ImportResult.NEW for each in things
+        ]
 
     async def _known(self, things: Sequence[Thing]) -> set[str]:
         names = [name_of(each) for each in things]
@@ -180,7 +182,7 @@ class Importing:
         await self._store.schedules.create_all(decide, self.actor)
 
     async def _configure(self, entry: StreamEntry) -> None:
-        def decide(line: Line, now: datetime) -> Intervention:  # noqa: ARG001
+        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
             change = operations.configure(line, entry.on_failure)
             if entry.paused_at is None:
                 return change
@@ -198,8 +200,8 @@ class Importing:
             # Without its secret nobody there would believe what is sent.
             state, reason = EndpointState.PAUSED, _lacking(entry)
 
-        def decide(before: Endpoint | None, now: datetime) -> Endpoint:
-            return before or Endpoint(
+        def decide(before: StoredEndpoint | None, now: datetime) -> StoredEndpoint:
+            return before or StoredEndpoint(
                 name=entry.name,
                 target=0,
                 details=details,

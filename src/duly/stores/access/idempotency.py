@@ -7,39 +7,39 @@ from typing import Any
 
 import msgspec
 
-from duly.ports import KEPT_FOR, PATIENCE, Asked
+from duly.ports import KEPT_FOR, PATIENCE, IdempotentRequest
 from duly.stores.database import Database
 
 
-class Requests:
+class IdempotentRequests:
     """The requests of one namespace."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
 
-    async def begin(self, asked: Asked) -> Asked | None:
+    async def begin(self, asked: IdempotentRequest) -> IdempotentRequest | None:
         """Note a request before it is carried out; None when it is new, otherwise the first."""
         while not await self._run("begin", asked.key, **_told(asked), kept_for=_seconds(KEPT_FOR)):
             # In between it may have been abandoned or pruned: then it is new after all.
             if rows := await self._run("find", asked.key):
                 fingerprint, seed, status, headers, answer = rows[0]
                 known = msgspec.json.decode(headers) if headers else {}
-                return Asked(asked.key, fingerprint, seed, status, known, answer)
+                return IdempotentRequest(asked.key, fingerprint, seed, status, known, answer)
         return None
 
-    async def take_over(self, first: Asked, *, at_once: bool) -> bool:
+    async def take_over(self, first: IdempotentRequest, *, at_once: bool) -> bool:
         """Whether a request that nobody answered yet may be carried out by another as well."""
         patience = {"at_once": at_once, "patience": _seconds(PATIENCE)}
         return bool(await self._run("take_over", first.key, seed=first.seed, **patience))
 
-    async def finish(self, asked: Asked) -> None:
+    async def finish(self, asked: IdempotentRequest) -> None:
         """Keep the answer, once."""
         headers = msgspec.json.encode(asked.headers).decode()
         answered = {"status": asked.status, "headers": headers, "answer": asked.answer}
         await self._run("finish", asked.key, seed=asked.seed, **answered)
 
-    async def abandon(self, asked: Asked) -> None:
+    async def abandon(self, asked: IdempotentRequest) -> None:
         """Forget a request that came to nothing, unless somebody took it over."""
         await self._run("abandon", asked.key, seed=asked.seed)
 
@@ -56,7 +56,7 @@ class Requests:
         )
 
 
-def _told(asked: Asked) -> dict[str, str]:
+def _told(asked: IdempotentRequest) -> dict[str, str]:
     return {"fingerprint": asked.fingerprint, "seed": asked.seed}
 
 

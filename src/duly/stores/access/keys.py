@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from duly.domain.access.keys import Key, Scope, no_key
+from duly.domain.access.keys import Scope, StoredKey, no_key
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Session
 
@@ -18,13 +18,13 @@ class Keys:
         self._database = database
         self._namespace = namespace
 
-    async def create(self, key: Key, hash: bytes, actor: str) -> Key:
+    async def create(self, key: StoredKey, hash: bytes, actor: str) -> StoredKey:
         """Keep a new key of this namespace, with its audit entry."""
         async with self._database.together() as session:
             await self._create(session, key, hash, actor)
         return await self.get(key.id)
 
-    async def create_first(self, key: Key, hash: bytes, actor: str) -> bool:
+    async def create_first(self, key: StoredKey, hash: bytes, actor: str) -> bool:
         """Keep a key like `create`, if no namespace has any; of several at once one does."""
         if (await self._database.fetch_named("keys.any"))[0]["found"]:
             return False
@@ -35,7 +35,7 @@ class Keys:
             await self._create(session, key, hash, actor)
         return True
 
-    async def _create(self, session: Session, key: Key, hash: bytes, actor: str) -> None:
+    async def _create(self, session: Session, key: StoredKey, hash: bytes, actor: str) -> None:
         detail = {"name": key.name, "scope": key.scope, "expires_at": key.expires_at}
         await session.fetch(
             "keys.create",
@@ -49,28 +49,28 @@ class Keys:
         )
         await note(session, self._namespace, actor, "key.created", key.id, detail)
 
-    async def get(self, id: str) -> Key:
+    async def get(self, id: str) -> StoredKey:
         """One key, or NotFound."""
         rows = await self._database.fetch_named("keys.get", namespace=self._namespace, id=id)
         if not rows:
             raise no_key(id)
         return _key(rows[0])
 
-    async def page(self, after: str, limit: int) -> list[Key]:
+    async def page(self, after: str, limit: int) -> list[StoredKey]:
         """Keys by id, those that are revoked or expired too."""
         rows = await self._database.fetch_named(
             "keys.page", namespace=self._namespace, after=after, limit=limit
         )
         return [_key(row) for row in rows]
 
-    async def revoke(self, id: str, actor: str) -> Key:
+    async def revoke(self, id: str, actor: str) -> StoredKey:
         """Let one open nothing any more, with an audit entry; again it changes nothing."""
         async with self._database.together() as session:
             if await session.fetch("keys.revoke", "any", namespace=self._namespace, id=id):
                 await note(session, self._namespace, actor, "key.revoked", id)
         return await self.get(id)
 
-    async def find(self, id: str) -> tuple[Key, bytes] | None:
+    async def find(self, id: str) -> tuple[StoredKey, bytes] | None:
         """A key of any namespace with what was kept of its token."""
         rows = await self._database.fetch_named("keys.find", id=id)
         return (_key(rows[0]), bytes(rows[0]["hash"])) if rows else None
@@ -91,6 +91,6 @@ class Keys:
         return bool(rows[0]["found"])
 
 
-def _key(row: Mapping[str, Any]) -> Key:
-    found = {name: row[name] for name in Key.__struct_fields__}
-    return Key(**found | {"scope": Scope(row["scope"])})
+def _key(row: Mapping[str, Any]) -> StoredKey:
+    found = {name: row[name] for name in StoredKey.__struct_fields__}
+    return StoredKey(**found | {"scope": Scope(row["scope"])})

@@ -10,7 +10,7 @@ from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.errors import SettlementRefused
 from duly.failpoints import hit
-from duly.ports import Ask, LateWork, Opening
+from duly.ports import ClaimableGroup, ClaimRequest, LateWork
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.steps import record_with
 from duly.stores.streams import queue
@@ -29,15 +29,15 @@ class Agenda:
         self._database = database
         self._served = None if served is None else list(served)
 
-    async def survey(self) -> list[Opening]:
+    async def survey(self) -> list[ClaimableGroup]:
         """Each level and target that has lanes nobody holds, with its first due moment."""
         rows = await self._database.fetch("agenda.survey", "claim", served=self._served)
-        return [Opening(*row) for row in rows]
+        return [ClaimableGroup(*row) for row in rows]
 
-    async def look(self) -> list[Opening]:
+    async def look(self) -> list[ClaimableGroup]:
         """The same for whoever only looks: on SQLite it works while somebody holds the writer."""
         rows = await self._database.fetch_named("agenda.survey", served=self._served)
-        return [Opening(**row) for row in rows]
+        return [ClaimableGroup(**row) for row in rows]
 
     async def late_work(
         self, grace: timedelta, targets: Collection[int] | None = None
@@ -55,7 +55,7 @@ class Agenda:
         return LateWork(count, oldest) if count else None
 
     async def claim(
-        self, token: int, slots: int, asks: Sequence[Ask], finished: Sequence[int] = ()
+        self, token: int, slots: int, asks: Sequence[ClaimRequest], finished: Sequence[int] = ()
     ) -> list[Claimed]:
         """Take at most `slots` due lanes under the token; atomic, skips what others hold.
 

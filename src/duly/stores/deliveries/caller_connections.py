@@ -16,7 +16,7 @@ from duly.errors import InvalidInput
 ACCEPT = "select cast(duly.accept(cast(cast({} as text) as json)) as text)"
 
 
-class Caller(msgspec.Struct, frozen=True):
+class CallerConnection(msgspec.Struct, frozen=True):
     """A kind of connection, how its one statement runs, and what database it leads to."""
 
     run: Callable[[Any, str], Any]
@@ -74,16 +74,16 @@ def _django_dialect(connection: Any) -> str:
     return str(connection.vendor)
 
 
-ASYNCPG = Caller(_asyncpg, is_async=True)
-SQLALCHEMY = Caller(_sqlalchemy, dialect=_sqlalchemy_dialect)
-SQLALCHEMY_ASYNC = Caller(_sqlalchemy_async, is_async=True, dialect=_sqlalchemy_dialect)
-DJANGO = Caller(_django, dialect=_django_dialect)
+ASYNCPG = CallerConnection(_asyncpg, is_async=True)
+SQLALCHEMY = CallerConnection(_sqlalchemy, dialect=_sqlalchemy_dialect)
+SQLALCHEMY_ASYNC = CallerConnection(_sqlalchemy_async, is_async=True, dialect=_sqlalchemy_dialect)
+DJANGO = CallerConnection(_django, dialect=_django_dialect)
 CALLERS = {
     ("asyncpg", "Connection"): ASYNCPG,
     ("asyncpg", "PoolConnectionProxy"): ASYNCPG,
-    ("psycopg", "AsyncConnection"): Caller(_psycopg_async, is_async=True),
-    ("psycopg", "Connection"): Caller(_psycopg),
-    ("psycopg2", "connection"): Caller(_psycopg2),
+    ("psycopg", "AsyncConnection"): CallerConnection(_psycopg_async, is_async=True),
+    ("psycopg", "Connection"): CallerConnection(_psycopg),
+    ("psycopg2", "connection"): CallerConnection(_psycopg2),
     ("sqlalchemy", "AsyncSession"): SQLALCHEMY_ASYNC,
     ("sqlalchemy", "AsyncConnection"): SQLALCHEMY_ASYNC,
     ("sqlalchemy", "async_scoped_session"): SQLALCHEMY_ASYNC,
@@ -96,7 +96,7 @@ CALLERS = {
 """By the package and the name of a class; subclasses are known by those they come from."""
 
 
-def caller_of(connection: Any) -> Caller:
+def caller_of(connection: Any) -> CallerConnection:
     """How to run a statement on the connection; InvalidInput if nobody knows it."""
     for each in type(connection).__mro__:
         found = CALLERS.get((each.__module__.partition(".")[0], each.__name__))
@@ -111,7 +111,7 @@ def caller_of(connection: Any) -> Caller:
     )
 
 
-def _on_postgres(found: Caller, connection: Any) -> Caller:
+def _on_postgres(found: CallerConnection, connection: Any) -> CallerConnection:
     dialect = found.dialect(connection)
     if dialect != "postgresql":
         raise InvalidInput(

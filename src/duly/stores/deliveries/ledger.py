@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery, Request
+from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery, PreparedDelivery
 from duly.domain.deliveries.states import State
 from duly.domain.endpoints.endpoint import endpoint_name
 from duly.errors import Conflict, NotFound
@@ -47,11 +47,11 @@ class Deliveries:
         self._endpoints = endpoints
         self._members = members
 
-    async def accept(self, requests: Sequence[Request]) -> list[Accepted | Conflict]:
+    async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
         """Store each for itself; safe to repeat with the same ids."""
         return await self._accept(self._database, requests)
 
-    async def accept_all(self, chunks: AsyncIterable[Sequence[Request]]) -> list[Accepted]:
+    async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
         """Store them all or, when one conflicts, none; safe to repeat with the same ids.
 
         While the database writes one chunk, the next is made ready.
@@ -74,13 +74,13 @@ class Deliveries:
                     await asyncio.wait([writing])
         return accepted
 
-    async def accept_within(self, session: Session, request: Request) -> Accepted:
+    async def accept_within(self, session: Session, request: PreparedDelivery) -> Accepted:
         """Store one in somebody's transaction, which a Conflict leaves as it was."""
         (answer,) = _all_or_none(await self._accept(session, [request]))
         return answer
 
     async def _accept(
-        self, session: Session, requests: Sequence[Request]
+        self, session: Session, requests: Sequence[PreparedDelivery]
     ) -> list[Accepted | Conflict]:
         names = {each.target for each in requests}
         numbers = await self._targets.numbers_within(session, names)
@@ -97,7 +97,7 @@ class Deliveries:
         return [known.answer_to(each, numbers[each.target]) for each in requests]
 
     async def _accept_new(
-        self, session: Session, requests: Sequence[Request]
+        self, session: Session, requests: Sequence[PreparedDelivery]
     ) -> list[Accepted | Conflict]:
         names = {each.target for each in requests}
         numbers = await self._targets.numbers_within(session, names)
@@ -112,7 +112,9 @@ class Deliveries:
         rows = await session.fetch_batch(statement, columns=columns, namespace=self._namespace)
         return rows[0]
 
-    async def _known(self, session: Session, requests: Sequence[Request]) -> list[Sequence[Any]]:
+    async def _known(
+        self, session: Session, requests: Sequence[PreparedDelivery]
+    ) -> list[Sequence[Any]]:
         columns: dict[str, Sequence[Any]] = {
             "id": [each.id for each in requests],
             "key": [each.key for each in requests],
@@ -236,7 +238,9 @@ class Deliveries:
         return service(self._namespace, await self._workers.roster(), endpoints)
 
 
-def _columns(requests: Sequence[Request], numbers: Mapping[str, int]) -> dict[str, Sequence[Any]]:
+def _columns(
+    requests: Sequence[PreparedDelivery], numbers: Mapping[str, int]
+) -> dict[str, Sequence[Any]]:
     return {
         "id": [each.id for each in requests],
         "target": [numbers[each.target] for each in requests],
@@ -263,7 +267,7 @@ def _all_or_none(answers: list[Accepted | Conflict]) -> list[Accepted]:
     return answers  # type: ignore[return-value]
 
 
-def _new(request: Request, accepted_at: datetime) -> Accepted:
+def _new(request: PreparedDelivery, accepted_at: datetime) -> Accepted:
     due_at = request.due_at
     if due_at is None:
         due_at = accepted_at
@@ -280,7 +284,7 @@ class Known:
         self._by_id = {row[0]: row for row in rows}
         self._by_key = {row[-2]: row for row in rows if row[-2] is not None}
 
-    def answer_to(self, request: Request, target: int) -> Accepted | Conflict:
+    def answer_to(self, request: PreparedDelivery, target: int) -> Accepted | Conflict:
         """Whether a request is for one of them, or another has its id or key."""
         found = self._by_id.get(request.id) or self._by_key.get(request.key)
         if found is None:

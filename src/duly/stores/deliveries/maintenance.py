@@ -15,7 +15,7 @@ LOWEST = -(2**63)
 END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
-class Upkeep:
+class Maintenance:
     """Pruning what is finished, and the sweep for what no ordinary path would find."""
 
     def __init__(self, database: Database, served: Sequence[str] | None) -> None:

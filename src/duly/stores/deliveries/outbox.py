@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from duly.domain.checks import unknown_handler
-from duly.domain.deliveries.delivery import Accepted, Request
+from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
 from duly.domain.endpoints.endpoint import endpoint_name, no_endpoint
 from duly.domain.endpoints.webhooks import is_webhook
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Transaction
-from duly.stores.deliveries.caller_connections import Caller, caller_of
+from duly.stores.deliveries.caller_connections import CallerConnection, caller_of
 from duly.stores.deliveries.ledger import Deliveries, key_taken
 from duly.stores.deliveries.transactions import own
 from duly.stores.postgres.database import Postgres
@@ -48,20 +48,24 @@ class Outbox:
         self._deliveries = deliveries
         self._hint = hint
 
-    async def enlist(self, transaction: Transaction, request: Request) -> Accepted:
+    async def enlist(self, transaction: Transaction, request: PreparedDelivery) -> Accepted:
         """Store one in a transaction of the store itself; the commit wakes the workers."""
         transaction = own(transaction, self._database)
         accepted = await self._deliveries.accept_within(transaction.session, request)
         transaction.after_commit = self._hint
         return accepted
 
-    async def hand_over(self, connection: Any, request: Request, *, is_expected: bool) -> Accepted:
+    async def hand_over(
+        self, connection: Any, request: PreparedDelivery, *, is_expected: bool
+    ) -> Accepted:
         """Store one through a driver's connection; without a transaction it is one by itself."""
         caller, asked = self._caller(connection), self._asked(request, is_expected)
         answer = caller.run(connection, asked)
         return _read(await answer if caller.is_async else answer, request)
 
-    def hand_over_now(self, connection: Any, request: Request, *, is_expected: bool) -> Accepted:
+    def hand_over_now(
+        self, connection: Any, request: PreparedDelivery, *, is_expected: bool
+    ) -> Accepted:
         """The same without an event loop, for drivers that need none."""
         caller = self._caller(connection)
         if caller.is_async:
@@ -70,7 +74,7 @@ class Outbox:
             )
         return _read(caller.run(connection, self._asked(request, is_expected)), request)
 
-    def _caller(self, connection: Any) -> Caller:
+    def _caller(self, connection: Any) -> CallerConnection:
         if isinstance(self._database, Sqlite):
             raise InvalidInput(
                 "connection",
@@ -79,7 +83,7 @@ class Outbox:
             )
         return caller_of(connection)
 
-    def _asked(self, request: Request, is_expected: bool) -> str:
+    def _asked(self, request: PreparedDelivery, is_expected: bool) -> str:
         fields = msgspec.structs.asdict(request) | {
             "payload": request.payload.decode(),
             "tags": request.tags or None,
@@ -90,7 +94,7 @@ class Outbox:
         return msgspec.json.encode(fields).decode()
 
 
-def _read(answer: Any, request: Request) -> Accepted:
+def _read(answer: Any, request: PreparedDelivery) -> Accepted:
     found = _answers.decode(answer)
     if found.refused is not None:
         raise _refusal(found, request)
@@ -98,7 +102,7 @@ def _read(answer: Any, request: Request) -> Accepted:
     return Accepted(found.id, found.due_at.replace(tzinfo=UTC), found.id != request.id)
 
 
-def _refusal(answer: Answer, request: Request) -> DulyError:
+def _refusal(answer: Answer, request: PreparedDelivery) -> DulyError:
     if answer.refused == "key":
         return key_taken(request.key, answer.id)
     name = endpoint_name(request.target)

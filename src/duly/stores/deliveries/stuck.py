@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from duly.domain.deliveries.delivery import Delivery
-from duly.domain.endpoints.endpoint import Endpoint, endpoint_name, is_outside, why_shut
+from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_shut
 from duly.ports import EVERY, WorkerRow
 
 
@@ -20,10 +20,12 @@ class Service(msgspec.Struct, frozen=True):
     works: bool
     """Whether a living worker works for the namespace."""
     handlers: set[str]
-    endpoints: Mapping[str, Endpoint]
+    endpoints: Mapping[str, StoredEndpoint]
 
 
-def service(namespace: str, workers: Sequence[WorkerRow], endpoints: Sequence[Endpoint]) -> Service:
+def service(
+    namespace: str, workers: Sequence[WorkerRow], endpoints: Sequence[StoredEndpoint]
+) -> Service:
     """Who serves a namespace, of all that are on the books."""
     alive = [each for each in workers if each.alive]
     serving = [each for each in alive if {EVERY, namespace} & set(each.namespaces)]

@@ -16,14 +16,14 @@ import msgspec
 from duly.domain.endpoints.endpoint import (
     PREFIX,
     Details,
-    Endpoint,
     EndpointState,
     Sealed,
+    StoredEndpoint,
     no_endpoint,
 )
 from duly.domain.endpoints.gates import Gate
 from duly.errors import Conflict
-from duly.ports import Waiting
+from duly.ports import EndpointBacklog
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Session
 from duly.stores.endpoints.gates import gate_of
@@ -31,7 +31,7 @@ from duly.stores.endpoints.targets import Targets
 from duly.stores.streams.members import Members
 
 COUNTED_UP_TO = 1_000_000
-Decide = Callable[[Endpoint | None, datetime], Endpoint]
+Decide = Callable[[StoredEndpoint | None, datetime], StoredEndpoint]
 
 
 class Endpoints:
@@ -45,25 +45,25 @@ class Endpoints:
         self._targets = targets
         self._members = members
 
-    async def get(self, name: str) -> Endpoint:
+    async def get(self, name: str) -> StoredEndpoint:
         """One endpoint, or NotFound."""
         found = await self._found(self._database, name)
         if found is None:
             raise no_endpoint(name)
         return found
 
-    async def _found(self, session: Session, name: str) -> Endpoint | None:
+    async def _found(self, session: Session, name: str) -> StoredEndpoint | None:
         rows = await session.fetch_named("endpoints.get", namespace=self._namespace, name=name)
         return endpoint_of(rows[0]) if rows else None
 
-    async def some(self, names: Collection[str]) -> list[Endpoint]:
+    async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
         """Those of the names that exist."""
         rows = await self._database.fetch_named(
             "endpoints.some", namespace=self._namespace, names=list(names)
         )
         return [endpoint_of(row) for row in rows]
 
-    async def page(self, after: str, limit: int) -> list[Endpoint]:
+    async def page(self, after: str, limit: int) -> list[StoredEndpoint]:
         """Endpoints by name."""
         rows = await self._database.fetch_named(
             "endpoints.page", namespace=self._namespace, after=after, limit=limit
@@ -77,7 +77,7 @@ class Endpoints:
         actor: str,
         action: str,
         detail: Mapping[str, Any] | None = None,
-    ) -> Endpoint:
+    ) -> StoredEndpoint:
         """Create or change one by what `decide` makes of it, with its row locked."""
         target = PREFIX + name
         number = (await self._targets.numbers([target], create=True))[target]
@@ -118,11 +118,13 @@ class Endpoints:
             )
             await note(session, self._namespace, actor, f"endpoint.{action}", name, detail)
 
-    async def _locked(self, session: Session, name: str) -> Endpoint | None:
+    async def _locked(self, session: Session, name: str) -> StoredEndpoint | None:
         await session.fetch("endpoints.lock", namespace=self._namespace, name=name)
         return await self._found(session, name)
 
-    async def remove(self, name: str, actor: str, check: Callable[[Endpoint], None]) -> Endpoint:
+    async def remove(
+        self, name: str, actor: str, check: Callable[[StoredEndpoint], None]
+    ) -> StoredEndpoint:
         """Remove one that nothing waits for and no schedule names; else Conflict.
 
         `check` is called with it locked, and may refuse.
@@ -137,11 +139,11 @@ class Endpoints:
             await note(session, self._namespace, actor, "endpoint.removed", name)
         return found
 
-    async def refuse_if_scheduled(self, endpoint: Endpoint) -> None:
+    async def refuse_if_scheduled(self, endpoint: StoredEndpoint) -> None:
         """Conflict when a schedule names it."""
         await self._refuse_if_scheduled(self._database, endpoint)
 
-    async def _refuse_if_scheduled(self, session: Session, found: Endpoint) -> None:
+    async def _refuse_if_scheduled(self, session: Session, found: StoredEndpoint) -> None:
         rows = await session.fetch("endpoints.schedule_of", target=found.target)
         if rows:
             raise Conflict(
@@ -149,7 +151,7 @@ class Endpoints:
                 "first, or pause the endpoint"
             )
 
-    async def _refuse_if_used(self, session: Session, found: Endpoint) -> None:
+    async def _refuse_if_used(self, session: Session, found: StoredEndpoint) -> None:
         await self._refuse_if_scheduled(session, found)
         waiting, _ = await self._counted(session, found.target)
         if waiting:
@@ -158,9 +160,9 @@ class Endpoints:
                 "or remove it with its waiting deliveries cancelled (--cancel-waiting)"
             )
 
-    async def waiting(self, target: int) -> Waiting:
+    async def waiting(self, target: int) -> EndpointBacklog:
         """How much is on the books for it; counted up to a million."""
-        return Waiting(*await self._counted(self._database, target))
+        return EndpointBacklog(*await self._counted(self._database, target))
 
     async def _counted(self, session: Session, target: int) -> Sequence[int]:
         rows = await session.fetch_named("endpoints.waiting", target=target, limit=COUNTED_UP_TO)
@@ -186,7 +188,7 @@ async def _forgive(session: Session, target: int, gate: Gate) -> None:
     await session.fetch_batch("gates.write", columns={"target": [target], **columns})
 
 
-def _columns(endpoint: Endpoint) -> dict[str, Any]:
+def _columns(endpoint: StoredEndpoint) -> dict[str, Any]:
     details = msgspec.structs.asdict(endpoint.details)
     return details | {
         "headers": msgspec.json.encode(endpoint.details.headers).decode(),
@@ -200,12 +202,12 @@ def _columns(endpoint: Endpoint) -> dict[str, Any]:
 _secrets = msgspec.json.Decoder(tuple[Sealed, ...])
 
 
-def endpoint_of(found: Mapping[str, Any]) -> Endpoint:
+def endpoint_of(found: Mapping[str, Any]) -> StoredEndpoint:
     """An endpoint as it stands, with its gate."""
     row = dict(found)
     details = {name: row[name] for name in Details.__struct_fields__}
     details["headers"] = msgspec.json.decode(row["headers"])
-    return Endpoint(
+    return StoredEndpoint(
         name=row["name"],
         target=row["target"],
         details=Details(**details),

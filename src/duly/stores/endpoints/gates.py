@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from duly.domain.endpoints.gates import Gate, Limits
+from duly.domain.endpoints.gates import Gate, TargetLimits
 from duly.ports import GateChange, SeenGate
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Session
@@ -65,7 +65,7 @@ class Gates:
 
 def _seen(row: Any) -> tuple[SeenGate, datetime]:
     target, name, state, rate, in_flight, *gate, elsewhere, seen_at = row
-    seen = SeenGate(target, name, state, Limits(rate, in_flight), gate_of(*gate), elsewhere)
+    seen = SeenGate(target, name, state, TargetLimits(rate, in_flight), gate_of(*gate), elsewhere)
     return seen, seen_at
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.domain.monitoring.alerts import KEY, Alert, AlertKind, Trouble
+from duly.domain.monitoring.alerts import KEY, Alert, AlertCause, AlertKind
 from duly.stores.database import Database, NamedRow
 
 NEWEST = 2**62
@@ -30,11 +30,11 @@ class Alerts:
         """All that are kept, newest first."""
         return await self._read("page", before=NEWEST if before is None else before, limit=limit)
 
-    async def raise_one(self, trouble: Trouble) -> bool:
+    async def raise_one(self, trouble: AlertCause) -> bool:
         """Raise it; False when it is raised already."""
         return bool(await self._write("raise", trouble))
 
-    async def see(self, trouble: Trouble) -> None:
+    async def see(self, trouble: AlertCause) -> None:
         """Note that it is still the matter."""
         await self._write("see", trouble)
 
@@ -55,7 +55,7 @@ class Alerts:
         asked = {"namespace": self._namespace, "key": KEY, "since_at": since, "most": LOOKED_AT}
         return int((await self._database.fetch("alerts.died", **asked))[0][0])
 
-    async def _write(self, statement: str, trouble: Trouble) -> Sequence[Any]:
+    async def _write(self, statement: str, trouble: AlertCause) -> Sequence[Any]:
         return await self._database.fetch(
             f"alerts.{statement}",
             namespace=self._namespace,

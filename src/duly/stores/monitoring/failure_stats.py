@@ -12,12 +12,12 @@ from duly.domain.monitoring.failure_stats import (
     CANDIDATES,
     COUNTED_UP_TO,
     DAY,
-    Candidate,
     Failing,
+    FailureStats,
+    LikelyPoison,
+    OldestWaiting,
     Poison,
     Retries,
-    Stats,
-    Waiting,
     checked_since,
 )
 from duly.stores.database import Database, NamedRow
@@ -27,7 +27,7 @@ from duly.stores.schedules.plans import Plans
 ENDS = (State.COMPLETED, State.DEAD)
 
 
-class Figures:
+class FailureStatsTable:
     """The figures of one namespace."""
 
     def __init__(
@@ -38,7 +38,9 @@ class Figures:
         self._deliveries = deliveries
         self._plans = plans
 
-    async def stats(self, since: datetime | timedelta | float, most: int = COUNTED_UP_TO) -> Stats:
+    async def stats(
+        self, since: datetime | timedelta | float, most: int = COUNTED_UP_TO
+    ) -> FailureStats:
         """How it stands by the store's clock, and how it fared since then."""
         now, _ = await self._plans.clock()
         since_at = checked_since(since, now)
@@ -47,7 +49,7 @@ class Figures:
         rows = {name: await self._rows(name, **asked) for name in names}
         candidates = await self.poison_candidates(CANDIDATES, most)
         halted = _counts(rows["halted"], "halted")
-        return Stats(
+        return FailureStats(
             since=since_at,
             at=now,
             counted_up_to=most,
@@ -77,13 +79,13 @@ class Figures:
     async def poison_candidates(self, limit: int, most: int) -> Poison:
         """Unfinished deliveries whose worker died while it held them, those with most crashes."""
         rows = await self._rows("poison_candidates", most=most, limit=limit)
-        names = Candidate.__struct_fields__
-        first = [Candidate(**{name: row[name] for name in names}) for row in rows]
+        names = LikelyPoison.__struct_fields__
+        first = [LikelyPoison(**{name: row[name] for name in names}) for row in rows]
         return Poison(rows[0]["count"] if rows else 0, first)
 
-    async def _oldest_waiting(self) -> Waiting | None:
+    async def _oldest_waiting(self) -> OldestWaiting | None:
         for each in await self._deliveries.late(timedelta(), 1):
-            return Waiting(each.id, each.target, each.next_at or each.due_at)
+            return OldestWaiting(each.id, each.target, each.next_at or each.due_at)
         return None
 
     async def _rows(self, statement: str, **parameters: Any) -> Sequence[NamedRow]:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.monitoring.rollups import Span, Tally
+from duly.domain.monitoring.rollups import Counts, Span
 from duly.stores.database import Database
 
 
@@ -17,14 +17,14 @@ class Rollups:
         self._database = database
         self._namespace = namespace
 
-    async def add(self, worker: int, tally: Tally) -> None:
+    async def add(self, worker: int, tally: Counts) -> None:
         """Add to the worker's present minute."""
         counts = msgspec.structs.asdict(tally)
         await self._database.fetch(
             "rollups.add", namespace=self._namespace, worker=worker, **counts
         )
 
-    async def series(self, span: Span) -> dict[datetime, Tally]:
+    async def series(self, span: Span) -> dict[datetime, Counts]:
         """What happened in each step, by its beginning."""
         rows = await self._database.fetch_named(
             "rollups.series",
@@ -33,5 +33,5 @@ class Rollups:
             until_at=span.until,
             step=span.step.total_seconds(),
         )
-        names = Tally.__struct_fields__
-        return {row["begins_at"]: Tally(**{name: row[name] for name in names}) for row in rows}
+        names = Counts.__struct_fields__
+        return {row["begins_at"]: Counts(**{name: row[name] for name in names}) for row in rows}

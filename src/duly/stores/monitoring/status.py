@@ -6,18 +6,23 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from duly.domain.monitoring.status import COUNTED_UP_TO, NAMED_UP_TO, Situation
+from duly.domain.monitoring.status import COUNTED_UP_TO, NAMED_UP_TO, NamespaceStatus
 from duly.ports import Clock
 from duly.stores.database import Database, NamedRow
-from duly.stores.monitoring.failure_stats import Figures
+from duly.stores.monitoring.failure_stats import FailureStatsTable
 from duly.stores.schedules.plans import Plans
 
 
-class Situations:
+class StatusReader:
     """How one namespace stands."""
 
     def __init__(
-        self, database: Database, namespace: str, clock: Clock, figures: Figures, plans: Plans
+        self,
+        database: Database,
+        namespace: str,
+        clock: Clock,
+        figures: FailureStatsTable,
+        plans: Plans,
     ) -> None:
         self._database = database
         self._namespace = namespace
@@ -25,7 +30,7 @@ class Situations:
         self._figures = figures
         self._plans = plans
 
-    async def look(self, grace: timedelta) -> Situation:
+    async def look(self, grace: timedelta) -> NamespaceStatus:
         """How it stands by the store's clock; how long the store took for its shortest answer."""
         asked_at = self._clock.monotonic()
         workers = (await self._rows("workers"))[0]
@@ -35,7 +40,7 @@ class Situations:
         failing = await self._figures.failing(at)
         next_at = await self._plans.next_at([])
         lag = timedelta() if next_at is None else max(at - next_at, timedelta())
-        return Situation(
+        return NamespaceStatus(
             at=at,
             store_seconds=took,
             planner_lag=lag.total_seconds(),

@@ -90,7 +90,7 @@ SYSTEM = "system"
 """For `sslrootcert`: the authorities that this machine trusts."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class PostgresAddress(msgspec.Struct, frozen=True):
     """Where a server is and how to reach it, in the driver's terms."""
 
     dsn: str
@@ -139,7 +139,7 @@ def _version(given: Mapping[str, str], name: str, default: str) -> ssl.TLSVersio
     return ssl.TLSVersion[given.get(name, default).replace(".", "_")]
 
 
-def place(url: str) -> Place:
+def place(url: str) -> PostgresAddress:
     """Read an address; BadSetting names the part that cannot be."""
     found = address(url)
     if is_ambiguous(url):
@@ -154,7 +154,7 @@ def place(url: str) -> Place:
     elif mode := _sslmode(given):
         driven["sslmode"] = mode
     plain = msgspec.structs.replace(found, scheme="postgresql", parameters=tuple(driven.items()))
-    return Place(
+    return PostgresAddress(
         dsn=plain.encoded,
         settings=_settings(given),
         connect_seconds=_connect_seconds(given),

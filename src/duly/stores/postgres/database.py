@@ -18,7 +18,7 @@ import asyncpg
 from duly.errors import BadSetting, StoreUnavailable
 from duly.stores.database import Channel, NamedRow, Row, Session
 from duly.stores.event_loop import HomeLoop
-from duly.stores.postgres.address import Place
+from duly.stores.postgres.address import PostgresAddress
 from duly.stores.postgres.connections import (
     BASE,
     BRIEF,
@@ -324,7 +324,7 @@ class Beside(Postgres):
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(fetching, home))
 
 
-def from_place(place: Place, *, pooler: bool) -> tuple[Connect, Discard]:
+def from_place(place: PostgresAddress, *, pooler: bool) -> tuple[Connect, Discard]:
     """Connections to the database at an address."""
     context = cache(place.context)  # reading the authorities takes longer than connecting
     has_connected = False

@@ -11,7 +11,7 @@ from typing import Any
 
 from duly.domain.checks import EARLIEST
 from duly.domain.schedules.planning import Plan, Planned
-from duly.domain.schedules.schedule import CatchUp, Overlap, Progress, Timing
+from duly.domain.schedules.schedule import CatchUp, Overlap, ScheduleProgress, ScheduleTiming
 from duly.domain.time.rules import decode_rule
 from duly.errors import UnreadableRule
 from duly.failpoints import hit
@@ -218,9 +218,9 @@ def _planned_columns(planned: Sequence[tuple[int, Planned]]) -> dict[str, Sequen
     }
 
 
-def _progress_columns(steps: Sequence[tuple[int, Progress]]) -> dict[str, Sequence[Any]]:
+def _progress_columns(steps: Sequence[tuple[int, ScheduleProgress]]) -> dict[str, Sequence[Any]]:
     columns: dict[str, Sequence[Any]] = {"id": [id for id, _ in steps]}
-    for name in Progress.__struct_fields__:
+    for name in ScheduleProgress.__struct_fields__:
         columns[name] = [getattr(progress, name) for _, progress in steps]
     return columns
 
@@ -232,7 +232,7 @@ TIMING = (
 _timing_columns = itemgetter(*TIMING)
 
 
-def timing_of(row: Mapping[str, Any]) -> Timing:
+def timing_of(row: Mapping[str, Any]) -> ScheduleTiming:
     """When the stored schedule is due; UnreadableRule when a newer version wrote it."""
     return _timing(*_timing_columns(row))
 
@@ -248,13 +248,13 @@ def _timing(
     ends_at: datetime | None,
     max_runs: int | None,
     jitter: float,
-) -> Timing:
+) -> ScheduleTiming:
     # Remembered: of those that are due together, most are due by the same rule.
     try:
         policies = CatchUp(catch_up), Overlap(overlap)
     except ValueError as error:
         raise UnreadableRule(rule, str(error)) from error
-    return Timing(
+    return ScheduleTiming(
         rule=decode_rule(rule),
         catch_up=policies[0],
         window=window,
@@ -267,10 +267,10 @@ def _timing(
     )
 
 
-def progress_of(row: Mapping[str, Any]) -> Progress:
+def progress_of(row: Mapping[str, Any]) -> ScheduleProgress:
     """How far the stored schedule has come."""
     made_id = row["made_id"]
-    return Progress(
+    return ScheduleProgress(
         fired_at=row["fired_at"],
         fired=row["fired"],
         made=row["made"],

@@ -15,7 +15,7 @@ import msgspec
 
 from duly.domain.schedules.planning import Drop, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
-from duly.domain.schedules.schedule import Contents, Schedule, no_schedule
+from duly.domain.schedules.schedule import Contents, StoredSchedule, no_schedule
 from duly.domain.streams.policy import stream_of_schedule
 from duly.domain.time.rules import Yearly, encode_rule
 from duly.errors import Conflict, UnreadableRule
@@ -30,7 +30,7 @@ from duly.stores.schedules.plans import untouched as untouched_among
 from duly.stores.streams import overlap_queues
 from duly.stores.streams.members import Members
 
-Decide = Callable[[Schedule | None, datetime, Unclaimed], Revision | None]
+Decide = Callable[[StoredSchedule | None, datetime, Unclaimed], Revision | None]
 New = tuple[str, Revision]
 DecideNew = Callable[[datetime], Sequence[New]]
 
@@ -46,7 +46,7 @@ class Schedules:
         self._targets = targets
         self._hint = hint
 
-    async def get(self, name: str) -> Schedule:
+    async def get(self, name: str) -> StoredSchedule:
         """One schedule, or NotFound; UnreadableRule when a newer version wrote it."""
         rows = await self._database.fetch_named(
             "schedules.get", namespace=self._namespace, name=name
@@ -55,7 +55,7 @@ class Schedules:
             raise no_schedule(name)
         return schedule_of(rows[0])
 
-    async def page(self, after: str, limit: int) -> list[Schedule | UnreadableSchedule]:
+    async def page(self, after: str, limit: int) -> list[StoredSchedule | UnreadableSchedule]:
         """Schedules by name; one that cannot be read hides no other."""
         rows = await self._database.fetch_named(
             "schedules.page", namespace=self._namespace, after=after, limit=limit
@@ -69,7 +69,7 @@ class Schedules:
         actor: str,
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
-    ) -> tuple[Schedule | None, Revision | None]:
+    ) -> tuple[StoredSchedule | None, Revision | None]:
         """Change one schedule by what `decide` makes of it; returns it as it is now.
 
         Atomic: the row is locked while it is decided, and the deliveries it has on the books move
@@ -101,7 +101,7 @@ class Schedules:
 
     async def _revise(
         self, session: Session, name: str, decide: Decide
-    ) -> tuple[Schedule | None, Revision | None]:
+    ) -> tuple[StoredSchedule | None, Revision | None]:
         while True:
             schedule = await self._locked(session, name)
             unclaimed = Unclaimed() if schedule is None else await _unclaimed(session, schedule)
@@ -138,7 +138,7 @@ class Schedules:
             schedule = await self._locked(session, name)
             return [] if schedule is None else await _unfinished(session, schedule)
 
-    async def _locked(self, session: Session, name: str) -> Schedule | None:
+    async def _locked(self, session: Session, name: str) -> StoredSchedule | None:
         rows = await session.fetch_named("schedules.lock", namespace=self._namespace, name=name)
         return schedule_of(rows[0]) if rows else None
 
@@ -148,7 +148,7 @@ class Schedules:
         return moment
 
     async def _write(
-        self, session: Session, name: str, schedule: Schedule | None, revision: Revision
+        self, session: Session, name: str, schedule: StoredSchedule | None, revision: Revision
     ) -> bool:
         """Whether it was written: a name that is taken meanwhile is not."""
         if schedule is None:
@@ -179,7 +179,7 @@ class Schedules:
         )
         return {name: number for number, name in made}
 
-    async def _remove(self, session: Session, schedule: Schedule) -> None:
+    async def _remove(self, session: Session, schedule: StoredSchedule) -> None:
         # What waits for another attempt, or its turn, is pending too, and nobody would expect it.
         await overlap_queues.cancel(session, self._namespace, stream_of_schedule(schedule.name))
         waiting = await _unfinished(session, schedule)
@@ -198,7 +198,9 @@ class Schedules:
             with suppress(Conflict):
                 await members.cancel_within(session, id)
 
-    async def add_runs(self, schedule: Schedule, planned: Sequence[Planned], actor: str) -> int:
+    async def add_runs(
+        self, schedule: StoredSchedule, planned: Sequence[Planned], actor: str
+    ) -> int:
         """Make occurrences beside the plan, as a person asked; returns how many were new."""
         async with self._database.together() as session:
             # Before the occurrences, as a planner does, or the two would wait for each other.
@@ -253,14 +255,14 @@ class Schedules:
         return msgspec.json.decode(missing), last if size == batch else None
 
 
-def _readable(row: Mapping[str, Any]) -> Schedule | UnreadableSchedule:
+def _readable(row: Mapping[str, Any]) -> StoredSchedule | UnreadableSchedule:
     try:
         return schedule_of(row)
     except UnreadableRule as error:
         return UnreadableSchedule(row["name"], str(error))
 
 
-async def _unclaimed(session: Session, schedule: Schedule) -> Unclaimed:
+async def _unclaimed(session: Session, schedule: StoredSchedule) -> Unclaimed:
     made_id, late = schedule.progress.made_id, None
     if isinstance(schedule.timing.rule, Yearly) and schedule.progress.fired is not None:
         rows = await session.fetch(
@@ -272,7 +274,7 @@ async def _unclaimed(session: Session, schedule: Schedule) -> Unclaimed:
 
 
 async def _with_unchanged(
-    session: Session, schedule: Schedule, revision: Revision, detail: Mapping[str, Any] | None
+    session: Session, schedule: StoredSchedule, revision: Revision, detail: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
     """The detail of an edit, with the deliveries that it came too late for."""
     made_id = revision.plan.progress.made_id
@@ -282,7 +284,7 @@ async def _with_unchanged(
     return {**(detail or {}), "unchanged": unchanged} if unchanged else detail
 
 
-async def _unfinished(session: Session, schedule: Schedule) -> list[str]:
+async def _unfinished(session: Session, schedule: StoredSchedule) -> list[str]:
     rows = await session.fetch(
         "schedules.unfinished", schedule=schedule.id, next=schedule.progress.made_id
     )
@@ -314,7 +316,7 @@ def _columns(revision: Revision, numbers: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def schedule_of(row: Mapping[str, Any]) -> Schedule:
+def schedule_of(row: Mapping[str, Any]) -> StoredSchedule:
     """A schedule as it stands; UnreadableRule when a newer version wrote it."""
     contents = Contents(
         target=row["target_name"],
@@ -326,7 +328,7 @@ def schedule_of(row: Mapping[str, Any]) -> Schedule:
         retry=row["retry"],
         tags=tuple(msgspec.json.decode(row["tags"])) if row["tags"] else (),
     )
-    return Schedule(
+    return StoredSchedule(
         id=row["id"],
         name=row["name"],
         version=row["version"],

@@ -13,30 +13,32 @@ from typing import Any
 from duly.domain.deliveries.delivery import Lane
 from duly.domain.deliveries.fingerprints import fingerprint
 from duly.domain.streams.operations import LEAVING, Fate, Intervention
-from duly.domain.streams.stream import NEVER, Halt, Line
+from duly.domain.streams.stream import NEVER, Halt, StreamRow
 from duly.stores.database import Session
 
 
-async def facts(session: Session, lanes: Sequence[Lane], most: int) -> list[Line]:
+async def facts(session: Session, lanes: Sequence[Lane], most: int) -> list[StreamRow]:
     """What is known of these streams, by name; those who wait are counted up to `most`."""
     rows = await session.fetch_named("lines.facts", lanes=list(lanes), most=most)
-    return [Line(**row) for row in rows]
+    return [StreamRow(**row) for row in rows]
 
 
-async def locked(session: Session, namespace: str, name: str) -> Line | None:
+async def locked(session: Session, namespace: str, name: str) -> StreamRow | None:
     """One stream with its lane, for somebody who changes it."""
     rows = await session.fetch("lines.lock", namespace=namespace, name=name)
     return await _held(session, rows[0][0]) if rows else None
 
 
-async def opened(session: Session, namespace: str, name: str, counter: int = 0) -> tuple[Line, int]:
+async def opened(
+    session: Session, namespace: str, name: str, counter: int = 0
+) -> tuple[StreamRow, int]:
     """As `locked`, making it if need be; with its counter, which is at least the given one."""
     rows = await session.fetch("lines.open", namespace=namespace, name=name, counter=counter)
     lane, reached = rows[0]
     return await _held(session, lane), reached
 
 
-async def _held(session: Session, lane: Lane) -> Line:
+async def _held(session: Session, lane: Lane) -> StreamRow:
     await session.fetch("lines.hold", lane=lane)
     (line,) = await facts(session, [lane], 0)
     return line
@@ -87,13 +89,13 @@ def _particulars(change: Intervention) -> dict[str, Any]:
     return {}
 
 
-def _behind(line: Line) -> int:
+def _behind(line: StreamRow) -> int:
     assert line.position is not None
     after = line.position + 1
     return after if line.replay_from is None else min(after, line.replay_from)
 
 
-async def _halt(session: Session, line: Line, moment: datetime) -> None:
+async def _halt(session: Session, line: StreamRow, moment: datetime) -> None:
     paused = line.paused_at is not None
     await session.fetch(
         "lines.halt",
@@ -104,14 +106,14 @@ async def _halt(session: Session, line: Line, moment: datetime) -> None:
     )
 
 
-async def touch(session: Session, line: Line) -> None:
+async def touch(session: Session, line: StreamRow) -> None:
     """Write a free lane as it is: a claim that read the line before then does not get it."""
     settings = {name: getattr(line, name) for name in ("halted", "halted_at", "due_at")}
     await session.fetch("lines.halt", lane=line.lane, **settings)
 
 
 async def lead(
-    session: Session, line: Line, since: int, moment: datetime, hurried: str | None = None
+    session: Session, line: StreamRow, since: int, moment: datetime, hurried: str | None = None
 ) -> None:
     """Let the first in line from `since` on be the head of a lane that nobody holds.
 

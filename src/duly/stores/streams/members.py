@@ -16,7 +16,7 @@ from duly.domain.streams.operations import (
     is_dead,
     refuse_if_behind,
 )
-from duly.domain.streams.stream import Line
+from duly.domain.streams.stream import StreamRow
 from duly.stores.database import Database, Session
 from duly.stores.streams import heads
 from duly.stores.streams.queue import LONGEST_RUN
@@ -96,7 +96,7 @@ class Members:
         await heads.lead(session, line, _beginning(line, member), moment, id)
         return True
 
-    async def _locked(self, session: Session, id: str) -> tuple[Line, Member] | None:
+    async def _locked(self, session: Session, id: str) -> tuple[StreamRow, Member] | None:
         """It and its line; it is read again when both are locked."""
         found = await self._members(session, [id])
         line = found and await heads.locked(session, self._namespace, found[0].stream)
@@ -129,7 +129,7 @@ class Members:
         await self._rejoin(session, line, [each for each in placed if each.id in raised])
         return len(raised)
 
-    async def _rejoin(self, session: Session, line: Line, back: Sequence[Member]) -> None:
+    async def _rejoin(self, session: Session, line: StreamRow, back: Sequence[Member]) -> None:
         """Let the line know of those who came back, in the order of their places."""
         if not back:
             return
@@ -141,7 +141,7 @@ class Members:
                 await heads.lead(session, line, _beginning(line, back[0]), moment, back[0].id)
 
     async def _placed(
-        self, session: Session, line: Line, members: Sequence[Member], reached: int
+        self, session: Session, line: StreamRow, members: Sequence[Member], reached: int
     ) -> list[Member]:
         """At their old places, unless the stream was forgotten meanwhile and those are others'."""
         if not members:
@@ -161,7 +161,9 @@ class Members:
             await heads.opened(session, self._namespace, line.name, last)
         return sorted(placed, key=lambda each: each.position)
 
-    async def _taken(self, session: Session, line: Line, members: Sequence[Member]) -> set[int]:
+    async def _taken(
+        self, session: Session, line: StreamRow, members: Sequence[Member]
+    ) -> set[int]:
         rows = await session.fetch(
             "lines.taken",
             lane=line.lane,
@@ -181,16 +183,16 @@ class Members:
         return await heads.write(session, change, await heads.now(session, self._namespace))
 
 
-def _beginning(line: Line, member: Member) -> int:
+def _beginning(line: StreamRow, member: Member) -> int:
     """Where the line begins now that it stands there too."""
     return member.position if line.position is None else min(line.beginning, member.position)
 
 
-def _is_processing(line: Line, member: Member) -> bool:
+def _is_processing(line: StreamRow, member: Member) -> bool:
     return line.token is not None and line.head == member.id
 
 
-async def _in_run(session: Session, line: Line, member: Member) -> bool:
+async def _in_run(session: Session, line: StreamRow, member: Member) -> bool:
     """Whether whoever holds the lane may have claimed it too; it is asked of no free lane."""
     if line.token is None or line.position is None:
         return False

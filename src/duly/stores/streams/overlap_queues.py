@@ -8,7 +8,7 @@ whoever comes first. Locks are taken as in heads: first the stream's row, then l
 from __future__ import annotations
 
 from duly.domain.deliveries.delivery import Claimed
-from duly.domain.streams.stream import Line
+from duly.domain.streams.stream import StreamRow
 from duly.ports import Joined
 from duly.stores.database import Database, Session
 from duly.stores.streams import heads
@@ -47,7 +47,7 @@ async def cancel(session: Session, namespace: str, stream: str) -> None:
         await heads.lead(session, line, line.beginning, moment)
 
 
-async def _behind_run(session: Session, line: Line) -> int | None:
+async def _behind_run(session: Session, line: StreamRow) -> int | None:
     """The first place that nobody has claimed with the run that is under way."""
     rows = await session.fetch(
         "lines.behind_run", lane=line.lane, since=line.beginning, run=LONGEST_RUN

@@ -12,7 +12,7 @@ from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.streams.operations import Fate, Intervention
-from duly.domain.streams.stream import Line, StreamState, no_stream
+from duly.domain.streams.stream import StreamRow, StreamState, no_stream
 from duly.errors import Conflict
 from duly.ports import DecideStream, Joined
 from duly.stores.access.audit import note
@@ -43,7 +43,7 @@ class Streams:
         """Let an occurrence of a schedule join a stream, behind all that fell due before it."""
         return await overlap_queues.join(self._database, self._namespace, claimed, stream)
 
-    async def get(self, name: str, most: int) -> Line:
+    async def get(self, name: str, most: int) -> StreamRow:
         """One stream, or NotFound; those who wait in it are counted up to `most`."""
         rows = await self._database.fetch_named("lines.find", namespace=self._namespace, name=name)
         lanes = [row["lane"] for row in rows]
@@ -54,7 +54,7 @@ class Streams:
 
     async def page(
         self, state: StreamState | None, after: str, limit: int, most: int
-    ) -> list[Line]:
+    ) -> list[StreamRow]:
         """Streams by name: all of them, or those that are blocked or paused."""
         lanes = await self._lanes(state, after, limit)
         return await heads.facts(self._database, lanes, most) if lanes else []
@@ -90,7 +90,9 @@ class Streams:
                 detail = {"head": line.head, **(detail or {})}
             await note(session, self._namespace, actor, f"stream.{action}", name, detail)
 
-    async def _locked(self, session: Session, name: str, create: bool) -> tuple[Line, datetime]:
+    async def _locked(
+        self, session: Session, name: str, create: bool
+    ) -> tuple[StreamRow, datetime]:
         if create:
             line, _ = await heads.opened(session, self._namespace, name)
         else:

@@ -18,7 +18,7 @@ from duly.domain.streams.stream import NEVER, Halt
 from duly.domain.transfer.entries import DeliveryEntry, content
 from duly.domain.transfer.import_checks import places
 from duly.errors import Conflict
-from duly.ports import Arrival
+from duly.ports import ImportResult
 from duly.stores.database import Session
 from duly.stores.deliveries.ledger import key_taken
 from duly.stores.deliveries.steps import text_of
@@ -31,7 +31,7 @@ PLAIN = (
 """What is written as it is told."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class ExistingDelivery(msgspec.Struct, frozen=True):
     """A delivery that is there already; it was found by its id, its key or its occurrence."""
 
     id: str
@@ -44,7 +44,7 @@ class Known(msgspec.Struct, frozen=True):
     address: str | None
 
 
-class Line(msgspec.Struct, frozen=True):
+class StreamTail(msgspec.Struct, frozen=True):
     """A stream that is added to."""
 
     lane: Lane
@@ -57,7 +57,7 @@ async def sorted_out(
     namespace: str,
     entries: Sequence[DeliveryEntry],
     targets: Mapping[str, int],
-) -> list[Arrival | Conflict]:
+) -> list[ImportResult | Conflict]:
     """What becomes of each: it is new, there already, or in the way of another."""
     schedules = await _schedules(session, namespace, entries)
     rows = await session.fetch_batch(
@@ -71,7 +71,7 @@ async def sorted_out(
         },
         namespace=namespace,
     )
-    found = _Found([Known(*row) for row in rows], namespace)
+    found = _Found([ExistingDelivery(*row) for row in rows], namespace)
     return [
         found.fate(each, targets.get(each.target), _number(namespace, each, schedules))
         for each in entries
@@ -102,7 +102,7 @@ def _number(namespace: str, entry: DeliveryEntry, schedules: Mapping[str, int]) 
 class _Found:
     """What is there, and what was said before in the same batch."""
 
-    def __init__(self, known: Sequence[Known], namespace: str) -> None:
+    def __init__(self, known: Sequence[ExistingDelivery], namespace: str) -> None:
         self._namespace = namespace
         self._ids = {each.id: each.namespace for each in known}
         self._keys = {each.key: each for each in known if each.key is not None}
@@ -112,36 +112,40 @@ class _Found:
 
     def fate(
         self, entry: DeliveryEntry, target: int | None, schedule: int | None
-    ) -> Arrival | Conflict:
+    ) -> ImportResult | Conflict:
         """What becomes of one; from now on it is there."""
         if entry.id in self._ids:
             return self._by_id(entry)
         if entry.key is not None and entry.key in self._keys:
             return self._by_key(entry, target, self._keys[entry.key])
         if schedule is not None and (schedule, entry.occurrence) in self._occurrences:
-            return Arrival.KNOWN
+            return ImportResult.KNOWN
         self._ids[entry.id] = self._namespace
         if schedule is not None:
             self._occurrences.add((schedule, entry.occurrence))
         if entry.key is not None:
             its = (entry.id, self._namespace, entry.key, None, None)
-            self._keys[entry.key] = Known(*its, target or 0, content(entry), _address(entry))
-        return Arrival.NEW
+            self._keys[entry.key] = ExistingDelivery(
+                *its, target or 0, content(entry), _address(entry)
+            )
+        return ImportResult.NEW
 
-    def _by_id(self, entry: DeliveryEntry) -> Arrival | Conflict:
+    def _by_id(self, entry: DeliveryEntry) -> ImportResult | Conflict:
         namespace = self._ids[entry.id]
         if namespace == self._namespace:
-            return Arrival.KNOWN
+            return ImportResult.KNOWN
         return Conflict(
             f"delivery {entry.id} is in this store already, in namespace {namespace}; ids are "
             "unique over all of a store"
         )
 
-    def _by_key(self, entry: DeliveryEntry, target: int | None, known: Known) -> Arrival | Conflict:
+    def _by_key(
+        self, entry: DeliveryEntry, target: int | None, known: ExistingDelivery
+    ) -> ImportResult | Conflict:
         webhook = None if known.address is None else decode_webhook(known.address)
         its = (known.target, bytes(known.payload or b""), webhook)
         if its == (target or 0, content(entry), entry.webhook):
-            return Arrival.KNOWN
+            return ImportResult.KNOWN
         return key_taken(entry.key, known.id)
 
 
@@ -191,19 +195,19 @@ async def _remove(
 
 async def _opened(
     session: Session, namespace: str, entries: Sequence[DeliveryEntry]
-) -> dict[str, Line]:
+) -> dict[str, StreamTail]:
     names = sorted({each.stream for each in entries if each.stream and each.position})
     if not names:
         return {}
     rows = await session.fetch_batch("moving.open", columns={"name": names}, namespace=namespace)
-    return {name: Line(*rest) for name, *rest in rows}
+    return {name: StreamTail(*rest) for name, *rest in rows}
 
 
 def _row(
     entry: DeliveryEntry,
     target: int,
     schedule: int | None,
-    lines: Mapping[str, Line],
+    lines: Mapping[str, StreamTail],
     position: int | None,
 ) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in PLAIN} | {
@@ -251,7 +255,7 @@ def _turn(entry: DeliveryEntry) -> dict[str, Any]:
 async def _lead(
     session: Session,
     entries: Sequence[DeliveryEntry],
-    lines: Mapping[str, Line],
+    lines: Mapping[str, StreamTail],
     placed: Mapping[str, int],
 ) -> None:
     standing = [
@@ -272,7 +276,7 @@ async def _lead(
         await session.fetch_batch("moving.lead", columns=_columns(rows))
 
 
-def _head(entry: DeliveryEntry, line: Line, begins: int, position: int) -> dict[str, Any]:
+def _head(entry: DeliveryEntry, line: StreamTail, begins: int, position: int) -> dict[str, Any]:
     halted, halted_at = None, None
     if entry.blocks is not None:
         halted, halted_at = Halt.BLOCKED.value, entry.blocks

@@ -12,7 +12,7 @@ import msgspec
 
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import decode_occasion
 from duly.domain.transfer.entries import (
@@ -26,7 +26,7 @@ from duly.domain.transfer.entries import (
 )
 from duly.errors import Conflict
 from duly.failpoints import hit
-from duly.ports import Arrival, Shelves
+from duly.ports import ExportSnapshot, ImportResult
 from duly.stores.access.audit import note
 from duly.stores.database import Database, NamedRow, Session
 from duly.stores.deliveries.maintenance import BEGINNING
@@ -40,10 +40,10 @@ from duly.stores.transfer.imported_deliveries import sorted_out, write
 
 NAMES, SLICE = 500, 200
 """How many are read at once; payloads may be large."""
-Found = TypeVar("Found", Endpoint, StreamEntry, ScheduleEntry)
+Found = TypeVar("Found", StoredEndpoint, StreamEntry, ScheduleEntry)
 
 
-class Moving:
+class Transfer:
     """What goes out of one namespace, and what comes in."""
 
     def __init__(self, database: Database, namespace: str, targets: Targets) -> None:
@@ -57,7 +57,7 @@ class Moving:
         return migrations("sqlite")[-1].number
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[Shelves]:
+    async def snapshot(self) -> AsyncIterator[ExportSnapshot]:
         """All that there is at one moment, while others go on writing."""
         async with self._database.snapshot() as session:
             yield SnapshotShelves(session, self._namespace)
@@ -69,14 +69,14 @@ class Moving:
         )
         return {row["name"] for row in rows}
 
-    async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[Arrival | Conflict]:
+    async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
         """What `deliver` would do with each; nothing is written."""
         numbers = await self._targets.numbers({each.target for each in entries}, create=False)
         return await sorted_out(self._database, self._namespace, entries, numbers)
 
     async def deliver(
         self, entries: Sequence[DeliveryEntry], *, skip: bool
-    ) -> list[Arrival | Conflict]:
+    ) -> list[ImportResult | Conflict]:
         """Put deliveries on the books as they are; safe to repeat, atomic."""
         await hit("import.before")
         # Where plans are made for a ledger that grows: an import begins with an empty one.
@@ -86,7 +86,7 @@ class Moving:
             answers = await sorted_out(session, self._namespace, entries, numbers)
             if skip or not any(isinstance(each, Conflict) for each in answers):
                 pairs = zip(entries, answers, strict=True)
-                new = [entry for entry, answer in pairs if answer is Arrival.NEW]
+                new = [entry for entry, answer in pairs if answer is ImportResult.NEW]
                 await write(session, self._namespace, new, numbers)
                 await hit("import.middle")
         await hit("import.after")
@@ -108,7 +108,7 @@ class SnapshotShelves:
         """Which moment that is; both stores hold on to the one at which they are first asked."""
         return await now(self._session, self._namespace)
 
-    def endpoints(self) -> AsyncIterator[Endpoint]:
+    def endpoints(self) -> AsyncIterator[StoredEndpoint]:
         """Endpoints by name."""
         return self._by_name("endpoints.page", endpoint_of)
 

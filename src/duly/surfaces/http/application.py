@@ -13,7 +13,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from duly.app import App
 from duly.surfaces.http import streams, workers
 from duly.surfaces.http.access import audit, keys
-from duly.surfaces.http.access.auth import Door
+from duly.surfaces.http.access.auth import Authenticator
 from duly.surfaces.http.access.backpressure import Arriving, Queue
 from duly.surfaces.http.access.cors import Cors
 from duly.surfaces.http.access.idempotency import Idempotency
@@ -68,7 +68,7 @@ class Site(Litestar):
 
 def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
     """Everything that the port answers; `siblings` are others at the same address."""
-    door = Door(app)
+    door = Authenticator(app)
 
     def app_of(request: Request[Any, Any, Any]) -> App:
         # A function, since routers copy what they are given, and a method brings its object along.

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from duly.app import App
 from duly.engine.supervisor import Engine
-from duly.surfaces.http.access.auth import Door, refuse_without_keys
+from duly.surfaces.http.access.auth import Authenticator, refuse_without_keys
 from duly.surfaces.http.application import site
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.surfaces.http.monitoring.metrics import Figures
@@ -16,7 +16,7 @@ from duly.surfaces.http.monitoring.sibling_metrics import Siblings
 from duly.surfaces.http.network.connections import Connections
 from duly.surfaces.http.network.server import HttpServer
 from duly.surfaces.process.descriptors import descriptor_limit, room_for_clients
-from duly.surfaces.process.shared_memory import Page
+from duly.surfaces.process.shared_memory import Slot
 
 TELL_SECONDS = 1.0
 
@@ -24,7 +24,7 @@ TELL_SECONDS = 1.0
 class HttpPort:
     """Opens after everything else runs, and closes last."""
 
-    def __init__(self, app: App, engine: Engine, taken: Any, page: Page | None) -> None:
+    def __init__(self, app: App, engine: Engine, taken: Any, page: Slot | None) -> None:
         self._app = app
         self._pulse = Pulse(app, engine)
         self._siblings = None if page is None else Siblings(page)
@@ -38,7 +38,7 @@ class HttpPort:
 
     @classmethod
     async def of(
-        cls, app: App, engine: Engine, taken: Any = None, page: Page | None = None
+        cls, app: App, engine: Engine, taken: Any = None, page: Slot | None = None
     ) -> Self:
         """The port, at its address or the one `taken` already; BadSetting if it lacks keys.
 
@@ -63,7 +63,7 @@ class HttpPort:
     async def stopping(self) -> None:
         """Refuse from now on, and say why; those who watch live are let go."""
         self._pulse.stopping = True
-        door: Door = self._site.state.door
+        door: Authenticator = self._site.state.door
         await door.send_home()
 
     async def stop(self) -> None:

@@ -17,7 +17,7 @@ from litestar.types import HTTPScope, Receive, Send
 
 from duly.domain.access.keys import Scope
 from duly.domain.documents import LARGE
-from duly.surfaces.http.access.auth import Door
+from duly.surfaces.http.access.auth import Authenticator
 from duly.surfaces.http.access.backpressure import Queue
 from duly.surfaces.http.deliveries.bodies import NewDelivery
 from duly.surfaces.http.deliveries.routes import answer_to, location_of, status_of, take_in
@@ -40,7 +40,7 @@ class Straight:
     """Takes plain deliveries in."""
 
     def __init__(
-        self, door: Door, queue: Queue, pulse: Pulse, turns: Turns, body_limit: int
+        self, door: Authenticator, queue: Queue, pulse: Pulse, turns: Turns, body_limit: int
     ) -> None:
         self._door = door
         self._queue = queue

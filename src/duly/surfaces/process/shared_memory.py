@@ -13,7 +13,7 @@ HEAD = Struct("<II")
 LOOKS = 5
 
 
-class Board:
+class SharedMemory:
     """Made before they are started. Nobody waits for anybody: who reads sees if it is whole."""
 
     def __init__(self, pages: int) -> None:
@@ -41,10 +41,10 @@ class Board:
         return b""
 
 
-class Page:
+class Slot:
     """The page of one of them."""
 
-    def __init__(self, board: Board, number: int) -> None:
+    def __init__(self, board: SharedMemory, number: int) -> None:
         self._board = board
         self.number = number
         """Which of them it is."""

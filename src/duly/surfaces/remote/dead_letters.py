@@ -11,8 +11,8 @@ from duly.domain.checks import checked_id
 from duly.domain.deliveries.delivery import Delivery
 from duly.domain.deliveries.retry import RetryPlan
 from duly.errors import InvalidInput
-from duly.ports import DeadFilter, DeadGroup, Progress
-from duly.services.dead_letters import ALL, Candidate, checked, checked_note
+from duly.ports import BulkProgress, DeadFilter, DeadGroup
+from duly.services.dead_letters import ALL, CrashSuspect, checked, checked_note
 from duly.surfaces.remote.addressed import contents
 from duly.surfaces.remote.moving import Moved, Moving
 from duly.surfaces.remote.watching import Explained
@@ -63,12 +63,12 @@ class DeadLetters:
 
     def retry_all(
         self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
-    ) -> AsyncIterator[Progress]:
+    ) -> AsyncIterator[BulkProgress]:
         """Try all that match again, at most `rate` a second; yields how far it is."""
         body = {**_which(filter), "rate": rate, "reset_attempts": reset_attempts}
         return self._moving.all((PLACE, "retry"), body, rate)
 
-    def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[Progress]:
+    def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]:
         """Give all that match up for good, with a note why; yields how far it is."""
         body = {**_which(filter), "note": checked_note(note)}
         return self._moving.all((PLACE, "discard"), body)
@@ -79,14 +79,14 @@ class DeadLetters:
         limit: int = 50,
         last_attempts: bool = False,
         plan: Callable[[str], RetryPlan] | None = None,
-    ) -> Sequence[Candidate]:
+    ) -> Sequence[CrashSuspect]:
         """Unfinished deliveries whose workers died, or with one attempt left if asked for."""
         if plan is not None:
             raise InvalidInput("handlers", "a server knows its own; leave them out")
         kind = page_of(Explained)
         wanted = {"limit": limit, "last_attempts": last_attempts, "payloads": True}
         page = await self._wire.get(kind, PLACE, "poison", **wanted)
-        return [Candidate(each.delivery(), each.why) for each in page.items]
+        return [CrashSuspect(each.delivery(), each.why) for each in page.items]
 
 
 def _query(filter: DeadFilter) -> dict[str, Any]:

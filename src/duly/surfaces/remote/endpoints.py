@@ -12,9 +12,9 @@ from duly.domain import checks
 from duly.domain.deliveries import payloads, retry
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome, Released
-from duly.domain.endpoints.endpoint import OVERLAP, Details, Endpoint, EndpointState, Sealed
+from duly.domain.endpoints.endpoint import OVERLAP, Details, EndpointState, Sealed, StoredEndpoint
 from duly.domain.endpoints.gates import Circuit, Gate
-from duly.ports import Progress, Waiting
+from duly.ports import BulkProgress, EndpointBacklog
 from duly.services.endpoints import LONGEST_TEST, Added, Standing
 from duly.surfaces.remote.moving import Moved, Moving
 from duly.surfaces.remote.wire import Wire
@@ -63,9 +63,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     version: int
 
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> StoredEndpoint:
         """The endpoint itself; its secrets are empty, and its number is the store's alone."""
-        return Endpoint(
+        return StoredEndpoint(
             name=self.name,
             target=0,
             details=self._details(),
@@ -99,9 +99,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
             probing=self.circuit.state is Circuit.PROBING,
         )
 
-    def on_the_books(self) -> Waiting:
+    def on_the_books(self) -> EndpointBacklog:
         """What waits, with what is under way."""
-        return Waiting(self.waiting + self.under_way, self.under_way)
+        return EndpointBacklog(self.waiting + self.under_way, self.under_way)
 
 
 class WithSecret(Told, frozen=True, kw_only=True):
@@ -147,24 +147,24 @@ class Endpoints:
         body = {"name": name, "url": url, "secret": secret, **_said(details)}
         return self._added(await self._wire.post(WithSecret, "endpoints", body=body))
 
-    async def get(self, name: str) -> Endpoint:
+    async def get(self, name: str) -> StoredEndpoint:
         """One endpoint, or NotFound."""
         return self._heard(await self._wire.get(Told, *_place(name)))
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredEndpoint]:
         """Endpoints by name; `after` is the last name of the page before."""
         start = checks.checked_start("after", after) or None
         found = await self._wire.listed(Told, "endpoints", limit=limit, cursor=start)
         return [self._heard(each) for each in found]
 
-    async def standing(self, endpoint: Endpoint) -> Standing:
+    async def standing(self, endpoint: StoredEndpoint) -> Standing:
         """How it stood when it was told."""
         told = self._told[endpoint.name]
         # The server has left out which secrets are no longer used, by its own clock.
         plan = retry.decode(bytes(told.retry).decode())
         return Standing(endpoint, LONG_AGO, told.on_the_books(), plan, told.secrets_problem)
 
-    async def waiting(self, name: str) -> Waiting:
+    async def waiting(self, name: str) -> EndpointBacklog:
         """What is on the books for it."""
         return (await self._wire.get(Told, *_place(name))).on_the_books()
 
@@ -174,17 +174,17 @@ class Endpoints:
         *,
         header_changes: Mapping[str, str | None] | None = None,
         **details: Any,
-    ) -> Endpoint:
+    ) -> StoredEndpoint:
         """Change what is given; deliveries that wait go by it from their next attempt on."""
         body = _said(details) | ({"header_changes": header_changes} if header_changes else {})
         return self._heard(await self._wire.patch(Told, *_place(name), body=body))
 
-    async def pause(self, name: str, reason: str | None = None) -> Endpoint:
+    async def pause(self, name: str, reason: str | None = None) -> StoredEndpoint:
         """Let its deliveries wait until it is resumed; what is under way goes on."""
         place, body = _place(name), {"reason": reason}
         return self._heard(await self._wire.post(Told, *place, "pause", body=body))
 
-    async def resume(self, name: str) -> Endpoint:
+    async def resume(self, name: str) -> StoredEndpoint:
         """Let its deliveries go, whether it was paused, disabled or only failed too often."""
         return self._heard(await self._wire.post(Told, *_place(name), "resume"))
 
@@ -219,12 +219,12 @@ class Endpoints:
         *,
         rate: float | None = None,
         until: datetime | None = None,
-    ) -> AsyncIterator[Progress]:
+    ) -> AsyncIterator[BulkProgress]:
         """Try its dead letters since then again, at most `rate` a second; yields how far it is."""
         body = {"since": since, "until": until, "rate": rate}
         return self._moving.all((*_place(name), "recover"), body, rate)
 
-    def _heard(self, told: Told) -> Endpoint:
+    def _heard(self, told: Told) -> StoredEndpoint:
         self._told[told.name] = told
         return told.endpoint()
 

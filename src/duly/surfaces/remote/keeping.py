@@ -7,7 +7,7 @@ from datetime import datetime
 
 from duly.domain import checks
 from duly.domain.access import keys
-from duly.domain.access.keys import Key, Made, Scope
+from duly.domain.access.keys import Made, Scope, StoredKey
 from duly.domain.monitoring.alerts import Alert
 from duly.ports import AuditEntry, WorkerRow
 from duly.services.access.audit import LAST
@@ -49,7 +49,7 @@ class Alerts:
         return (await self._wire.get(page_of(Alert), "alerts", limit=limit)).items
 
 
-class MadeKey(Key, frozen=True, kw_only=True):
+class MadeKey(StoredKey, frozen=True, kw_only=True):
     """A new key with its token, which is told this once."""
 
     token: str
@@ -67,17 +67,17 @@ class Keys:
         """Make a key for the caller's namespace. Its token is told here and never again."""
         body = {"name": name, "scope": keys.checked_scope(scope), "expires_at": expires_at}
         made = await self._wire.post(MadeKey, "keys", body=body)
-        facts = {each: getattr(made, each) for each in Key.__struct_fields__}
-        return Made(Key(**facts), made.token)
+        facts = {each: getattr(made, each) for each in StoredKey.__struct_fields__}
+        return Made(StoredKey(**facts), made.token)
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredKey]:
         """Keys by id, spent ones too; `after` is the last id of the page before."""
         start = checks.checked_start("after", after) or None
-        return await self._wire.listed(Key, "keys", limit=limit, cursor=start)
+        return await self._wire.listed(StoredKey, "keys", limit=limit, cursor=start)
 
-    async def revoke(self, id: str) -> Key:
+    async def revoke(self, id: str) -> StoredKey:
         """Let a key open nothing any more; again it changes nothing."""
-        return await self._wire.post(Key, "keys", keys.checked_id(id), "revoke")
+        return await self._wire.post(StoredKey, "keys", keys.checked_id(id), "revoke")
 
 
 class Audit:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.ports import Clock, Progress
+from duly.ports import BulkProgress, Clock
 from duly.services.interruption import ended
 from duly.surfaces.remote.wire import Wire
 
@@ -34,7 +34,7 @@ class Moving:
 
     async def all(
         self, place: tuple[str, ...], body: Mapping[str, Any], rate: float | None = None
-    ) -> AsyncIterator[Progress]:
+    ) -> AsyncIterator[BulkProgress]:
         """Move all, at most `rate` a second; yields how far it is.
 
         The first answer tells until when it looks, so that those which die anew are left alone.
@@ -46,7 +46,7 @@ class Moving:
             done, total = done + moved.moved, max(total, moved.matching)
             until = moved.until or until
             if moved.moved and until is not None:
-                yield Progress(done, total, until)
+                yield BulkProgress(done, total, until)
             if cancelled is not None:
                 raise cancelled
             if moved.finished:

@@ -13,7 +13,7 @@ from duly.domain.checks import DEFAULT_PRIORITY, checked_id
 from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery
 from duly.domain.deliveries.retry import RetryPlan, encode_checked
 from duly.domain.deliveries.steps import Step
-from duly.domain.monitoring.failure_stats import Stats
+from duly.domain.monitoring.failure_stats import FailureStats
 from duly.domain.monitoring.rollups import Series
 from duly.domain.streams.policy import OnFailure, checked_policy
 from duly.errors import InvalidInput
@@ -119,9 +119,9 @@ class Remote:
         """Try a dead letter again, with all its attempts, or a waiting delivery now."""
         return await self._wire.post(Delivery, "deliveries", checked_id(id), "retry")
 
-    async def stats(self, since: datetime | timedelta) -> Stats:
+    async def stats(self, since: datetime | timedelta) -> FailureStats:
         """Figures of failure since a moment, or for so long."""
-        return await self._wire.get(Stats, "stats", "failures", **_from(since))
+        return await self._wire.get(FailureStats, "stats", "failures", **_from(since))
 
     async def series(self, since: datetime | timedelta, *, step: timedelta) -> Series:
         """What happened since a moment, or for so long, in steps of minutes."""

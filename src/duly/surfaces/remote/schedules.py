@@ -12,7 +12,14 @@ from duly.domain import checks
 from duly.domain.endpoints.webhooks import Webhook, encode_webhook
 from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules.options import checked_options
-from duly.domain.schedules.schedule import CatchUp, Contents, Overlap, Progress, Schedule, Timing
+from duly.domain.schedules.schedule import (
+    CatchUp,
+    Contents,
+    Overlap,
+    ScheduleProgress,
+    ScheduleTiming,
+    StoredSchedule,
+)
 from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
 from duly.services.interruption import ended
@@ -21,7 +28,7 @@ from duly.surfaces.moments import Moment
 from duly.surfaces.remote.addressed import LARGEST_PAYLOAD, destination, refusal
 from duly.surfaces.remote.wire import Wire
 from duly.surfaces.rule_words import rule_of, spelled
-from duly.surfaces.schedule_lines import Line
+from duly.surfaces.schedule_lines import ScheduleSummary
 
 INSTANT = timedelta(microseconds=1)
 
@@ -49,15 +56,15 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     stream: str | None
     tags: tuple[str, ...]
-    progress: Progress
+    progress: ScheduleProgress
     paused_at: datetime | None
     pause_reason: str | None
     created_at: datetime
     updated_at: datetime
 
-    def schedule(self) -> Schedule:
+    def schedule(self) -> StoredSchedule:
         """The schedule itself."""
-        return Schedule(
+        return StoredSchedule(
             id=self.id,
             name=self.name,
             version=self.version,
@@ -70,8 +77,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
             pause_reason=self.pause_reason,
         )
 
-    def _timing(self) -> Timing:
-        return Timing(
+    def _timing(self) -> ScheduleTiming:
+        return ScheduleTiming(
             rule=rule_of(self.rule),
             catch_up=self.catch_up,
             window=self.window,
@@ -138,24 +145,24 @@ class Schedules:
             raise refusal(target, error) from error
         return Declared(told.schedule(), told.change)
 
-    async def get(self, name: str) -> Schedule:
+    async def get(self, name: str) -> StoredSchedule:
         """One schedule, or NotFound."""
         return (await self._wire.get(Told, "schedules", _checked(name))).schedule()
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Line]:
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]:
         """Schedules by name, each in a line; `after` is the last name of the page before."""
         start = checks.checked_start("after", after) or None
-        return await self._wire.listed(Line, "schedules", limit=limit, cursor=start)
+        return await self._wire.listed(ScheduleSummary, "schedules", limit=limit, cursor=start)
 
-    async def pause(self, name: str, reason: str | None = None) -> Schedule:
+    async def pause(self, name: str, reason: str | None = None) -> StoredSchedule:
         """Make nothing until it is resumed; what is under way goes on."""
         return await self._moved(name, "pause", {"reason": reason})
 
-    async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
+    async def resume(self, name: str, *, from_pause: bool = False) -> StoredSchedule:
         """Go on from now; or with what was missed since the pause, by its catch-up rule."""
         return await self._moved(name, "resume", {"from_pause": from_pause})
 
-    async def _moved(self, name: str, move: str, body: dict[str, Any]) -> Schedule:
+    async def _moved(self, name: str, move: str, body: dict[str, Any]) -> StoredSchedule:
         told = await self._wire.post(Told, "schedules", _checked(name), move, body=body)
         return told.schedule()
 
@@ -204,7 +211,7 @@ class Schedules:
         return await self._wire.post(Backfilled, *place, body=body, once=not dry_run, safe=dry_run)
 
 
-def _body(timing: Timing, contents: Contents) -> dict[str, Any]:
+def _body(timing: ScheduleTiming, contents: Contents) -> dict[str, Any]:
     return {
         "rule": spelled(timing.rule),
         "payload": None if contents.payload is None else msgspec.Raw(contents.payload),

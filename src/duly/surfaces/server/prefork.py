@@ -16,8 +16,8 @@ from typing import Any
 
 from duly.ports import Clock
 from duly.surfaces.process.notify import READY, Notices
-from duly.surfaces.process.shared_memory import Board, Page
-from duly.surfaces.server.serving import PATIENCE_SECONDS, Place
+from duly.surfaces.process.shared_memory import SharedMemory, Slot
+from duly.surfaces.server.serving import PATIENCE_SECONDS, ServerContext
 from duly.system import Signals, ended_children, fork, pipe_without_waiting, read_at_once
 
 logger = logging.getLogger("duly.serve")
@@ -25,7 +25,7 @@ logger = logging.getLogger("duly.serve")
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 30.0
 WELL_SECONDS = 60.0
 """A process that lived so long is started anew without delay."""
-Serve = Callable[[Place, bool], int]
+Serve = Callable[[ServerContext, bool], int]
 """What a child does at its place, and whether it is to say where it listens."""
 
 
@@ -69,7 +69,7 @@ class Parent:
         self._lifeline, self._held = os.pipe()
         self._reports, self._reporting = pipe_without_waiting()
         self._signals = Signals()
-        self._board = Board(self._many)
+        self._board = SharedMemory(self._many)
         self._start()
         while self._children or self._due:
             for number in self._signals.wait(self._reports, self._seconds()):
@@ -92,8 +92,10 @@ class Parent:
         os.close(self._held)
         os.close(self._reports)
         notices = Notices(self._report, self._notices.watchdog)
-        page = Page(self._board, number) if self._many > 1 else None
-        return self._serve(Place(notices, self._socket, self._lifeline, page), not self._serves)
+        page = Slot(self._board, number) if self._many > 1 else None
+        return self._serve(
+            ServerContext(notices, self._socket, self._lifeline, page), not self._serves
+        )
 
     def _report(self, message: str) -> None:
         """Tell the parent, from a child."""

@@ -18,7 +18,7 @@ from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.ports import Clock
 from duly.surfaces.process.descriptors import have_descriptors
 from duly.surfaces.process.notify import Notices
-from duly.surfaces.process.shared_memory import Page
+from duly.surfaces.process.shared_memory import Slot
 from duly.system import collect_rarely, end_now, hand_over_quickly, stop_when_orphaned
 
 logger = logging.getLogger("duly.serve")
@@ -32,7 +32,7 @@ Announce = Callable[[str | None], None]
 
 
 @dataclass(frozen=True)
-class Place:
+class ServerContext:
     """Where a process serves: whom it tells, and if it has a parent, what it has from there."""
 
     notices: Notices
@@ -40,7 +40,7 @@ class Place:
     """Bound already, and shared with others."""
     lifeline: int | None = None
     """A pipe that ends when the parent does."""
-    page: Page | None = None
+    page: Slot | None = None
     """Where it tells others at the same address how it stands, if there are any."""
 
 
@@ -60,7 +60,7 @@ class Port(Protocol):
 
 
 async def serve(
-    app: App, place: Place, announce: Announce, stop: Stop, *, waits: bool = False
+    app: App, place: ServerContext, announce: Announce, stop: Stop, *, waits: bool = False
 ) -> None:
     """Serve until a stop is wished; `announce` is told the address once the port is open.
 
@@ -104,7 +104,9 @@ async def _reached(app: App) -> None:
         app.telemetry.emit(StoreCameBack(loop="start", failures=failures))
 
 
-async def _serve(app: App, engine: Engine, place: Place, announce: Announce, stop: Stop) -> None:
+async def _serve(
+    app: App, engine: Engine, place: ServerContext, announce: Announce, stop: Stop
+) -> None:
     # Owned before the address is taken, so that a second server on the file hears of the first
     # rather than of its port.
     await app.store.own()
@@ -173,7 +175,7 @@ async def _beat(notices: Notices, seconds: float, clock: Clock) -> None:
         await clock.sleep(seconds)
 
 
-async def _port(app: App, engine: Engine, place: Place) -> Port:
+async def _port(app: App, engine: Engine, place: ServerContext) -> Port:
     if Role.API not in app.settings.roles:
         return NoPort()
     # Imported here: a worker answers nobody, and need not load what could.

@@ -10,7 +10,13 @@ import msgspec
 
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.endpoints.endpoint import Details, Endpoint, EndpointState, Sealed, still_used
+from duly.domain.endpoints.endpoint import (
+    Details,
+    EndpointState,
+    Sealed,
+    StoredEndpoint,
+    still_used,
+)
 from duly.domain.endpoints.sealed_headers import opened_headers
 from duly.domain.endpoints.signatures import secret_key
 from duly.domain.endpoints.webhooks import Webhook
@@ -29,7 +35,7 @@ Place = tuple[str, str]
 class Source(Protocol):
     """Where endpoints of one namespace are read."""
 
-    async def some(self, names: Collection[str]) -> list[Endpoint]:
+    async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
         """Those of the names that exist."""
 
 
@@ -71,7 +77,7 @@ class Book:
         self._own = own
         self.default = default
         """The plan where an endpoint has none, and of plain URLs."""
-        self._known: dict[Place, Endpoint] = {}
+        self._known: dict[Place, StoredEndpoint] = {}
         self._reaches: dict[Place, Kept] = {}
         self._complained: set[Place] = set()
         self._wanted: dict[Place, float] = {}
@@ -122,7 +128,7 @@ class Book:
         self._known, self._reaches = known, usable
         self._read_at = self._clock.monotonic()
 
-    def _kept(self, endpoint: Endpoint, namespace: str) -> Kept | None:
+    def _kept(self, endpoint: StoredEndpoint, namespace: str) -> Kept | None:
         """The same as before if nothing changed: opening hundreds of headers takes long."""
         details, secrets = endpoint.details, still_used(endpoint.secrets, self._clock.now())
         before = self._reaches.get((namespace, endpoint.name))
@@ -131,7 +137,7 @@ class Book:
         reach = self.reach_of(endpoint, namespace)
         return None if reach is None else Kept(details, secrets, reach)
 
-    def reach_of(self, endpoint: Endpoint, namespace: str) -> Reach | None:
+    def reach_of(self, endpoint: StoredEndpoint, namespace: str) -> Reach | None:
         """How it is reached; None, and a word to the operator, if it cannot be read."""
         secrets, place = still_used(endpoint.secrets, self._clock.now()), (namespace, endpoint.name)
         try:

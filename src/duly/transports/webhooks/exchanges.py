@@ -35,7 +35,7 @@ from duly.transports.webhooks.egress import Guard, Passage
 from duly.transports.webhooks.endpoint_cache import Reach
 from duly.transports.webhooks.resolver import Resolver, ResolverAway
 from duly.transports.webhooks.timeout import Deadline
-from duly.transports.webhooks.timing import TIMED, Timing
+from duly.transports.webhooks.timing import TIMED, ExchangeTiming
 from duly.version import __version__
 
 EXCERPT_BYTES = 16 * 1024
@@ -94,7 +94,7 @@ class Exchanges:
         """Make one exchange within its deadline; `now` is what it is signed and told by."""
         webhook = reach.webhook
         PASSAGE.set(Passage(_parsed(webhook.url).host))
-        timing = Timing(self._clock.monotonic)
+        timing = ExchangeTiming(self._clock.monotonic)
         TIMED.set(timing)
         heard = Heard()
         try:
@@ -115,7 +115,7 @@ class Exchanges:
         self,
         claimed: Claimed,
         reach: Reach,
-        timing: Timing,
+        timing: ExchangeTiming,
         heard: Heard,
         now: Callable[[], datetime],
     ) -> None:
@@ -145,7 +145,7 @@ class Exchanges:
         if failpoints.armed:
             await failpoints.hit("webhook.answered")
 
-    def _judged(self, heard: Heard, timing: Timing, now: Callable[[], datetime]) -> Outcome:
+    def _judged(self, heard: Heard, timing: ExchangeTiming, now: Callable[[], datetime]) -> Outcome:
         assert heard.status is not None
         excerpt = bytes(heard.body[:EXCERPT_BYTES])
         text = excerpt.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -197,7 +197,7 @@ class Exchanges:
         PASSAGE.get().check(self._guard, address[0], address[1])
         return self._open_socket(family, kind, protocol)
 
-    def _outcome_of(self, error: Exception, timing: Timing) -> Outcome:
+    def _outcome_of(self, error: Exception, timing: ExchangeTiming) -> Outcome:
         if (refused := PASSAGE.get().refusal()) is not None:
             return Failed(Reason.VALIDATION_FAILURE, str(refused), again=False)
         system = _system_error(error)
@@ -205,7 +205,7 @@ class Exchanges:
             return Deferred(OUR_FAULT_SECONDS)
         return self._failed(Reason.TRANSPORT_UNAVAILABLE, _problem(error), timing)
 
-    def _failed(self, reason: Reason, problem: str, timing: Timing) -> Failed:
+    def _failed(self, reason: Reason, problem: str, timing: ExchangeTiming) -> Failed:
         self.answers["none"] += 1
         return Failed(reason, problem, answer=_told(Answer(timing=timing.milliseconds())))
 

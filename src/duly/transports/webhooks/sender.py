@@ -14,7 +14,7 @@ from yarl import URL
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import STORE_AWAY, Deferred, Outcome
 from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.endpoints.endpoint import Endpoint, endpoint_name, is_outside
+from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside
 from duly.domain.endpoints.webhooks import Webhook, decode_webhook
 from duly.errors import Conflict, InvalidInput, StoreUnavailable
 from duly.ports import Clock, Execution
@@ -98,7 +98,7 @@ class Webhooks:
         assert execution.claimed.address is not None
         return Reach(_decoded(execution.claimed.address), self._keys)
 
-    async def try_out(self, endpoint: Endpoint, id: str, body: bytes) -> Outcome:
+    async def try_out(self, endpoint: StoredEndpoint, id: str, body: bytes) -> Outcome:
         """Send something to an endpoint as it stands, past its state and its gate."""
         reach, now = self._book.reach_of(endpoint, ""), self._clock.now
         if reach is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-TIMED: ContextVar[Timing | None] = ContextVar("timed", default=None)
+TIMED: ContextVar[ExchangeTiming | None] = ContextVar("timed", default=None)
 """The timing of the exchange that the present task makes."""
 
 
-class Timing:
+class ExchangeTiming:
     """Moments since the start of one exchange."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.access.keys import ID_BYTES, SECRET_BYTES, Key, new_token
+from duly.domain.access.keys import ID_BYTES, SECRET_BYTES, StoredKey, new_token
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
@@ -101,11 +101,11 @@ async def revoke(id: str, /, *, common: Common = COMMON) -> None:
     answer(common.json, document, lambda: f"{key.id} {document['state']}")
 
 
-def _record(key: Key, now: datetime) -> dict[str, object]:
+def _record(key: StoredKey, now: datetime) -> dict[str, object]:
     return fields(key, state=key.standing(now))
 
 
-def _listed(page: Sequence[Key], now: datetime) -> str:
+def _listed(page: Sequence[StoredKey], now: datetime) -> str:
     columns = ("id", "scope", "state", "created", "last used", "expires", "name")
     return table(
         columns,

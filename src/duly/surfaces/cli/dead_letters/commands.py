@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 
 from duly.domain.deliveries.delivery import Delivery
 from duly.ports import DeadGroup
-from duly.services.dead_letters import Candidate, place
-from duly.surfaces.cli.dead_letters.filters import SOUGHT, Sought
+from duly.services.dead_letters import CrashSuspect, place
+from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.dead_letters.moves import discard, edit, retry
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit, record, show
 from duly.surfaces.cli.server.app_loading import Path, imported_app
@@ -23,7 +23,7 @@ commands = App(name="dead", help="List, group, show, retry, edit and discard dea
 @commands.command(name="list")
 async def list_(
     *,
-    sought: Sought = SOUGHT,
+    sought: DeadLetterFlags = SOUGHT,
     before: Annotated[str | None, Parameter(help="Where the page before ended.")] = None,
     limit: Limit = 50,
     common: Common = COMMON,
@@ -40,7 +40,9 @@ async def list_(
 
 
 @commands.command
-async def groups(*, sought: Sought = SOUGHT, limit: Limit = 50, common: Common = COMMON) -> None:
+async def groups(
+    *, sought: DeadLetterFlags = SOUGHT, limit: Limit = 50, common: Common = COMMON
+) -> None:
     """Group dead letters by what their errors have in common, the most frequent first."""
     checked_limit(limit)
     async with books(common) as app:
@@ -122,7 +124,7 @@ def _grouped(found: Sequence[DeadGroup]) -> str:
     )
 
 
-def _suspected(found: Sequence[Candidate]) -> str:
+def _suspected(found: Sequence[CrashSuspect]) -> str:
     return table(
         ("id", "target", "state", "attempt", "next", "why", "error"),
         (

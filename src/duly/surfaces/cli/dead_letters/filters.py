@@ -20,7 +20,7 @@ Text = str | None
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Sought:
+class DeadLetterFlags:
     """A filter: those to which all of it applies."""
 
     reason: Annotated[Text, Parameter(help=f"{', '.join(Reason)}, or operator.")] = None
@@ -66,4 +66,4 @@ class Sought:
         ]
 
 
-SOUGHT = Sought()
+SOUGHT = DeadLetterFlags()

@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from duly.domain.deliveries.delivery import Delivery
 from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
-from duly.ports import DeadFilter, Progress
+from duly.ports import BulkProgress, DeadFilter
 from duly.services.dead_letters import checked_note
-from duly.surfaces.cli.dead_letters.filters import SOUGHT, Sought
+from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.deliveries.commands import record
 from duly.surfaces.cli.terminal.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts
 from duly.surfaces.cli.terminal.delivery_options import Payload, content_of
@@ -26,7 +26,7 @@ Note = Annotated[str, Parameter(help="Why, for whoever wonders.")]
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class How:
+class RetryOptions:
     """How they are tried again."""
 
     rate: Rate = None
@@ -50,19 +50,19 @@ class Errand:
     command: str
     verb: str
     question: str
-    moves: Callable[[DeadFilter], AsyncIterator[Progress]]
+    moves: Callable[[DeadFilter], AsyncIterator[BulkProgress]]
     flags: list[str]
     ids: tuple[str, ...]
-    sought: Sought
+    sought: DeadLetterFlags
 
 
-HOW = How()
+HOW = RetryOptions()
 
 
 async def retry(
     *ids: str,
-    sought: Sought = SOUGHT,
-    how: How = HOW,
+    sought: DeadLetterFlags = SOUGHT,
+    how: RetryOptions = HOW,
     which: Which = WHICH,
     common: Common = COMMON,
 ) -> None:
@@ -81,7 +81,7 @@ async def retry(
             id = await whole_id(app, ids[0], dead=True)
             return _tell(await dead.retry(id, reset_attempts=reset), common)
 
-        def moves(wanted: DeadFilter) -> AsyncIterator[Progress]:
+        def moves(wanted: DeadFilter) -> AsyncIterator[BulkProgress]:
             return dead.retry_all(wanted, rate=how.rate, reset_attempts=reset)
 
         errand = Errand(
@@ -100,7 +100,7 @@ async def retry(
 async def discard(
     *ids: str,
     note: Note,
-    sought: Sought = SOUGHT,
+    sought: DeadLetterFlags = SOUGHT,
     which: Which = WHICH,
     common: Common = COMMON,
 ) -> None:
@@ -117,7 +117,7 @@ async def discard(
         if _is_one(ids, sought, which):
             return _tell(await dead.discard(await whole_id(app, ids[0], dead=True), note), common)
 
-        def moves(wanted: DeadFilter) -> AsyncIterator[Progress]:
+        def moves(wanted: DeadFilter) -> AsyncIterator[BulkProgress]:
             return dead.discard_all(wanted, note)
 
         errand = Errand(
@@ -151,7 +151,7 @@ async def edit(id: str, payload: Payload, /, *, common: Common = COMMON) -> None
         _tell(await app.dead_letters.edit(whole, content), common)
 
 
-def _is_one(ids: tuple[str, ...], sought: Sought, which: Which) -> bool:
+def _is_one(ids: tuple[str, ...], sought: DeadLetterFlags, which: Which) -> bool:
     return len(ids) == 1 and sought == SOUGHT and not which.dry_run
 
 

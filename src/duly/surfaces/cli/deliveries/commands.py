@@ -27,7 +27,7 @@ commands = App(name="deliveries", help="List, show, cancel and retry deliveries.
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Wanted:
+class DeliveryFlags:
     """Which deliveries to list."""
 
     id: Annotated[str | None, Parameter(help="How their ids begin; at least 4 characters.")] = None
@@ -58,11 +58,13 @@ class Wanted:
         return given
 
 
-WANTED = Wanted()
+WANTED = DeliveryFlags()
 
 
 @commands.command(name="list")
-async def list_(*, wanted: Wanted = WANTED, limit: Limit = 50, common: Common = COMMON) -> None:
+async def list_(
+    *, wanted: DeliveryFlags = WANTED, limit: Limit = 50, common: Common = COMMON
+) -> None:
     """List deliveries, newest first."""
     checked_limit(limit)
     async with books(common) as app:

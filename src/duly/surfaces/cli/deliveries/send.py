@@ -32,7 +32,7 @@ Watch = Annotated[
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Manner:
+class SendOptions:
     """How the request is made."""
 
     method: Annotated[str, Parameter(help="POST, PUT, PATCH, DELETE or GET.")] = "POST"
@@ -59,7 +59,7 @@ class Manner:
                 raise InvalidInput(name, "an endpoint has its own; see duly endpoints edit --help")
 
 
-MANNER = Manner()
+MANNER = SendOptions()
 
 
 async def send(
@@ -68,7 +68,7 @@ async def send(
     *,
     data: Payload = None,
     watch: Watch = False,
-    manner: Manner = MANNER,
+    manner: SendOptions = MANNER,
     terms: Terms = TERMS,
     common: Common = COMMON,
 ) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
-from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.surfaces.cli.endpoints.rotation import NewSecret, secret_of, tell_once
@@ -135,7 +135,7 @@ async def edit(
 
 async def _edited(
     app: Books, name: str, changes: Mapping[str, str | None], details: Mapping[str, Any]
-) -> Endpoint:
+) -> StoredEndpoint:
     try:
         return await app.endpoints.edit(name, header_changes=changes, **details)
     except InvalidInput as error:

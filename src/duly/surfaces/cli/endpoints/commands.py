@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.safe_text import shown_url
 from duly.errors import Conflict
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
@@ -78,7 +78,7 @@ async def resume(name: str, /, *, common: Common = COMMON) -> None:
         await _tell(app, await app.endpoints.resume(name), common)
 
 
-async def _tell(app: Books, endpoint: Endpoint, common: Common) -> None:
+async def _tell(app: Books, endpoint: StoredEndpoint, common: Common) -> None:
     document = record(await app.endpoints.standing(endpoint))
     answer(common.json, document, lambda: f"{endpoint.name} {state_in_words(endpoint)}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.domain.endpoints.endpoint import Endpoint, Sealed, still_used
+from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint, still_used
 from duly.domain.endpoints.gates import Circuit, Gate
 from duly.domain.endpoints.webhooks import shown_headers
 from duly.domain.safe_text import shown_url
@@ -17,7 +17,7 @@ from duly.surfaces.standing import next_commands, on_the_books
 PLAIN = "nothing: it is stored plain"
 
 
-def state_in_words(endpoint: Endpoint) -> str:
+def state_in_words(endpoint: StoredEndpoint) -> str:
     """Its state, and its circuit's unless that is closed."""
     circuit = endpoint.gate.circuit
     return endpoint.state if circuit is Circuit.CLOSED else f"{endpoint.state}, circuit {circuit}"

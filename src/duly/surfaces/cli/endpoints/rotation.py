@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.time.durations import duration
 from duly.errors import BadSetting, InvalidInput
 from duly.services.endpoints import Added
@@ -93,8 +93,8 @@ async def reseal(
 
 
 async def every_endpoint(
-    pages: Callable[..., Awaitable[Sequence[Endpoint]]],
-) -> AsyncIterator[Endpoint]:
+    pages: Callable[..., Awaitable[Sequence[StoredEndpoint]]],
+) -> AsyncIterator[StoredEndpoint]:
     """All endpoints by name, page after page."""
     after = ""
     while page := await pages(after=after, limit=PAGE):

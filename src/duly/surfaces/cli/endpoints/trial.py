@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.surfaces.cli.terminal.delivery_options import Payload, content_of
 from duly.surfaces.cli.terminal.exit_codes import FAILED
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
@@ -39,7 +39,7 @@ def _told(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"timing": timing, **unless_empty}
 
 
-def _say_how_to_go_on(endpoint: Endpoint) -> None:
+def _say_how_to_go_on(endpoint: StoredEndpoint) -> None:
     commands = next_commands(endpoint)
     if commands:
         talk(f"its deliveries still wait; to let them go: {commands[-1]}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain.monitoring.failure_stats import Poison, Retries, Stats, Waiting
+from duly.domain.monitoring.failure_stats import FailureStats, OldestWaiting, Poison, Retries
 from duly.domain.monitoring.rollups import Series
 from duly.domain.time.durations import duration
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
@@ -57,7 +57,7 @@ def _since(text: str) -> datetime | timedelta:
     return moment("since", text) if "T" in text or ":" in text else duration("since", text)
 
 
-def _told(found: Stats) -> dict[str, Any]:
+def _told(found: FailureStats) -> dict[str, Any]:
     capped = [f"{each} (the newest {found.counted_up_to} only)" for each in found.capped]
     return fields(found) | {
         "counted_up_to": None,
@@ -86,7 +86,7 @@ def _poison(found: Poison) -> str:
     return "; ".join([str(found.count), *told]) if found.count else "none"
 
 
-def _waiting(found: Waiting | None) -> str:
+def _waiting(found: OldestWaiting | None) -> str:
     if found is None:
         return "nothing"
     return f"{found.id} to {found.target}, due since {cell(found.due_at)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.domain.monitoring.status import Recovering
+from duly.domain.monitoring.status import BacklogStatus
 from duly.services.monitoring.status import Status
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.output import answer, cell, counted, facts, fields
@@ -29,7 +29,7 @@ def _told(found: Status) -> dict[str, Any]:
     }
 
 
-def _recovering(late: Recovering) -> str:
+def _recovering(late: BacklogStatus) -> str:
     told = f"{late.count} late, the oldest since {cell(late.oldest)}"
     if late.rate is None or late.seconds_left is None:
         return f"{told}; it does not go down"

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from duly.domain.deliveries.retry import decode
 from duly.domain.endpoints.webhooks import decode_webhook, shown_headers
 from duly.domain.safe_text import shown_url
-from duly.domain.schedules.schedule import Schedule
+from duly.domain.schedules.schedule import StoredSchedule
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit, record
 from duly.surfaces.cli.schedules.add import add
 from duly.surfaces.cli.schedules.backfill import backfill
@@ -32,7 +32,7 @@ from duly.surfaces.cli.terminal.output import (
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
 from duly.surfaces.cli.terminal.times import spelled
 from duly.surfaces.moments import Moment, moments
-from duly.surfaces.schedule_lines import Line, last_fired_at, line, runs_so_far
+from duly.surfaces.schedule_lines import ScheduleSummary, last_fired_at, line, runs_so_far
 
 SHOWN_MOMENTS = 5
 
@@ -145,12 +145,12 @@ async def preview(name: str, /, *, count: Count = 5, common: Common = COMMON) ->
 commands.command(explain)
 
 
-def _say_if_paused(schedule: Schedule) -> None:
+def _say_if_paused(schedule: StoredSchedule) -> None:
     if schedule.paused_at is not None:
         talk("it is paused; these would be its moments if it were resumed now")
 
 
-def _listed(page: Sequence[Line]) -> str:
+def _listed(page: Sequence[ScheduleSummary]) -> str:
     return table(
         ("name", "state", "target", "next", "last", "runs", "merged", "skipped", "rule"),
         (
@@ -171,7 +171,7 @@ def _listed(page: Sequence[Line]) -> str:
     )
 
 
-def _document(schedule: Schedule, upcoming: Sequence[Moment]) -> dict[str, Any]:
+def _document(schedule: StoredSchedule, upcoming: Sequence[Moment]) -> dict[str, Any]:
     contents = schedule.contents
     return fields(
         schedule,
@@ -194,7 +194,7 @@ def _shown_address(stored: str) -> dict[str, Any]:
     return fields(webhook, url=shown_url(webhook.url), headers=shown_headers(webhook.headers))
 
 
-def _shown(schedule: Schedule, upcoming: Sequence[Moment]) -> str:
+def _shown(schedule: StoredSchedule, upcoming: Sequence[Moment]) -> str:
     told = fields(line(schedule)) | {
         "paused_at": schedule.paused_at,
         "pause_reason": schedule.pause_reason,
@@ -207,7 +207,7 @@ def _shown(schedule: Schedule, upcoming: Sequence[Moment]) -> str:
     return f"{facts(told)}\n\n{listed(upcoming)}" if upcoming else facts(told)
 
 
-def _options(schedule: Schedule) -> dict[str, Any]:
+def _options(schedule: StoredSchedule) -> dict[str, Any]:
     timing, contents = schedule.timing, schedule.contents
     payload = None if contents.payload is None else msgspec.Raw(contents.payload)
     spans = {"window": timing.window, "jitter": timing.jitter or None}

@@ -19,7 +19,7 @@ from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.endpoints.rotation import every_endpoint
 from duly.surfaces.cli.server.doctor_checks import (
     Check,
-    Verdict,
+    CheckResult,
     address_checks,
     check,
     postgres_checks,
@@ -49,20 +49,20 @@ async def doctor(*, common: Common = COMMON) -> int:
     try:
         checks += await _store_checks(app)
     except StoreUnavailable as error:
-        checks.append(check("store", Verdict.FAILED, "cannot be reached", str(error)))
+        checks.append(check("store", CheckResult.FAILED, "cannot be reached", str(error)))
         _print(common, checks)
         raise
     finally:
         await app.close()
     _print(common, checks)
-    return FAILED if any(each.verdict is Verdict.FAILED for each in checks) else 0
+    return FAILED if any(each.verdict is CheckResult.FAILED for each in checks) else 0
 
 
 def version_checks() -> list[Check]:
     """What is installed."""
     found = {"duly": __version__, "python": platform.python_version()}
     found |= {name: version(name) for name in PACKAGES} | {"tzdata": zone_data_version()}
-    return [check(name, Verdict.OK, number) for name, number in found.items()]
+    return [check(name, CheckResult.OK, number) for name, number in found.items()]
 
 
 async def _store_checks(app: App) -> list[Check]:
@@ -73,7 +73,7 @@ async def _store_checks(app: App) -> list[Check]:
     try:
         facts, skew = await _facts(app)
     except SchemaMismatch as error:
-        return [check("schema", Verdict.FAILED, "made by a newer duly", str(error))]
+        return [check("schema", CheckResult.FAILED, "made by a newer duly", str(error))]
     checks = sqlite_checks(facts) if app.store.single_owner else postgres_checks(facts, skew)
     checks += address_checks(ignored_parameters(app.settings.database))
     checks.append(schema_check(facts["schema"]))
@@ -114,7 +114,7 @@ async def _facts(app: App) -> tuple[dict[str, Any], timedelta]:
 
 def _print(common: Common, checks: Sequence[Check]) -> None:
     document = {
-        "ok": all(each.verdict is not Verdict.FAILED for each in checks),
+        "ok": all(each.verdict is not CheckResult.FAILED for each in checks),
         "checks": checks,
     }
     answer(

@@ -19,7 +19,7 @@ SHOWN_NAMES = 5
 SYNCHRONOUS_NAMES = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
     """How a check went."""
 
     OK = "ok"
@@ -31,32 +31,35 @@ class Check(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing looked at: what was found, and what to do when it is not well."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckResult
     found: str
     remedy: str = ""
 
 
-def check(name: str, verdict: Verdict, found: object, remedy: str = "") -> Check:
+def check(name: str, verdict: CheckResult, found: object, remedy: str = "") -> Check:
     """A check; a remedy is only told when there is something to heal."""
-    return Check(name, verdict, str(found), "" if verdict is Verdict.OK else remedy)
+    return Check(name, verdict, str(found), "" if verdict is CheckResult.OK else remedy)
 
 
 def postgres_checks(facts: Mapping[str, Any], skew: timedelta) -> list[Check]:
     """What a PostgreSQL server must be like."""
     return [
-        check("postgresql", Verdict.OK, facts["version"]),
+        check("postgresql", CheckResult.OK, facts["version"]),
         check(
             "writable",
             _good(not facts["read_only"]),
             "no" if facts["read_only"] else "yes",
             facts["read_only"] or "",
         ),
-        _switch(facts, "fsync", Verdict.FAILED, "a crash loses or corrupts what was promised"),
+        _switch(facts, "fsync", CheckResult.FAILED, "a crash loses or corrupts what was promised"),
         _switch(
-            facts, "full_page_writes", Verdict.WARNING, "a power cut can tear pages on most disks"
+            facts,
+            "full_page_writes",
+            CheckResult.WARNING,
+            "a power cut can tear pages on most disks",
         ),
         _switch(
-            facts, "synchronous_commit", Verdict.FAILED, "a crash loses what was just accepted"
+            facts, "synchronous_commit", CheckResult.FAILED, "a crash loses what was just accepted"
         ),
         clock_check(skew),
     ]
@@ -65,22 +68,22 @@ def postgres_checks(facts: Mapping[str, Any], skew: timedelta) -> list[Check]:
 def address_checks(ignored: Mapping[str, str]) -> list[Check]:
     """Which parameters of the address change nothing here, each with the reason."""
     return [
-        check("address", Verdict.WARNING, f"{name} is ignored", f"{reason}; it can be left out")
+        check("address", CheckResult.WARNING, f"{name} is ignored", f"{reason}; it can be left out")
         for name, reason in ignored.items()
     ]
 
 
-def _switch(facts: Mapping[str, Any], name: str, bad: Verdict, harm: str) -> Check:
+def _switch(facts: Mapping[str, Any], name: str, bad: CheckResult, harm: str) -> Check:
     off = facts[name] == "off"
     remedy = f"{harm}; set {name} = on in postgresql.conf and reload"
-    return check(name, bad if off else Verdict.OK, facts[name], remedy)
+    return check(name, bad if off else CheckResult.OK, facts[name], remedy)
 
 
 def clock_check(skew: timedelta) -> Check:
     """Whether this machine and the database agree on the time."""
-    verdict = Verdict.OK
+    verdict = CheckResult.OK
     if abs(skew) > SKEW_WARNING:
-        verdict = Verdict.FAILED if abs(skew) > SKEW_FAILURE else Verdict.WARNING
+        verdict = CheckResult.FAILED if abs(skew) > SKEW_FAILURE else CheckResult.WARNING
     side = "behind" if skew > timedelta() else "ahead of"
     found = f"this machine is {abs(skew.total_seconds()):.3f} s {side} the database"
     if not skew:
@@ -95,7 +98,7 @@ def sqlite_checks(facts: Mapping[str, Any]) -> list[Check]:
     wal, whole = facts["journal_mode"] == "wal", facts["integrity"] == "ok"
     return [
         _sqlite_version(facts["version"]),
-        check("file", Verdict.OK, facts["path"]),
+        check("file", CheckResult.OK, facts["path"]),
         check(
             "journal_mode",
             _good(wal),
@@ -125,8 +128,8 @@ def _sqlite_version(version: str) -> Check:
     return check("sqlite", _good(fresh), version, remedy)
 
 
-def _good(is_good: bool) -> Verdict:
-    return Verdict.OK if is_good else Verdict.FAILED
+def _good(is_good: bool) -> CheckResult:
+    return CheckResult.OK if is_good else CheckResult.FAILED
 
 
 def rights_check(modes: Mapping[str, int]) -> Check:
@@ -134,7 +137,7 @@ def rights_check(modes: Mapping[str, int]) -> Check:
     open_to_others = [path for path, mode in modes.items() if mode & 0o077]
     return check(
         "file rights",
-        Verdict.WARNING if open_to_others else Verdict.OK,
+        CheckResult.WARNING if open_to_others else CheckResult.OK,
         f"{len(open_to_others)} files others can read{_some(open_to_others)}",
         f"they hold payloads and secrets; run `chmod 600 {' '.join(open_to_others)}`, unless "
         "others are meant to read them",
@@ -156,13 +159,13 @@ def worker_checks(workers: Sequence[WorkerRow]) -> list[Check]:
     return [
         check(
             "workers",
-            Verdict.OK if alive else Verdict.WARNING,
+            CheckResult.OK if alive else CheckResult.WARNING,
             f"{alive} alive",
             "nothing is delivered until one runs: `duly serve` or `duly work module:app`",
         ),
         check(
             "dead workers",
-            Verdict.WARNING if held else Verdict.OK,
+            CheckResult.WARNING if held else CheckResult.OK,
             f"hold {held} deliveries",
             "a worker that runs takes them back within seconds; start one",
         ),
@@ -183,7 +186,7 @@ def secret_checks(
     return [
         check(
             "plain secrets",
-            Verdict.WARNING if plain else Verdict.OK,
+            CheckResult.WARNING if plain else CheckResult.OK,
             f"{len(plain)} endpoints{_some(plain)}",
             seal,
         ),

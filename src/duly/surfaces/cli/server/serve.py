@@ -30,7 +30,7 @@ from duly.surfaces.cli.terminal.output import talk
 from duly.surfaces.process.addresses import bound
 from duly.surfaces.process.notify import for_systemd
 from duly.surfaces.server.prefork import Parent
-from duly.surfaces.server.serving import PATIENCE_SECONDS, Announce, Place
+from duly.surfaces.server.serving import PATIENCE_SECONDS, Announce, ServerContext
 from duly.surfaces.server.serving import serve as serve_at
 from duly.system import SystemClock, end_within, is_first_process
 from duly.version import __version__
@@ -116,7 +116,7 @@ def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
     settings, notices = load(flags, os.environ), for_systemd(os.environ)
     configure(settings.log_level)
     if settings.processes == 1 and not is_first_process():
-        return _serve(path, flags, Place(notices), wait)
+        return _serve(path, flags, ServerContext(notices), wait)
     taken = bound(settings.host, settings.port) if Role.API in settings.roles else None
     # The address is taken for all of them, so none of them may have another.
     shared = dict(flags) | {"host": settings.host, "port": settings.port}
@@ -131,7 +131,12 @@ def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
 
 
 def _serve(
-    path: str | None, flags: Mapping[str, Any], place: Place, wait: bool, *, tells: bool = True
+    path: str | None,
+    flags: Mapping[str, Any],
+    place: ServerContext,
+    wait: bool,
+    *,
+    tells: bool = True,
 ) -> int:
     stop = Stop()
     with listen_for_signals(stop.wish):
@@ -145,7 +150,9 @@ def _serve(
     return 0
 
 
-async def _served(app: App, place: Place, announce: Announce, stop: Stop, wait: bool) -> None:
+async def _served(
+    app: App, place: ServerContext, announce: Announce, stop: Stop, wait: bool
+) -> None:
     await serve_at(app, place, announce, stop, waits=wait)
     # What handlers left behind, as threads that hang, must not keep the process from ending.
     end_within(EXIT_SECONDS, 0)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from duly.domain.database_urls import shown
-from duly.ports import Progress
+from duly.ports import BulkProgress
 from duly.services.interruption import Abandoned
 from duly.surfaces.cli.terminal.confirmation import Yes, agreed
 from duly.surfaces.cli.terminal.flags import Common
@@ -64,7 +64,7 @@ def whereabouts(common: Common) -> list[str]:
 
 
 async def carry_out(
-    what: str, total: int, moves: AsyncIterator[Progress], command: Sequence[str]
+    what: str, total: int, moves: AsyncIterator[BulkProgress], command: Sequence[str]
 ) -> int:
     """Move them all; stopped, it says with which command to go on as the same operation."""
     done, until = 0, None

@@ -17,7 +17,7 @@ from duly.app import App
 from duly.domain.safe_text import safe_json
 from duly.domain.transfer.entries import KINDS
 from duly.errors import DulyError
-from duly.services.transfer.exporting import Told
+from duly.services.transfer.exporting import ExportSummary
 from duly.surfaces.cli.terminal.delivery_options import STDIN as STDOUT
 from duly.surfaces.cli.terminal.flags import COMMON, Common, client
 from duly.surfaces.cli.terminal.output import answer, progress, talk
@@ -70,7 +70,7 @@ async def export(
 
 
 async def _written(
-    lines: AsyncIterator[Told], out: IO[bytes], advance: Callable[[int], None]
+    lines: AsyncIterator[ExportSummary], out: IO[bytes], advance: Callable[[int], None]
 ) -> tuple[Counts, Counts]:
     """How many of each kind there were, and how many of them lack a secret."""
     counts, missing = dict.fromkeys(KINDS.values(), 0), Counter[str]()

@@ -18,7 +18,7 @@ from duly.app import App
 from duly.domain.transfer.entries import KINDS
 from duly.domain.transfer.reader import LONGEST_LINE, Survey
 from duly.errors import InvalidInput
-from duly.services.transfer.importing import Manner
+from duly.services.transfer.importing import ImportOptions
 from duly.stores import migrations
 from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.server.migrate import schema_of
@@ -34,7 +34,7 @@ Tally = dict[str, dict[str, int]]
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class How:
+class ImportFlags:
     """What is put up with."""
 
     skip_bad: Annotated[
@@ -47,14 +47,14 @@ class How:
     ] = False
 
 
-HOW = How()
+HOW = ImportFlags()
 
 
 async def import_(
     file: str = STDIN,
     /,
     *,
-    how: How = HOW,
+    how: ImportFlags = HOW,
     bulk: Bulk = BULK,
     common: Common = COMMON,
 ) -> int:
@@ -68,7 +68,9 @@ async def import_(
     file
         What to read; - is stdin, which is kept in a temporary file until its end has come.
     """
-    manner = Manner(dry_run=bulk.dry_run, skip_bad=how.skip_bad, beside_workers=how.beside_workers)
+    manner = ImportOptions(
+        dry_run=bulk.dry_run, skip_bad=how.skip_bad, beside_workers=how.beside_workers
+    )
     tally: Tally = {kind: {"new": 0, "known": 0, "refused": 0} for kind in KINDS.values()}
     with _source(file) as source:
         app = app_for(common)
@@ -100,7 +102,7 @@ def _source(file: str) -> Iterator[IO[bytes]]:
         raise InvalidInput("file", f"{file} cannot be read: {error.strerror}") from error
 
 
-def _surveyed(app: App, source: IO[bytes], manner: Manner) -> Survey:
+def _surveyed(app: App, source: IO[bytes], manner: ImportOptions) -> Survey:
     with progress("reading", source.seek(0, os.SEEK_END)) as advance:
         return app.importing.survey(_lines(source, advance), manner, _tell_bad)
 
@@ -147,7 +149,7 @@ def _question(survey: Survey, app: App) -> str:
 
 
 async def _bring_in(
-    app: App, source: IO[bytes], survey: Survey, manner: Manner, tally: Tally
+    app: App, source: IO[bytes], survey: Survey, manner: ImportOptions, tally: Tally
 ) -> None:
     try:
         with progress("importing", survey.total) as advance:

@@ -23,7 +23,7 @@ from litestar.exceptions import (
 from litestar.handlers import BaseRouteHandler
 
 from duly.app import App
-from duly.domain.access.keys import Key, Scope
+from duly.domain.access.keys import Scope, StoredKey
 from duly.errors import BadSetting
 from duly.settings import Settings
 from duly.surfaces.http.access.key_cache import Keyring
@@ -50,10 +50,10 @@ class Caller(msgspec.Struct, frozen=True):
     actor: str
     namespace: str
     scope: Scope
-    key: Key | None = None
+    key: StoredKey | None = None
 
 
-class Door:
+class Authenticator:
     """The door of one app's port."""
 
     def __init__(self, app: App) -> None:

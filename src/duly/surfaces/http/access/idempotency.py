@@ -19,8 +19,8 @@ from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Sen
 
 from duly.domain.access.keys import Scope as KeyScope
 from duly.errors import StoreUnavailable
-from duly.ports import Asked
-from duly.surfaces.http.access.auth import Door
+from duly.ports import IdempotentRequest
+from duly.surfaces.http.access.auth import Authenticator
 from duly.surfaces.http.access.backpressure import body_of, place_for
 from duly.surfaces.http.protocol.decoding import StrictRequest
 from duly.surfaces.http.protocol.responses import send_answer
@@ -61,7 +61,7 @@ class Idempotency(ASGIMiddleware):
     async def _carry_out(
         self, key: str, request: StrictRequest, read: _Read, next_app: ASGIApp
     ) -> None:
-        door: Door = request.app.state.door
+        door: Authenticator = request.app.state.door
         app = door.app_for(request.scope["state"]["caller"])
         opt = request.route_handler.opt
         repeatable = opt.get("repeatable", False)
@@ -129,7 +129,7 @@ def _once_more(parts: deque[bytes], receive: Receive) -> Receive:
     return received
 
 
-async def _replay(asked: Asked, send: Send) -> None:
+async def _replay(asked: IdempotentRequest, send: Send) -> None:
     if asked.answer is None:
         raise HTTPException(
             "this was done, and its answer held a secret, which is told only once; rotate it to "

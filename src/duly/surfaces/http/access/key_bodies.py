@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from duly.domain.access.keys import LONGEST_NAME, Key, KeyState, Made, Scope
+from duly.domain.access.keys import LONGEST_NAME, KeyState, Made, Scope, StoredKey
 from duly.surfaces.http.protocol.bodies import Moment
 
 
@@ -21,7 +21,7 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     expires_at: Moment | None = None
 
 
-class KeyRecord(Key, frozen=True, kw_only=True):
+class KeyRecord(StoredKey, frozen=True, kw_only=True):
     """A key as everyone may see it."""
 
     state: KeyState
@@ -33,7 +33,7 @@ class MadeKey(KeyRecord, frozen=True, kw_only=True):
     token: str
 
 
-def key_record(key: Key, now: datetime) -> KeyRecord:
+def key_record(key: StoredKey, now: datetime) -> KeyRecord:
     """A key as it is shown."""
     return KeyRecord(**msgspec.structs.asdict(key), state=key.standing(now))
 

@@ -7,19 +7,19 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from duly.domain.access.keys import Key, KeyState, digest, id_in
+from duly.domain.access.keys import KeyState, StoredKey, digest, id_in
 from duly.ports import Clock
 
 FRESH_SECONDS = 1.0
 """How long a revoked key may still open, and how long an answer is remembered."""
 MOST_KEPT = 10_000
-Check = Callable[[str], Awaitable[Key | None]]
+Check = Callable[[str], Awaitable[StoredKey | None]]
 
 
-class Seen(msgspec.Struct, frozen=True):
+class CachedKey(msgspec.Struct, frozen=True):
     """What a token opened, and when that was asked."""
 
-    key: Key | None
+    key: StoredKey | None
     at: float
 
 
@@ -29,10 +29,10 @@ class Keyring:
     def __init__(self, check: Check, clock: Clock) -> None:
         self._check = check
         self._clock = clock
-        self._seen: dict[bytes, Seen] = {}
-        self._asking: dict[bytes, asyncio.Task[Seen]] = {}
+        self._seen: dict[bytes, CachedKey] = {}
+        self._asking: dict[bytes, asyncio.Task[CachedKey]] = {}
 
-    async def key(self, token: str) -> Key | None:
+    async def key(self, token: str) -> StoredKey | None:
         """The key of a token, or None if it opens nothing now."""
         if id_in(token) is None:
             return None
@@ -44,7 +44,7 @@ class Keyring:
             return None
         return seen.key
 
-    async def _asked(self, hash: bytes, token: str) -> Seen:
+    async def _asked(self, hash: bytes, token: str) -> CachedKey:
         """What the store says, asked by one for all who come meanwhile."""
         asking = self._asking.get(hash)
         if asking is None:
@@ -54,15 +54,15 @@ class Keyring:
         # Whoever asks for all may hang up.
         return await asyncio.shield(asking)
 
-    async def _ask(self, hash: bytes, token: str) -> Seen:
+    async def _ask(self, hash: bytes, token: str) -> CachedKey:
         # The moment before: what is revoked while the store answers is not known for longer.
         asked_at = self._clock.monotonic()
-        seen = Seen(await self._check(token), asked_at)
+        seen = CachedKey(await self._check(token), asked_at)
         self._forget_some()
         self._seen[hash] = seen
         return seen
 
-    def _answered(self, hash: bytes, task: asyncio.Task[Seen]) -> None:
+    def _answered(self, hash: bytes, task: asyncio.Task[CachedKey]) -> None:
         del self._asking[hash]
         if not task.cancelled():
             # Looked at here: whoever asked may have hung up before the store failed to answer.

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from duly.errors import InvalidInput
-from duly.ports import Clock, DeadFilter, DeadGroup, Progress
+from duly.ports import BulkProgress, Clock, DeadFilter, DeadGroup
 from duly.surfaces.http.deliveries.bodies import DeliveryRecord
 from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.http.protocol.pages import Cursor, Limit, Most, Payloads
@@ -157,7 +157,7 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 async def carried_out(
     matching: int,
-    moves: AsyncIterator[Progress],
+    moves: AsyncIterator[BulkProgress],
     clock: Clock,
     seconds: float,
     rate: float | None = None,

@@ -13,7 +13,7 @@ from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.app import App
 from duly.domain.access.keys import Scope
-from duly.domain.endpoints.endpoint import Endpoint
+from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.services.endpoints import Added
 from duly.surfaces.http.dead_letters.bodies import Moved, carried_out, counted
 from duly.surfaces.http.endpoints.bodies import (
@@ -150,14 +150,16 @@ async def recover(
     return await while_heard(request, work)
 
 
-async def _record(app: App, endpoint: Endpoint, kind: type[Kind], **more: Any) -> Kind:
+async def _record(app: App, endpoint: StoredEndpoint, kind: type[Kind], **more: Any) -> Kind:
     found = record(await app.endpoints.standing(endpoint)) | more
     known = {name: found[name] for name in kind.__struct_fields__}
     known["retry"] = msgspec.json.decode(known["retry"])
     return msgspec.convert(known, kind)
 
 
-async def _shown(app: App, endpoint: Endpoint, url: str | None = None) -> Response[EndpointRecord]:
+async def _shown(
+    app: App, endpoint: StoredEndpoint, url: str | None = None
+) -> Response[EndpointRecord]:
     """The endpoint; a `url` is shown in place of the masked one."""
     found = await _record(app, endpoint, EndpointRecord, **({} if url is None else {"url": url}))
     return Response(found, headers=etag(endpoint.version))

@@ -13,7 +13,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from duly.services.monitoring.live import Listener, Second
-from duly.surfaces.http.access.auth import Door
+from duly.surfaces.http.access.auth import Authenticator
 from duly.surfaces.http.protocol.request_context import Served
 
 AGAIN_MILLISECONDS = 2000
@@ -59,7 +59,7 @@ async def events(
 async def _told(
     listener: Listener, request: Request[Any, Any, Any]
 ) -> AsyncIterator[ServerSentEventMessage]:
-    door: Door = request.app.state.door
+    door: Authenticator = request.app.state.door
     async for second in listener:
         if not await door.still_admits(request):
             return  # its key was revoked, or is over

@@ -11,7 +11,7 @@ from litestar.params import FromQuery
 from msgspec import UNSET, UnsetType
 
 from duly.app import App
-from duly.domain.monitoring.status import Recovering, Situation
+from duly.domain.monitoring.status import BacklogStatus, NamespaceStatus
 from duly.domain.time.zones import zone_data_version
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
@@ -53,7 +53,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     planner_lag_seconds: float | UnsetType | None = UNSET
     oldest_due_seconds: float | UnsetType | None = UNSET
     due: int | UnsetType | None = UNSET
-    recovering: Recovering | UnsetType | None = UNSET
+    recovering: BacklogStatus | UnsetType | None = UNSET
     circuits_open: list[str] | UnsetType | None = UNSET
     alerts: list[AlertHealth] | UnsetType | None = UNSET
 
@@ -112,7 +112,7 @@ class Pulse:
             alerts=None if now is None else await self._alerts(),
         )
 
-    def _store(self, now: Situation | None) -> StoreHealth:
+    def _store(self, now: NamespaceStatus | None) -> StoreHealth:
         single = self.app.store.single_owner
         steps = migrations("sqlite" if single else "postgres")
         return StoreHealth(
@@ -122,7 +122,7 @@ class Pulse:
             None if now is None else round(now.store_seconds * 1000, 3),
         )
 
-    async def _situation(self, within: float) -> Situation | None:
+    async def _situation(self, within: float) -> NamespaceStatus | None:
         try:
             return await self.app.watch.situation(within)
         except StoreUnavailable:

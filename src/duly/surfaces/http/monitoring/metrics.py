@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from duly.app import App
 from duly.domain.monitoring.alerts import Alert, AlertKind
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.status import NamespaceStatus
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
 from duly.surfaces.http.monitoring.sibling_metrics import Siblings, merged
@@ -57,17 +57,17 @@ COUNTS = {
 """What is counted, by the name of its metric: the name of the count, and what it says."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class MetricsSample(msgspec.Struct, frozen=True):
     """What the store was asked for one scrape; nothing when it did not answer."""
 
-    situation: Situation | None = None
+    situation: NamespaceStatus | None = None
     alerts: list[Alert] = []
 
 
 class Scrape(Collector):
     """What one scrape tells: of every process here, and of the namespace."""
 
-    def __init__(self, families: Iterable[Metric], seen: Seen) -> None:
+    def __init__(self, families: Iterable[Metric], seen: MetricsSample) -> None:
         self._families = families
         self._seen = seen
 
@@ -154,7 +154,7 @@ def raised(alerts: Iterable[Alert]) -> Metric:
     return by_state("alerts", "Alerts that are raised", many, label="kind")
 
 
-def standing(now: Situation) -> Iterator[Metric]:
+def standing(now: NamespaceStatus) -> Iterator[Metric]:
     """How the whole namespace stands: the same from whichever process it is asked."""
     states = {"due": now.due, "upcoming": now.upcoming, "processing": now.processing}
     text = f"Unfinished deliveries, and dead letters, counted up to {now.counted_up_to}"
@@ -173,7 +173,7 @@ def standing(now: Situation) -> Iterator[Metric]:
     yield from failing(now)
 
 
-def failing(now: Situation) -> Iterator[Metric]:
+def failing(now: NamespaceStatus) -> Iterator[Metric]:
     """What is being tried again, and what may be poison."""
     retries = now.retries
     yield gauge("retries_waiting", "Deliveries that wait for another attempt", retries.count)
@@ -253,12 +253,14 @@ def _bound(bound: float) -> str:
     return "+Inf" if bound == float("inf") else repr(bound)
 
 
-async def seen_of(app: App) -> Seen:
+async def seen_of(app: App) -> MetricsSample:
     """What the store says, if it does; asked at most once a second."""
     try:
-        return Seen(await app.watch.situation(SOON_ENOUGH), list(await app.alerts.raised()))
+        return MetricsSample(
+            await app.watch.situation(SOON_ENOUGH), list(await app.alerts.raised())
+        )
     except StoreUnavailable:
-        return Seen()
+        return MetricsSample()
 
 
 def metrics_route(

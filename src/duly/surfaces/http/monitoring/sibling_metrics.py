@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from prometheus_client.metrics_core import Metric
 
-from duly.surfaces.process.shared_memory import Page
+from duly.surfaces.process.shared_memory import Slot
 
 Sample = tuple[str, dict[str, str], float]
 
@@ -28,7 +28,7 @@ encode = msgspec.msgpack.Encoder().encode
 class Siblings:
     """The others, by what they wrote on the board a moment ago."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Slot) -> None:
         self._page = page
 
     def tell(self, families: Iterable[Metric]) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from litestar import get
 from litestar.di import NamedDependency
 
-from duly.domain.monitoring.failure_stats import DAY, Stats
+from duly.domain.monitoring.failure_stats import DAY, FailureStats
 from duly.domain.monitoring.rollups import HOUR, NOTHING, Series, plus
 from duly.services.monitoring.status import Status, Top
 from duly.surfaces.http.monitoring.stats_bodies import (
@@ -53,9 +53,9 @@ async def top(duly_app: Served) -> Top:
 
 
 @get("/stats/failures", dependencies={"wanted": asked(FailuresQuery)}, operation_id="get_failures")
-async def failures(duly_app: Served, wanted: NamedDependency[FailuresQuery]) -> Stats:
+async def failures(duly_app: Served, wanted: NamedDependency[FailuresQuery]) -> FailureStats:
     """How deliveries fared since a moment: attempts, reasons, retries to come, poison."""
-    found: Stats = await duly_app.stats(begin(wanted.since, wanted.span) or DAY)
+    found: FailureStats = await duly_app.stats(begin(wanted.since, wanted.span) or DAY)
     return found
 
 

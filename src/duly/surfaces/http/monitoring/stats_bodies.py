@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from duly.domain.monitoring.alerts import Alert
-from duly.domain.monitoring.rollups import Tally
-from duly.domain.monitoring.status import Situation
+from duly.domain.monitoring.rollups import Counts
+from duly.domain.monitoring.status import NamespaceStatus
 from duly.errors import InvalidInput
 
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -22,8 +22,8 @@ Span = Annotated[float, Meta(ge=0, description="so many seconds before, in place
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """How it stands now, and what happened in the last hour."""
 
-    now: Situation
-    last_hour: Tally
+    now: NamespaceStatus
+    last_hour: Counts
 
 
 class FailuresQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 
-from duly.surfaces.http.access.auth import Door
+from duly.surfaces.http.access.auth import Authenticator
 from duly.surfaces.http.openapi.glossary import GLOSSARY, TAGS
 from duly.surfaces.http.openapi.operations import Operation
 from duly.surfaces.http.openapi.schemas import Document, Schemas
@@ -39,7 +39,7 @@ def describe(site: Litestar) -> Document:
     for each in _operations(site):
         paths.setdefault(each.path, {})[each.method] = each.document(schemas)
         refusals |= each.refusals(schemas)
-    door: Door = site.state.door
+    door: Authenticator = site.state.door
     return {
         "openapi": "3.1.0",
         "info": {

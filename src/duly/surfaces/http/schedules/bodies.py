@@ -21,8 +21,8 @@ from duly.domain.schedules.schedule import (
     CatchUp,
     Contents,
     Overlap,
-    Progress,
-    Schedule,
+    ScheduleProgress,
+    StoredSchedule,
 )
 from duly.domain.time.rules import Rule
 from duly.services.schedules import Target as AnyTarget
@@ -30,7 +30,7 @@ from duly.surfaces.http.deliveries.bodies import Target
 from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.moments import Moment as WallMoment
 from duly.surfaces.rule_words import rule_of, spelled
-from duly.surfaces.schedule_lines import Line, last_fired_at, runs_so_far
+from duly.surfaces.schedule_lines import ScheduleSummary, last_fired_at, runs_so_far
 
 Seconds = Annotated[float, Meta(ge=0)]
 Preview = Annotated[int, Meta(ge=1, le=1000, description="how many moments")]
@@ -231,7 +231,7 @@ class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     merged: int
     skipped: int
-    progress: Progress
+    progress: ScheduleProgress
     paused_at: datetime | None
     pause_reason: str | None
     created_at: datetime
@@ -244,10 +244,10 @@ class Upserted(ScheduleRecord, frozen=True, kw_only=True):
     change: str
 
 
-ScheduleLine = Line
+ScheduleLine = ScheduleSummary
 
 
-def options_of(schedule: Schedule) -> dict[str, Any]:
+def options_of(schedule: StoredSchedule) -> dict[str, Any]:
     """The options as `app.schedule` takes them."""
     timing, contents = schedule.timing, schedule.contents
     return {
@@ -275,7 +275,7 @@ def target_in(contents: Contents) -> AnyTarget:
     return contents.target if name is None else endpoint(name)
 
 
-def schedule_record(schedule: Schedule) -> dict[str, Any]:
+def schedule_record(schedule: StoredSchedule) -> dict[str, Any]:
     """All that is shown of a schedule."""
     progress, contents = schedule.progress, schedule.contents
     return {

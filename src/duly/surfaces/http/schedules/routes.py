@@ -13,7 +13,7 @@ from msgspec import UNSET
 from duly.app import App
 from duly.domain.access.keys import Scope
 from duly.domain.deliveries.payloads import Checked
-from duly.domain.schedules.schedule import Schedule
+from duly.domain.schedules.schedule import StoredSchedule
 from duly.errors import InvalidInput, NotFound
 from duly.services.schedules import Declared
 from duly.surfaces.http.deliveries.bodies import target_of
@@ -184,7 +184,7 @@ def _answered(declared: Declared) -> Response[Upserted]:
     return Response(record, status_code=status, headers=etag(record.version))
 
 
-def _shown(schedule: Schedule) -> Response[ScheduleRecord]:
+def _shown(schedule: StoredSchedule) -> Response[ScheduleRecord]:
     return Response(ScheduleRecord(**schedule_record(schedule)), headers=etag(schedule.version))
 
 
