@@ -333,4 +333,4 @@ class App(Working):
 
     async def stats(self, since: datetime | timedelta | float = DAY) -> FailureStats:
         """Figures of failure since a moment, or for so long: attempts, reasons, retries, poison."""
-        return await self.store.figures.stats(since)
+        return await self.store.failure_stats.stats(since)

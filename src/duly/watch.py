@@ -99,7 +99,7 @@ class Watch:
         return looking.result()
 
     async def _look(self) -> NamespaceStatus:
-        found = await self._store.situations.look(self._grace)
+        found = await self._store.status.look(self._grace)
         self._seen, self._seen_at = found, self._clock.monotonic()
         return found
 
@@ -173,7 +173,7 @@ class Watch:
         def emit(event: Event) -> None:
             self._telemetry.emit(msgspec.structs.replace(event, namespace=namespace))
 
-        watchman = own.elsewhere(store, emit, lambda: store.situations.look(self._grace))
+        watchman = own.elsewhere(store, emit, lambda: store.status.look(self._grace))
         if own.tell is not None:
             watchman.tell = lambda alert, word: self._tell(alert, word, namespace)
         return watchman

@@ -64,8 +64,8 @@ async def test_what_was_done_is_told_though_the_answer_could_not_be_kept(
         raise StoreUnavailable("it went away just then")
 
     with monkeypatch.context() as going:
-        going.setattr(app.store.requests, "finish", away)
-        going.setattr(app.store.requests, "abandon", away)
+        going.setattr(app.store.idempotency, "finish", away)
+        going.setattr(app.store.idempotency, "abandon", away)
         first = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
         refused = await client.post("/v1/deliveries", json={}, headers={"idempotency-key": "no"})
         path = f"/v1/deliveries/{first.json()['id']}/cancel"
@@ -96,7 +96,7 @@ async def test_whoever_takes_over_from_a_dead_one_makes_nothing_twice(
 
     body = [GIVEN, GIVEN] if "bulk" in path else GIVEN
     with monkeypatch.context() as dying:
-        dying.setattr(app.store.requests, "finish", dies)
+        dying.setattr(app.store.idempotency, "finish", dies)
         with pytest.raises(asyncio.CancelledError):
             await client.post(path, json=body, headers=KEY)
     stored = await app.list()
@@ -114,7 +114,7 @@ async def test_who_is_refused_in_between_does_not_make_it_forgotten(
         raise asyncio.CancelledError
 
     with monkeypatch.context() as dying:
-        dying.setattr(app.store.requests, "finish", dies)
+        dying.setattr(app.store.idempotency, "finish", dies)
         with pytest.raises(asyncio.CancelledError):
             await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     with monkeypatch.context() as crowded:
@@ -140,13 +140,13 @@ async def test_what_is_forgotten_while_another_asks_is_begun_anew(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await app.requests.begin("k", "f", repeatable=True)
-    take_over = app.store.requests.take_over
+    take_over = app.store.idempotency.take_over
 
     async def too_late(*asked: Any, **how: Any) -> bool:
         await app.requests.finish(first, 422, {}, b"")
         return await take_over(*asked, **how)
 
-    monkeypatch.setattr(app.store.requests, "take_over", too_late)
+    monkeypatch.setattr(app.store.idempotency, "take_over", too_late)
     elsewhere = IdempotentRequests(app.store, app.chance.delivery_id)
     second = await elsewhere.begin("k", "f", repeatable=True)
     assert (second.status, second.seed == first.seed) == (None, False)
@@ -208,9 +208,9 @@ async def test_a_key_is_forgotten_after_a_day(
     clock.advance(timedelta(hours=24, seconds=1))
     second = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert second.json()["id"] != first.json()["id"]
-    forgetter = Forgetter([(app.store.requests, KEPT_FOR)], interval=9.0, batch=10)
+    forgetter = Forgetter([(app.store.idempotency, KEPT_FOR)], interval=9.0, batch=10)
     await forgetter.tick()
     third = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert third.content == second.content
     clock.advance(timedelta(hours=25))
-    assert await app.store.requests.prune(KEPT_FOR, 10) == 1
+    assert await app.store.idempotency.prune(KEPT_FOR, 10) == 1

@@ -52,7 +52,7 @@ async def test_a_secret_is_told_once_and_never_kept(app: App, client: Client) ->
         text = (await client.get(path)).text
         assert "whsec_" not in text
         assert "hush" not in text
-    kept = await app.store.requests.begin(IdempotentRequest("k", "", UNKNOWN))
+    kept = await app.store.idempotency.begin(IdempotentRequest("k", "", UNKNOWN))
     assert kept is not None
     assert kept.answer is None
 

@@ -47,13 +47,13 @@ async def test_what_has_a_key_is_refused_before_it_is_noted(
     async with App(sqlite_url, accept_queue=16, environment={}) as app:
         app.expect("work")
         goes_on, noted = held_back(app, monkeypatch), list[str]()
-        begin = app.store.requests.begin
+        begin = app.store.idempotency.begin
 
         async def noting(asked: IdempotentRequest) -> IdempotentRequest | None:
             noted.append(asked.key)
             return await begin(asked)
 
-        monkeypatch.setattr(app.store.requests, "begin", noting)
+        monkeypatch.setattr(app.store.idempotency, "begin", noting)
         async with calling(app, Pulse(app, app.engine())) as client, asyncio.TaskGroup() as calls:
             for n in range(15):
                 key = {"idempotency-key": f"one of many {n}"}

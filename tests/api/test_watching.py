@@ -94,14 +94,14 @@ async def test_metrics_ask_the_store_once_a_second_at_most_and_live_without_it(
     client: Client, app: App, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked = 0
-    look = app.store.situations.look
+    look = app.store.status.look
 
     async def counted(grace: timedelta) -> Any:
         nonlocal looked
         looked += 1
         return await look(grace)
 
-    monkeypatch.setattr(app.store.situations, "look", counted)
+    monkeypatch.setattr(app.store.status, "look", counted)
     for _ in range(3):
         await samples(client)
     assert looked == 1
@@ -109,7 +109,7 @@ async def test_metrics_ask_the_store_once_a_second_at_most_and_live_without_it(
     async def away(grace: timedelta) -> Any:
         raise StoreUnavailable("gone")
 
-    monkeypatch.setattr(app.store.situations, "look", away)
+    monkeypatch.setattr(app.store.status, "look", away)
     clock.advance(2)
     found = await samples(client)
     assert found["duly_store_up"] == 0
@@ -132,7 +132,7 @@ async def test_a_store_that_hangs_is_told_of_soon_and_asked_by_one_only(
         await hung.wait()
         raise StoreUnavailable("no answer")
 
-    monkeypatch.setattr(app.store.situations, "look", hang)
+    monkeypatch.setattr(app.store.status, "look", hang)
     asking = [asyncio.create_task(app.watch.situation()) for _ in range(5)]
     monkeypatch.setattr("duly.surfaces.http.monitoring.health.SOON_ENOUGH", 0.01)
     monkeypatch.setattr("duly.surfaces.http.monitoring.metrics.SOON_ENOUGH", 0.01)

@@ -39,7 +39,7 @@ async def test_whoever_takes_over_from_a_dead_one_adds_nobody_twice(
         raise asyncio.CancelledError
 
     with monkeypatch.context() as dying:
-        dying.setattr(service.app.store.requests, "finish", dies)
+        dying.setattr(service.app.store.idempotency, "finish", dies)
         with pytest.raises(asyncio.CancelledError):
             await service.client.post(path, json=body, headers=KEY)
     assert await people(service) == names
@@ -58,7 +58,7 @@ async def test_whoever_takes_over_from_a_dead_one_adds_nobody_twice(
 async def test_while_it_is_under_way_it_is_a_conflict(
     small_service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    requests = small_service.app.store.requests
+    requests = small_service.app.store.idempotency
     begin, begun, goes_on = requests.begin, asyncio.Event(), asyncio.Event()
 
     async def slow(asked: Any) -> Any:

@@ -94,10 +94,10 @@ async def test_minutes_are_forgotten_after_35_days(any_house: House) -> None:
     await app.watch.bookkeeper.tick()
     before = any_house.clock.now()
     any_house.clock.advance(timedelta(days=34))
-    await app.store.upkeep.prune(timedelta(days=1), timedelta(days=1), _NONE, 10)
+    await app.store.maintenance.prune(timedelta(days=1), timedelta(days=1), _NONE, 10)
     assert sum(each.accepted for each in (await _then(app, before)).points) == 1
     any_house.clock.advance(timedelta(days=2))
-    await app.store.upkeep.prune(timedelta(days=1), timedelta(days=1), _NONE, 10)
+    await app.store.maintenance.prune(timedelta(days=1), timedelta(days=1), _NONE, 10)
     assert sum(each.accepted for each in (await _then(app, before)).points) == 0
 
 

@@ -21,7 +21,7 @@ async def test_the_sweeper_puts_back_in_batches_and_counts(house: House) -> None
     await books.sql("delete from duly.agenda")
     assert await run_until_idle(app) == 0
     mender = Mender(app.store.schedules, app.chance.delivery_id)
-    sweeper = Sweeper(app.store.upkeep, mender, app.telemetry.emit, interval=300, batch=2)
+    sweeper = Sweeper(app.store.maintenance, mender, app.telemetry.emit, interval=300, batch=2)
     pauses = [(await sweeper.tick()).seconds for _ in range(4)]
     assert pauses == [AFTER_START_SECONDS, BETWEEN_SLICES.seconds, BETWEEN_SLICES.seconds, 300]
     assert app.telemetry.counts["SweptUp"] == 3
@@ -40,7 +40,7 @@ async def test_the_pruner_removes_what_is_long_finished(house: House) -> None:
     await run_until_idle(app)
     await app.deliver("work")
     pruner = Pruner(
-        app.store.upkeep,
+        app.store.maintenance,
         app.telemetry.emit,
         keep_completed=timedelta(days=7),
         keep_dead=timedelta(days=90),

@@ -213,9 +213,9 @@ async def test_upkeep_reaches_every_namespace_that_is_served(any_house: House) -
     any_house.clock.advance(timedelta(days=30).total_seconds())
     beginning = "00000000-0000-0000-0000-000000000000"
     week = timedelta(days=7)
-    pruned, _ = await app.store.upkeep.prune(week, week, beginning, 100)
+    pruned, _ = await app.store.maintenance.prune(week, week, beginning, 100)
     assert pruned == 0, "an operator's command keeps to its own namespace"
-    pruned, _ = await life.engine._store.upkeep.prune(week, week, beginning, 100)
+    pruned, _ = await life.engine._store.maintenance.prune(week, week, beginning, 100)
     assert pruned == 2
 
 

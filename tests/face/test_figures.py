@@ -141,9 +141,9 @@ async def test_a_figure_that_reaches_its_limit_says_so(app: App) -> None:
         await works(app, 9, stream=f"stream {_}")
     await run_until_idle(app)
     assert isinstance(app.store, SqlStore)
-    enough = await app.store.figures.stats(HOUR, most=7)
+    enough = await app.store.failure_stats.stats(HOUR, most=7)
     assert (enough.capped, enough.states, enough.retries.count) == ([], {"pending": 6}, 6)
-    few = await app.store.figures.stats(HOUR, most=4)
+    few = await app.store.failure_stats.stats(HOUR, most=4)
     assert few.capped == ["recent", "reasons", "retries"]
     assert (few.states, few.reasons) == ({"pending": 4}, {"handler_exception": 4})
     assert few.retries.count == 4

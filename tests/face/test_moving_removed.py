@@ -71,7 +71,7 @@ async def test_a_removed_schedule_is_forgotten_with_its_last_delivery(
     await run_and_remove(work.app)
     await moved(work.app, other, everything=True)
     clock.advance(400 * DAY)
-    await other.store.upkeep.prune(DAY, DAY, BEGINNING, 1000)
+    await other.store.maintenance.prune(DAY, DAY, BEGINNING, 1000)
     assert await named(other, "s") == set()
     assert (
         await other.store.database.fetch_named("listing.numbers", namespace="default", schedule="s")

@@ -435,7 +435,7 @@ async def test_steps_leave_with_their_delivery(app: App, clock: VirtualClock) ->
     clock.advance(10 * HOUR)
     kept = await attempted(app)
     age = timedelta(hours=5)
-    assert await app.store.upkeep.prune(age, age, BEGINNING, 10) == (1, None)
+    assert await app.store.maintenance.prune(age, age, BEGINNING, 10) == (1, None)
     books = Books(app.store, app.clock)  # type: ignore[arg-type]
     assert {str(row["delivery"]) for row in await books.sql("select delivery from duly.steps")} == {
         kept

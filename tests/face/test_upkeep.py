@@ -51,7 +51,7 @@ async def of_every_kind(app: App, work: Work) -> set[str]:
 async def keep_up(app: App) -> None:
     """Prune and sweep, all slices, keeping what is finished no time at all."""
     none = timedelta(0)
-    upkeep, emit = app.store.upkeep, app.telemetry.emit
+    upkeep, emit = app.store.maintenance, app.telemetry.emit
     mender = Mender(app.store.schedules, app.chance.delivery_id)
     pruner = Pruner(upkeep, emit, keep_completed=none, keep_dead=none, interval=9.0, batch=3)
     sweeper = Sweeper(upkeep, mender, emit, interval=9.0, batch=3)

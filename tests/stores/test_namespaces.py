@@ -66,7 +66,7 @@ async def test_the_same_target_has_another_number_there(books: Books, others: Bo
 async def test_pruning_one_leaves_the_other(books: Books, others: Books) -> None:
     theirs, ours = await others.finished(), await books.finished()
     books.clock.advance(timedelta(days=9))
-    upkeep, day = books.store.upkeep, timedelta(days=1)
+    upkeep, day = books.store.maintenance, timedelta(days=1)
     assert await upkeep.count_prunable(day, day, BEGINNING, 99) == (1, None)
     assert await upkeep.prune(day, day, BEGINNING, 99) == (1, None)
     assert (await others.store.deliveries.get(theirs)).state == "completed"
@@ -77,6 +77,6 @@ async def test_pruning_one_leaves_the_other(books: Books, others: Books) -> None
 async def test_forgetting_one_leaves_the_other(books: Books, others: Books) -> None:
     theirs = await others.deliver()
     await books.deliver()
-    await books.store.upkeep.forget("default", BEGINNING, 99)
+    await books.store.maintenance.forget("default", BEGINNING, 99)
     assert await others.lane(theirs) is not None
     assert await books.count("deliveries") == await books.count("agenda") == 1

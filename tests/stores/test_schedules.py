@@ -500,14 +500,14 @@ async def test_an_occurrence_ended_before_its_time_does_not_come_back(
         await rota.store.deliveries.cancel(id)
     rota.books.clock.advance(30 * DAY)
     beginning = "00000000-0000-0000-0000-000000000000"
-    assert await rota.store.upkeep.count_prunable(DAY, DAY, beginning, 100) == (0, None)
-    assert await rota.store.upkeep.prune(DAY, DAY, beginning, 100) == (0, None)
+    assert await rota.store.maintenance.count_prunable(DAY, DAY, beginning, 100) == (0, None)
+    assert await rota.store.maintenance.prune(DAY, DAY, beginning, 100) == (0, None)
     mender = Mender(rota.store.schedules, SystemChance().delivery_id)
     assert await mender.mend("", 100) == (0, None)
     rota.books.clock.advance(300 * DAY)
     await rota.planner.catch_up()
     assert await rota.occurrences() == ["2026", "2027"]
-    assert (await rota.store.upkeep.prune(DAY, DAY, beginning, 100))[0] == 1
+    assert (await rota.store.maintenance.prune(DAY, DAY, beginning, 100))[0] == 1
 
 
 async def test_the_zones_in_use_are_told_with_the_data_they_were_computed_from(rota: Rota) -> None:
@@ -611,7 +611,7 @@ async def test_a_dead_letter_that_is_tried_again_still_counts_as_unfinished(rota
     await rota.store.deliveries.retry(claimed.id)
     assert await rota.store.schedules.unfinished_before(later, "none") == 1
     await rota.books.sql("delete from duly.agenda")
-    await rota.store.upkeep.sweep("00000000-0000-0000-0000-000000000000", 100)
+    await rota.store.maintenance.sweep("00000000-0000-0000-0000-000000000000", 100)
     assert await rota.store.schedules.unfinished_before(later, "none") == 1
 
 

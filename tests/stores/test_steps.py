@@ -88,7 +88,7 @@ async def test_an_outcome_that_is_undone_adds_no_step(books: Books) -> None:
 async def test_steps_are_forgotten_with_their_namespace(books: Books) -> None:
     claimed = await books.claimed()
     await books.store.steps.record(claimed, step("charge"))
-    await books.store.upkeep.forget("other", BEGINNING, 10)
+    await books.store.maintenance.forget("other", BEGINNING, 10)
     assert await books.count("steps") == 1
-    await books.store.upkeep.forget("default", BEGINNING, 10)
+    await books.store.maintenance.forget("default", BEGINNING, 10)
     assert await books.count("steps") == 0

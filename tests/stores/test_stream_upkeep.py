@@ -193,7 +193,7 @@ async def test_forgetting_a_namespace_forgets_its_streams(lines: Lines) -> None:
     await lines.add(1, stream="x")
     after: str | None = "00000000-0000-0000-0000-000000000000"
     while after is not None:
-        after = await lines.books.store.upkeep.forget("default", after, 2)
+        after = await lines.books.store.maintenance.forget("default", after, 2)
     for table in ("deliveries", "agenda", "attempts", "streams"):
         assert await lines.books.count(table) == 0, table
 

@@ -18,8 +18,8 @@ async def prune(books: Books, completed: timedelta, dead: timedelta, batch: int 
     after: str | None = BEGINNING
     total = 0
     while after is not None:
-        counted, _ = await books.store.upkeep.count_prunable(completed, dead, after, batch)
-        pruned, after = await books.store.upkeep.prune(completed, dead, after, batch)
+        counted, _ = await books.store.maintenance.count_prunable(completed, dead, after, batch)
+        pruned, after = await books.store.maintenance.prune(completed, dead, after, batch)
         assert pruned == counted
         total += pruned
     return total
@@ -30,7 +30,7 @@ async def sweep(books: Books, batch: int = 4) -> Swept:
     after: str | None = BEGINNING
     found = Swept()
     while after is not None:
-        swept, after = await books.store.upkeep.sweep(after, batch)
+        swept, after = await books.store.maintenance.sweep(after, batch)
         found = Swept(
             found.without_lane + swept.without_lane,
             found.held_by_nobody + swept.held_by_nobody,
@@ -101,11 +101,11 @@ async def test_a_slice_is_no_larger_than_its_batch(books: Books) -> None:
     for _ in range(5):
         await books.finished()
     books.clock.advance(DAY)
-    first, after = await books.store.upkeep.prune(timedelta(0), timedelta(0), BEGINNING, 2)
+    first, after = await books.store.maintenance.prune(timedelta(0), timedelta(0), BEGINNING, 2)
     assert (first, after) == (2, number_id(2))
-    second, after = await books.store.upkeep.prune(timedelta(0), timedelta(0), number_id(2), 2)
+    second, after = await books.store.maintenance.prune(timedelta(0), timedelta(0), number_id(2), 2)
     assert (second, after) == (2, number_id(4))
-    assert await books.store.upkeep.prune(timedelta(0), timedelta(0), number_id(4), 2) == (1, None)
+    assert await books.store.maintenance.prune(timedelta(0), timedelta(0), number_id(4), 2) == (1, None)
 
 
 @pytest.mark.parametrize("left", [0, 1])
@@ -211,6 +211,6 @@ async def test_forgetting_a_namespace_leaves_nothing_of_it(books: Books) -> None
         await books.store.inbox.receive(transaction, "m", "billing")
     after: str | None = BEGINNING
     while after is not None:
-        after = await books.store.upkeep.forget("default", after, 2)
+        after = await books.store.maintenance.forget("default", after, 2)
     for table in ("deliveries", "agenda", "attempts", "workers", "targets", "inbox"):
         assert await books.count(table) == 0, table

@@ -140,7 +140,7 @@ class Engine:
         return self.dispatcher.lease.worker
 
     def _slow_loops(self) -> list[Loop]:
-        settings, upkeep = self._settings, self._store.upkeep
+        settings, upkeep = self._settings, self._store.maintenance
         pruner = Pruner(
             upkeep,
             self._emit,
@@ -160,7 +160,7 @@ class Engine:
         forgetter = Forgetter(
             [
                 (Memories(self.territory, lambda store: store.inbox), received_for),
-                (Memories(self.territory, lambda store: store.requests), KEPT_FOR),
+                (Memories(self.territory, lambda store: store.idempotency), KEPT_FOR),
             ],
             interval=settings.prune_interval,
             batch=settings.prune_batch,

@@ -87,17 +87,17 @@ class SqlStore:
         self.gates = Gates(database)
         self.streams = Streams(database, namespace)
         self.steps = Steps(database)
-        self.figures = FailureStatsTable(database, namespace, self.deliveries, self.plans)
-        self.situations = StatusReader(database, namespace, clock, self.figures, self.plans)
+        self.failure_stats = FailureStatsTable(database, namespace, self.deliveries, self.plans)
+        self.status = StatusReader(database, namespace, clock, self.failure_stats, self.plans)
         self.rollups = Rollups(database, namespace)
         self.alerts = Alerts(database, namespace)
         self.traces = Traces(database, namespace)
         self.audit = Audit(database, namespace)
         self.keys = Keys(database, namespace)
-        self.upkeep = Maintenance(database, [namespace])
-        self.moving = Transfer(database, namespace, self.targets)
+        self.maintenance = Maintenance(database, [namespace])
+        self.transfer = Transfer(database, namespace, self.targets)
         self.inbox = Inbox(database, namespace)
-        self.requests = IdempotentRequests(database, namespace)
+        self.idempotency = IdempotentRequests(database, namespace)
         self.outbox = Outbox(database, namespace, self.deliveries, wakeups.hint)
 
     async def open(self, *, migrate: bool = True) -> None:
@@ -145,7 +145,7 @@ class SqlStore:
         view = copy(self)
         view.agenda = Agenda(self.database, served)
         view.workers = Workers(self.database, self.namespace, served)
-        view.upkeep = Maintenance(self.database, served)
+        view.maintenance = Maintenance(self.database, served)
         self.wakeups.served = served
         return view
 

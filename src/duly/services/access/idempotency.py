@@ -48,12 +48,12 @@ class IdempotentRequests:
         return asked
 
     async def _begun(self, asked: IdempotentRequest, repeatable: bool) -> IdempotentRequest:
-        while (first := await self._store.requests.begin(asked)) is not None:
+        while (first := await self._store.idempotency.begin(asked)) is not None:
             if first.fingerprint != asked.fingerprint:
                 raise InvalidInput(FIELD, "it was used for another request; take a new one")
             if first.status is not None:
                 return first
-            if await self._store.requests.take_over(first, at_once=repeatable):
+            if await self._store.idempotency.take_over(first, at_once=repeatable):
                 return first
             if not repeatable:
                 raise _under_way(asked.key)
@@ -71,9 +71,9 @@ class IdempotentRequests:
         try:
             if status < 300:
                 told = msgspec.structs.replace(asked, status=status, headers=headers, answer=answer)
-                await self._store.requests.finish(told)
+                await self._store.idempotency.finish(told)
             elif status < 500:
-                await self._store.requests.abandon(asked)
+                await self._store.idempotency.abandon(asked)
         finally:
             self.leave(asked)
 

@@ -52,8 +52,8 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
 
 async def status(store: Store, clock: Clock, grace: timedelta) -> Status:
     """Who works, what is late and how fast that goes down, what is planned next."""
-    found = await store.situations.look(grace)
-    pending = found.due + found.upcoming + await store.situations.behind()
+    found = await store.status.look(grace)
+    pending = found.due + found.upcoming + await store.status.behind()
     return Status(
         store="sqlite" if store.single_owner else "postgresql",
         workers=found.workers,

@@ -63,7 +63,7 @@ class Exporting:
         if with_secrets:
             await self._note({"secrets": True, "deliveries": scope})
         counts = dict.fromkeys(KINDS.values(), 0)
-        async with self._store.moving.snapshot() as shelves:
+        async with self._store.transfer.snapshot() as shelves:
             heading = self._heading(await shelves.moment(), scope, with_secrets)
             yield ExportSummary(entries.encode(heading))
             async for each in self._things(shelves, everything, with_secrets):
@@ -73,13 +73,13 @@ class Exporting:
 
     async def _note(self, detail: dict[str, Any]) -> None:
         namespace = self._store.namespace
-        await self._store.moving.note(self.actor, "store.exported", namespace, detail)
+        await self._store.transfer.note(self.actor, "store.exported", namespace, detail)
 
     def _heading(self, moment: datetime, scope: Scope, with_secrets: bool) -> Heading:
         return Heading(
             version=entries.VERSION,
             duly=__version__,
-            schema=self._store.moving.schema,
+            schema=self._store.transfer.schema,
             namespace=self._store.namespace,
             exported_at=moment,
             deliveries=scope,

@@ -107,7 +107,7 @@ class Importing:
             "namespace": heading.namespace,
             **survey.counts,
         }
-        await self._store.moving.note(self.actor, "store.imported", self._store.namespace, detail)
+        await self._store.transfer.note(self.actor, "store.imported", self._store.namespace, detail)
 
     async def _refuse_beside_workers(self) -> None:
         alive = [each for each in await self._store.workers.roster() if each.alive]
@@ -135,9 +135,9 @@ class Importing:
         """What becomes of each; all are of one kind."""
         deliveries = [each for each in things if isinstance(each, DeliveryEntry)]
         if deliveries and manner.dry_run:
-            return await self._store.moving.sort_out(deliveries)
+            return await self._store.transfer.sort_out(deliveries)
         if deliveries:
-            return await self._store.moving.deliver(deliveries, skip=manner.skip_bad)
+            return await self._store.transfer.deliver(deliveries, skip=manner.skip_bad)
         known = await self._known(things)
         new = {name_of(each): each for each in things if name_of(each) not in known}
         if new and not manner.dry_run:
@@ -151,7 +151,7 @@ class Importing:
         if isinstance(things[0], EndpointEntry):
             return {each.name for each in await self._store.endpoints.some(names)}
         if isinstance(things[0], ScheduleEntry):
-            return await self._store.moving.scheduled(names)
+            return await self._store.transfer.scheduled(names)
         return {name for name in names if await self._is_stream(name)}
 
     async def _is_stream(self, name: str) -> bool:

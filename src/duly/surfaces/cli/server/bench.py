@@ -160,4 +160,4 @@ def _id_before(moment: datetime) -> str:
 async def _clean_up(app: App, began_after: str) -> None:
     after: str | None = began_after
     while after is not None:
-        after = await app.store.upkeep.forget(NAMESPACE, after, SLICE)
+        after = await app.store.maintenance.forget(NAMESPACE, after, SLICE)

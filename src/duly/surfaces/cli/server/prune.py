@@ -59,10 +59,10 @@ async def prune(
     """Remove deliveries that are long finished; unfinished work stays."""
     async with client(common) as app:
         keep = age.limits(app.settings)
-        prunable = await _in_slices(app, app.store.upkeep.count_prunable, keep, None)
+        prunable = await _in_slices(app, app.store.maintenance.count_prunable, keep, None)
         removed = 0
         if prunable and not dry_run and (yes or _agreed(prunable, keep)):
-            removed = await _in_slices(app, app.store.upkeep.prune, keep, prunable)
+            removed = await _in_slices(app, app.store.maintenance.prune, keep, prunable)
     document = {"prunable": prunable, "removed": removed, "dry_run": dry_run}
     told = f"{prunable} would be removed" if dry_run else f"{removed} removed"
     answer(common.json, document, lambda: told)
