@@ -9,8 +9,8 @@ from duly.failpoints import arm
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock
 from duly_birthday.service import BirthdayApp
-from tests.api.conftest import calling
 from tests.birthday.people import Service
+from tests.http.conftest import calling
 
 START = datetime(2026, 8, 1, 7, 30, tzinfo=UTC)
 

@@ -5,9 +5,9 @@ from itertools import cycle
 import pytest
 
 from duly.domain.time import zones
-from tests.api.test_turns import assert_others_get_their_turn, bound, still
 from tests.birthday.conftest import Service
 from tests.birthday.people import ANN
+from tests.http.test_turns import assert_others_get_their_turn, bound, still
 
 pytestmark = pytest.mark.requirement("X2")
 __all__ = ["bound", "still"]

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import duly
 from tests.crash.worker import say
-from tests.face.drivers import ASYNC, PLAIN, hand_over
+from tests.services.drivers import ASYNC, PLAIN, hand_over
 
 REDELIVERIES = 25
 

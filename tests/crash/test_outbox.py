@@ -14,7 +14,7 @@ import duly
 from duly.testing import run_until_idle
 from tests.crash.fleet import Books
 from tests.crash.worker import build
-from tests.face.drivers import ASYNC, PLAIN
+from tests.services.drivers import ASYNC, PLAIN
 from tests.support.forks import ROOT, start
 
 pytestmark = [pytest.mark.requirement("F10"), pytest.mark.proof]

@@ -86,7 +86,7 @@ COUNTED = {
 }
 ARGUMENTS |= {
     **{
-        f"figures.{name}": COUNTED
+        f"failure_stats.{name}": COUNTED
         for name in ("recent", "reasons", "retries", "poison_candidates", "halted")
     },
     "steps.load": {"delivery": NOBODY.replace("{", "").replace("}", "")},
@@ -248,18 +248,18 @@ EXPECTED = {
     "schedules.due": {("progress", "progress_next")},
     "schedules.behind": {("progress", "progress_next")},
     "schedules.soonest": {("progress", "progress_next")},
-    "figures.recent": {("deliveries", "deliveries_pkey"), ("agenda", "agenda_pkey")},
-    "figures.reasons": {("attempts", "attempts_failed"), ("deliveries", "deliveries_pkey")},
-    "figures.retries": {
+    "failure_stats.recent": {("deliveries", "deliveries_pkey"), ("agenda", "agenda_pkey")},
+    "failure_stats.reasons": {("attempts", "attempts_failed"), ("deliveries", "deliveries_pkey")},
+    "failure_stats.retries": {
         ("attempts", "attempts_next"),
         ("deliveries", "deliveries_pkey"),
         ("agenda", "agenda_pkey"),
     },
-    "figures.poison_candidates": {
+    "failure_stats.poison_candidates": {
         ("deliveries", "deliveries_pkey"),
         ("agenda", "agenda_crashed"),
     },
-    "figures.halted": {("agenda", "agenda_halted")},
+    "failure_stats.halted": {("agenda", "agenda_halted")},
     "steps.load": {("steps", "steps_pkey")},
     "steps.record": {("agenda", "agenda_pkey"), ("steps", "steps_pkey")},
     "agenda.settle": {
@@ -311,7 +311,7 @@ async def test_sqlite_never_scans_the_ledger_or_the_agenda(sqlite_url: str, name
     "name", ["lay_missing", "drop_hollow", "lay_lines", "recall", "prune", "count_prunable"]
 )
 async def test_on_sqlite_a_slice_of_upkeep_reads_a_slice(sqlite_url: str, name: str) -> None:
-    steps = sqlite_steps(sqlite_url, f"upkeep.{name}")
+    steps = sqlite_steps(sqlite_url, f"maintenance.{name}")
     assert [each for each in steps if each.startswith("SCAN duly_")] == []
     open_ended = [each for each in steps if "id>?" in each and "id<?" not in each]
     assert open_ended == [], "it would walk from here to the end"

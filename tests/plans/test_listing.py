@@ -67,7 +67,7 @@ async def test_every_list_goes_by_its_index(filled: Any) -> None:
     for mode in ("force_custom_plan", "force_generic_plan"):
         for name, index in BY.items():
             known = FILTER | {"floor": FLOORS.get(name, "null")}
-            plan = await postgres_plan(filled, f"listing.{name}", known, mode)
+            plan = await postgres_plan(filled, f"pages.{name}", known, mode)
             assert index in plan, (name, mode, plan)
             if name.startswith("line"):
                 assert "deliveries_apart" in plan, (name, mode, plan)
@@ -76,6 +76,6 @@ async def test_every_list_goes_by_its_index(filled: Any) -> None:
 
 @pytest.mark.parametrize("name", BY)
 def test_on_sqlite_too(sqlite_url: str, name: str) -> None:
-    steps = sqlite_steps(sqlite_url, f"listing.{name}")
+    steps = sqlite_steps(sqlite_url, f"pages.{name}")
     tables = ("d", "duly_deliveries")
     assert not any(each.startswith("SCAN") and each.split()[1] in tables for each in steps), steps

@@ -43,7 +43,7 @@ async def empty(postgres_url: str) -> Any:
 async def test_an_import_probes_for_what_it_looks_for_from_the_first_batch_on(empty: Any) -> None:
     for name, indexes in WRITTEN.items():
         lane = {"lane": ONE} if name == "lead" else {}
-        plan = await postgres_plan(empty, f"moving.{name}", GIVEN | lane, "force_generic_plan")
+        plan = await postgres_plan(empty, f"transfer.{name}", GIVEN | lane, "force_generic_plan")
         for index in indexes:
             probed = plan.split(f"using {index} on deliveries", 1)[-1].splitlines()[1]
             assert "Index Cond" in probed, (name, plan)
@@ -55,14 +55,14 @@ async def test_an_export_reads_slices_of_an_index(empty: Any) -> None:
     async with empty.transaction():
         await empty.execute(READER)
         for name, indexes in READ.items():
-            plan = await postgres_plan(empty, f"moving.{name}", GIVEN, "force_custom_plan")
+            plan = await postgres_plan(empty, f"transfer.{name}", GIVEN, "force_custom_plan")
             assert all(index in plan for index in indexes), (name, plan)
             assert "Seq Scan on" not in plan, (name, plan)
 
 
 @pytest.mark.parametrize("name", [*READ, *WRITTEN, "open", "reach"])
 def test_on_sqlite_nothing_that_grows_is_read_whole(sqlite_url: str, name: str) -> None:
-    steps = sqlite_steps(sqlite_url, f"moving.{name}", ids="[]")
+    steps = sqlite_steps(sqlite_url, f"transfer.{name}", ids="[]")
     # `s` is the slice itself.
     read = [each.split()[1] for each in steps if each.startswith("SCAN")]
     assert set(read) <= {"s", "json_each"}, steps

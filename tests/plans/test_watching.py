@@ -22,7 +22,7 @@ GIVEN = {
     "key": "'duly.alert.'",
 }
 NAMES = (
-    *("agenda.backlog", "agenda.late_work", "situations.circuits", "situations.behind"),
+    *("agenda.backlog", "agenda.late_work", "status.circuits", "status.behind"),
     *("rollups.series", "alerts.raised", "alerts.died"),
 )
 GROWING = ("agenda", "deliveries", "rollups", "alerts")
@@ -58,7 +58,7 @@ async def test_on_postgres_nothing_that_grows_is_read_whole(filled: Any, mode: s
     for name in NAMES:
         plan = await postgres_plan(filled, name, GIVEN, mode)
         # The gates of all targets are looked at with the targets, but not to find open circuits.
-        for table in (*GROWING, *(["gates"] if name == "situations.circuits" else [])):
+        for table in (*GROWING, *(["gates"] if name == "status.circuits" else [])):
             assert f"Seq Scan on {table}" not in plan, (name, plan)
 
 

@@ -14,7 +14,7 @@ import duly
 from duly import App
 from duly.domain.deliveries.delivery import Delivery
 from duly.domain.safe_text import shown_url
-from tests.face.conftest import noted
+from tests.services.conftest import noted
 
 pytestmark = pytest.mark.requirement("F10")
 Connection = Any

@@ -9,13 +9,13 @@ from duly.stores.statements import migrations, statements
 PARAMETERS = {
     # PostgreSQL notes claims in a table of their own; SQLite has an index on the token.
     "agenda.claim": ({"finished", "priority", "target", "floor_at", "quota"}, {"batch"}),
-    "upkeep.free_orphans": ({"after", "until"}, set()),
+    "maintenance.free_orphans": ({"after", "until"}, set()),
     # SQLite gets all rows of a batch in one parameter, in the order of PostgreSQL's columns.
     "agenda.complete": (
         {"lane", "token", "started_at", "finished_at", "answer"},
         {"batch"},
     ),
-    "deliveries.accept": (
+    "ledger.accept": (
         {
             *("id", "target", "priority", "key", "address", "due_at", "after", "expires_at"),
             *("tags", "retry", "payload"),
@@ -48,7 +48,7 @@ PARAMETERS = {
         {"lane", "token", "position", "started_at", "finished_at"},
         {"batch"},
     ),
-    "deliveries.accept_new": (
+    "ledger.accept_new": (
         {
             *("id", "target", "priority", "address", "due_at", "after", "expires_at", "tags"),
             *("retry", "payload"),

@@ -26,8 +26,8 @@ from duly.surfaces.cli.main import run
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.system import SystemChance
 from duly.testing import VirtualClock
-from tests.api.conftest import Client, calling
 from tests.engine.house import Gate
+from tests.http.conftest import Client, calling
 from tests.stores.books import Books
 from tests.surfaces.population import NEEDLE, handlers, populate
 

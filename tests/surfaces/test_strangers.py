@@ -26,7 +26,7 @@ from duly.surfaces.cli.server.log_format import Shaped, _json, _line
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.surfaces.remote import exchange
 from duly.testing import run_until_idle
-from tests.api.conftest import calling
+from tests.http.conftest import calling
 from tests.surfaces.sides import command
 from tests.surfaces.walk import walk
 from tests.transports.receiver import receiver

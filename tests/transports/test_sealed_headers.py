@@ -12,7 +12,7 @@ from duly import App
 from duly.errors import Conflict
 from duly.surfaces.standing import record
 from duly.testing import run_until_idle
-from tests.face.moving import exported, imported
+from tests.services.moving import exported, imported
 from tests.stores.books import Books
 from tests.transports.receiver import receiver
 

@@ -15,8 +15,8 @@ from duly.domain.endpoints.endpoint import EndpointState, endpoint_name, is_outs
 from duly.domain.endpoints.gates import COUNTED, Circuit
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
 from duly.engine.loops import Pause
-from duly.ports import Gates as Store
 from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
+from duly.ports import Gates as Store
 
 UNTIL_WOKEN = Pause(3600.0)
 LAND_SECONDS = 0.2

@@ -46,13 +46,13 @@ class IdempotentRequests:
     async def prune(self, kept_for: timedelta, batch: int) -> int:
         """Forget at most a batch of what was begun longer ago; returns how many."""
         rows = await self._database.fetch(
-            "requests.prune", namespace=self._namespace, kept_for=_seconds(kept_for), batch=batch
+            "idempotency.prune", namespace=self._namespace, kept_for=_seconds(kept_for), batch=batch
         )
         return len(rows)
 
     async def _run(self, statement: str, key: str, **more: Any) -> Any:
         return await self._database.fetch(
-            f"requests.{statement}", namespace=self._namespace, key=key, **more
+            f"idempotency.{statement}", namespace=self._namespace, key=key, **more
         )
 
 

@@ -85,7 +85,7 @@ class Deliveries:
         names = {each.target for each in requests}
         numbers = await self._targets.numbers_within(session, names)
         columns = _columns(requests, numbers)
-        statement = "deliveries.accept"
+        statement = "ledger.accept"
         if any(each.stream is not None for each in requests):
             statement = "streams.accept"
             columns["stream"] = [each.stream for each in requests]
@@ -103,7 +103,7 @@ class Deliveries:
         numbers = await self._targets.numbers_within(session, names)
         columns = _columns(requests, numbers)
         del columns["key"]
-        _, accepted_at = await self._stored(session, "deliveries.accept_new", columns)
+        _, accepted_at = await self._stored(session, "ledger.accept_new", columns)
         return [_new(each, accepted_at) for each in requests]
 
     async def _stored(
@@ -119,14 +119,12 @@ class Deliveries:
             "id": [each.id for each in requests],
             "key": [each.key for each in requests],
         }
-        rows = await session.fetch_batch(
-            "deliveries.known", columns=columns, namespace=self._namespace
-        )
+        rows = await session.fetch_batch("ledger.known", columns=columns, namespace=self._namespace)
         return list(rows)
 
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""
-        rows = await self._database.fetch_named("deliveries.get", id=id, namespace=self._namespace)
+        rows = await self._database.fetch_named("ledger.get", id=id, namespace=self._namespace)
         if not rows:
             raise NotFound("delivery", id, "duly deliveries list shows what there is")
         return delivery_of(rows[0])
@@ -138,7 +136,7 @@ class Deliveries:
     async def attempts(self, id: str) -> list[Attempt]:
         """The history of one delivery, oldest first, or NotFound."""
         await self.get(id)
-        rows = await self._database.fetch_named("deliveries.attempts", id=id)
+        rows = await self._database.fetch_named("ledger.attempts", id=id)
         return [attempt_of(row) for row in rows]
 
     async def cancel(self, id: str, actor: str | None = None) -> Delivery:
@@ -175,7 +173,7 @@ class Deliveries:
         in_line: Callable[[str, Tell | None], Awaitable[bool]],
         tell: Tell | None,
     ) -> Delivery:
-        moved = await self._moved(f"deliveries.{verb}", tell, id=id)
+        moved = await self._moved(f"ledger.{verb}", tell, id=id)
         delivery = await self.get(id)
         if not moved and delivery.position is not None:
             moved, delivery = await in_line(id, tell), await self.get(id)
@@ -202,7 +200,7 @@ class Deliveries:
         found: list[Delivery] = []
         for opening in await self._agenda.look():
             rows = await self._database.fetch_named(
-                "deliveries.late",
+                "ledger.late",
                 priority=opening.priority,
                 target=opening.target,
                 grace=grace.total_seconds(),
@@ -214,7 +212,7 @@ class Deliveries:
     async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
         """What will not move by itself, and why."""
         rows = await self._database.fetch_named(
-            "deliveries.held",
+            "ledger.held",
             namespace=self._namespace,
             held_for=held_for.total_seconds(),
             limit=limit,
@@ -228,7 +226,7 @@ class Deliveries:
 
     async def _blocking(self, limit: int) -> list[Delivery]:
         rows = await self._database.fetch_named(
-            "deliveries.blocking", namespace=self._namespace, limit=limit
+            "ledger.blocking", namespace=self._namespace, limit=limit
         )
         return [delivery_of(row) for row in rows]
 

@@ -36,12 +36,12 @@ class Maintenance:
 
     async def _prune_names(self, completed_for: timedelta, batch: int) -> None:
         await self._database.fetch(
-            "upkeep.prune_workers", "any", completed_for=completed_for.total_seconds()
+            "maintenance.prune_workers", "any", completed_for=completed_for.total_seconds()
         )
         await self._database.fetch("gates.forget")
         for kept in ("rollups.prune", "alerts.prune", "traces.prune"):
             await self._database.fetch(kept, served=self._served, kept_for=KEPT_FOR.total_seconds())
-        for row in await self._database.fetch_named("deliveries.namespaces", served=self._served):
+        for row in await self._database.fetch_named("ledger.namespaces", served=self._served):
             await self._prune_streams(row["namespace"], completed_for, batch)
         await self._prune_former(batch)
 
@@ -49,12 +49,12 @@ class Maintenance:
         after: str | None = ""
         while after is not None:
             rows = await self._database.fetch(
-                "upkeep.slice_streams", namespace=namespace, after=after, batch=batch
+                "maintenance.slice_streams", namespace=namespace, after=after, batch=batch
             )
             until, size = rows[0]
             if until is not None:
                 await self._database.fetch(
-                    "upkeep.prune_streams",
+                    "maintenance.prune_streams",
                     namespace=namespace,
                     after=after,
                     until=until,
@@ -65,11 +65,11 @@ class Maintenance:
     async def _prune_former(self, batch: int) -> None:
         after: int | None = LOWEST
         while after is not None:
-            rows = await self._database.fetch("upkeep.slice_former", after=after, batch=batch)
+            rows = await self._database.fetch("maintenance.slice_former", after=after, batch=batch)
             until, size = rows[0]
             if until is not None:
                 await self._database.fetch(
-                    "upkeep.prune_former", served=self._served, after=after, until=until
+                    "maintenance.prune_former", served=self._served, after=after, until=until
                 )
             after = until if size == batch else None
 
@@ -87,7 +87,7 @@ class Maintenance:
         self, statement: str, completed_for: timedelta, dead_for: timedelta, after: str, until: str
     ) -> Sequence[Row]:
         return await self._database.fetch(
-            f"upkeep.{statement}",
+            f"maintenance.{statement}",
             "any",
             served=self._served,
             after=after,
@@ -104,10 +104,10 @@ class Maintenance:
         until, more = await self._slice(after, batch)
         if until is not None:
             await self._database.fetch(
-                "upkeep.forget", "any", namespace=namespace, after=after, until=until
+                "maintenance.forget", "any", namespace=namespace, after=after, until=until
             )
         if not more:
-            await self._database.fetch("upkeep.forget_names", "any", namespace=namespace)
+            await self._database.fetch("maintenance.forget_names", "any", namespace=namespace)
         return until if more else None
 
     async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
@@ -115,15 +115,21 @@ class Maintenance:
         last, more = await self._slice(after, batch)
         # The last slice reaches to the end: a lane may be there whose delivery is not.
         until = last if more else END
-        orphans = await self._database.fetch("upkeep.free_orphans", "any", after=after, until=until)
-        missing = await self._database.fetch("upkeep.lay_missing", "any", after=after, until=until)
-        hollow = await self._database.fetch("upkeep.drop_hollow", "any", after=after, until=until)
-        lines = await self._database.fetch("upkeep.lay_lines", "any", after=after, until=until)
-        passed = await self._database.fetch("upkeep.recall", "any", after=after, until=until)
+        orphans = await self._database.fetch(
+            "maintenance.free_orphans", "any", after=after, until=until
+        )
+        missing = await self._database.fetch(
+            "maintenance.lay_missing", "any", after=after, until=until
+        )
+        hollow = await self._database.fetch(
+            "maintenance.drop_hollow", "any", after=after, until=until
+        )
+        lines = await self._database.fetch("maintenance.lay_lines", "any", after=after, until=until)
+        passed = await self._database.fetch("maintenance.recall", "any", after=after, until=until)
         swept = Swept(len(missing) + len(lines) + len(passed), len(orphans), len(hollow))
         return swept, last if more else None
 
     async def _slice(self, after: str, batch: int) -> tuple[str | None, bool]:
-        rows = await self._database.fetch("upkeep.slice", "any", after=after, batch=batch)
+        rows = await self._database.fetch("maintenance.slice", "any", after=after, batch=batch)
         until, size = rows[0]
         return until, size == batch

@@ -35,7 +35,7 @@ async def page(
     """A page, and the id to go on from, None at the end."""
     wanted = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
     if filter.key is not None:
-        rows = await database.fetch_named("listing.by_key", **wanted)
+        rows = await database.fetch_named("pages.by_key", **wanted)
         found = [delivery_of(row) for row in rows]
         return [each for each in found if each.id >= (_first(filter) or BEGINNING)], None
     if _shelf(filter) == "occurrences":
@@ -47,9 +47,9 @@ async def _of_schedule(
     database: Database, filter: Filter, wanted: dict[str, Any]
 ) -> tuple[list[Delivery], str | None]:
     """By each number that the schedule has, or had before it was removed, the latest first."""
-    numbers = [row["id"] for row in await database.fetch_named("listing.numbers", **wanted)]
+    numbers = [row["id"] for row in await database.fetch_named("pages.numbers", **wanted)]
     if filter.before is not None:
-        rows = await database.fetch_named("listing.number_of", **wanted)
+        rows = await database.fetch_named("pages.number_of", **wanted)
         last = rows[0]["schedule"] if rows else None
         numbers = numbers[numbers.index(last) :] if last in numbers else []
     found: list[Delivery] = []
@@ -70,7 +70,7 @@ async def _looked(
     shelf = _shelf(filter)
     stop, floor = await _floor(database, shelf, filter, wanted)
     rows = await database.fetch_named(
-        f"listing.{shelf}", **wanted, floor=floor, stop=stop or BEGINNING
+        f"pages.{shelf}", **wanted, floor=floor, stop=stop or BEGINNING
     )
     found = [delivery_of(row) for row in rows]
     return found, found[-1].id if len(found) == filter.limit else stop
@@ -82,7 +82,7 @@ async def _floor(
     """How far down to look: the last one's id, None when there are no more, and its place."""
     if shelf not in FIRST:
         return None, None
-    name = "listing.floor" if shelf == "page" else f"listing.{shelf}_floor"
+    name = "pages.floor" if shelf == "page" else f"pages.{shelf}_floor"
     # Among the readers, as the rest of a list: on SQLite it works while somebody holds the writer.
     rows = [list(row.values()) for row in await database.fetch_named(name, **wanted, most=MOST - 1)]
     stop, place = (rows[0][0], rows[0][-1]) if rows else (None, FIRST[shelf])

@@ -24,7 +24,7 @@ class Targets:
             if missing and create:
                 columns = {"name": missing}
                 await self._database.fetch_batch(
-                    "deliveries.create_target", columns=columns, namespace=self._namespace
+                    "ledger.create_target", columns=columns, namespace=self._namespace
                 )
                 await self.refresh()
         return {name: self._numbers[name] for name in names if name in self._numbers}
@@ -41,30 +41,28 @@ class Targets:
         if missing := sorted(set(names) - numbers.keys()):
             columns = {"name": missing}
             await session.fetch_batch(
-                "deliveries.create_target", columns=columns, namespace=self._namespace
+                "ledger.create_target", columns=columns, namespace=self._namespace
             )
             numbers |= await self._seen(session, missing)
         return numbers
 
     async def _seen(self, session: Session, names: Collection[str]) -> dict[str, int]:
-        rows = await session.fetch_named("deliveries.target_numbers", namespace=self._namespace)
+        rows = await session.fetch_named("ledger.target_numbers", namespace=self._namespace)
         return {row["name"]: row["id"] for row in rows if row["name"] in names}
 
     async def named(self, numbers: Collection[int]) -> dict[int, TargetName]:
         """Targets of any namespace, by number."""
-        rows = await self._database.fetch_named("deliveries.target_names", numbers=list(numbers))
+        rows = await self._database.fetch_named("ledger.target_names", numbers=list(numbers))
         return {row["id"]: TargetName(row["namespace"], row["name"]) for row in rows}
 
     async def namespaces(self, served: Sequence[str] | None) -> list[str]:
         """Of these namespaces, or of all, those that have a target or a key."""
         known = None if served is None else list(served)
-        rows = await self._database.fetch_named("deliveries.namespaces", served=known)
+        rows = await self._database.fetch_named("ledger.namespaces", served=known)
         return [row["namespace"] for row in rows]
 
     async def refresh(self) -> dict[int, str]:
         """Read them anew; returns the names by number."""
-        rows = await self._database.fetch_named(
-            "deliveries.target_numbers", namespace=self._namespace
-        )
+        rows = await self._database.fetch_named("ledger.target_numbers", namespace=self._namespace)
         self._numbers = {row["name"]: row["id"] for row in rows}
         return {number: name for name, number in self._numbers.items()}

@@ -90,7 +90,7 @@ class FailureStatsTable:
 
     async def _rows(self, statement: str, **parameters: Any) -> Sequence[NamedRow]:
         wanted = {"namespace": self._namespace, **parameters}
-        return await self._database.fetch_named(f"figures.{statement}", "any", **wanted)
+        return await self._database.fetch_named(f"failure_stats.{statement}", "any", **wanted)
 
 
 def _counts(rows: Sequence[NamedRow], key: str) -> dict[Any, int]:

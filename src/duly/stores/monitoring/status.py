@@ -79,5 +79,5 @@ class StatusReader:
 
     async def _rows(self, statement: str, **parameters: Any) -> Sequence[NamedRow]:
         return await self._database.fetch_named(
-            f"situations.{statement}", namespace=self._namespace, **parameters
+            f"status.{statement}", namespace=self._namespace, **parameters
         )

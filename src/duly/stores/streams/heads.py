@@ -19,13 +19,13 @@ from duly.stores.database import Session
 
 async def facts(session: Session, lanes: Sequence[Lane], most: int) -> list[StreamRow]:
     """What is known of these streams, by name; those who wait are counted up to `most`."""
-    rows = await session.fetch_named("lines.facts", lanes=list(lanes), most=most)
+    rows = await session.fetch_named("queue.facts", lanes=list(lanes), most=most)
     return [StreamRow(**row) for row in rows]
 
 
 async def locked(session: Session, namespace: str, name: str) -> StreamRow | None:
     """One stream with its lane, for somebody who changes it."""
-    rows = await session.fetch("lines.lock", namespace=namespace, name=name)
+    rows = await session.fetch("queue.lock", namespace=namespace, name=name)
     return await _held(session, rows[0][0]) if rows else None
 
 
@@ -33,13 +33,13 @@ async def opened(
     session: Session, namespace: str, name: str, counter: int = 0
 ) -> tuple[StreamRow, int]:
     """As `locked`, making it if need be; with its counter, which is at least the given one."""
-    rows = await session.fetch("lines.open", namespace=namespace, name=name, counter=counter)
+    rows = await session.fetch("queue.open", namespace=namespace, name=name, counter=counter)
     lane, reached = rows[0]
     return await _held(session, lane), reached
 
 
 async def _held(session: Session, lane: Lane) -> StreamRow:
-    await session.fetch("lines.hold", lane=lane)
+    await session.fetch("queue.hold", lane=lane)
     (line,) = await facts(session, [lane], 0)
     return line
 
@@ -55,7 +55,7 @@ async def write(session: Session, change: Intervention, moment: datetime) -> boo
     """Write what was decided; False when the head is no longer what it was."""
     line, fate = change.line, change.fate
     settings = {name: getattr(line, name) for name in ("on_failure", "paused_at", "pause_reason")}
-    await session.fetch("lines.change", lane=line.lane, **settings)
+    await session.fetch("queue.change", lane=line.lane, **settings)
     if fate is not Fate.STAYS and not await _meet(session, change):
         return False
     if line.token is not None:
@@ -69,7 +69,7 @@ async def write(session: Session, change: Intervention, moment: datetime) -> boo
 
 async def _meet(session: Session, change: Intervention) -> bool:
     rows = await session.fetch(
-        f"lines.{change.fate}", "any", id=change.line.head, **_particulars(change)
+        f"queue.{change.fate}", "any", id=change.line.head, **_particulars(change)
     )
     return bool(rows)
 
@@ -98,7 +98,7 @@ def _behind(line: StreamRow) -> int:
 async def _halt(session: Session, line: StreamRow, moment: datetime) -> None:
     paused = line.paused_at is not None
     await session.fetch(
-        "lines.halt",
+        "queue.halt",
         lane=line.lane,
         halted=Halt.PAUSED if paused else None,
         halted_at=line.paused_at,
@@ -109,7 +109,7 @@ async def _halt(session: Session, line: StreamRow, moment: datetime) -> None:
 async def touch(session: Session, line: StreamRow) -> None:
     """Write a free lane as it is: a claim that read the line before then does not get it."""
     settings = {name: getattr(line, name) for name in ("halted", "halted_at", "due_at")}
-    await session.fetch("lines.halt", lane=line.lane, **settings)
+    await session.fetch("queue.halt", lane=line.lane, **settings)
 
 
 async def lead(
@@ -119,9 +119,9 @@ async def lead(
 
     It is due when it was to be, or now if it is the `hurried` one. Without anybody the lane ends.
     """
-    rows = await session.fetch_named("lines.next", lane=line.lane, since=since)
+    rows = await session.fetch_named("queue.next", lane=line.lane, since=since)
     if not rows:
-        await session.fetch("lines.drop", lane=line.lane)
+        await session.fetch("queue.drop", lane=line.lane)
         return
     head = dict(rows[0])
     if head["id"] == hurried:
@@ -130,5 +130,5 @@ async def lead(
         head["due_at"] = NEVER
     halted = None if line.paused_at is None else Halt.PAUSED
     await session.fetch(
-        "lines.lay", lane=line.lane, halted=halted, halted_at=line.paused_at, **head
+        "queue.lay", lane=line.lane, halted=halted, halted_at=line.paused_at, **head
     )

@@ -68,7 +68,7 @@ class Members:
         if member.state != State.PENDING or _is_processing(line, member):
             return False
         leads = cancels_head(line, member, in_run=await _in_run(session, line, member))
-        if not await session.fetch("lines.cancel", id=id):
+        if not await session.fetch("queue.cancel", id=id):
             return False
         if leads:
             moment = await heads.now(session, self._namespace)
@@ -91,7 +91,7 @@ class Members:
         if member.state != State.PENDING:
             return False
         refuse_if_behind(line, member)
-        await session.fetch("lines.hurry", id=id)
+        await session.fetch("queue.hurry", id=id)
         moment = await heads.now(session, self._namespace)
         await heads.lead(session, line, _beginning(line, member), moment, id)
         return True
@@ -106,11 +106,11 @@ class Members:
         return (line, found[0]) if found else None
 
     async def _members(self, session: Session, ids: list[str]) -> list[Member]:
-        rows = await session.fetch("lines.members", ids=ids, namespace=self._namespace)
+        rows = await session.fetch("queue.members", ids=ids, namespace=self._namespace)
         return [Member(*row) for row in rows]
 
     async def _plainly(self, session: Session, verb: str, id: str) -> bool:
-        rows = await session.fetch(f"deliveries.{verb}", "any", id=id, namespace=self._namespace)
+        rows = await session.fetch(f"ledger.{verb}", "any", id=id, namespace=self._namespace)
         return bool(rows)
 
     async def bring_back(self, session: Session, ids: list[str], reset: bool) -> int:
@@ -123,7 +123,7 @@ class Members:
         dead = list(filter(is_dead, await self._members(session, ids)))
         placed = await self._placed(session, line, dead, reached)
         rows = await session.fetch(
-            "lines.raise", ids=[each.id for each in placed], lane=line.lane, reset=reset
+            "queue.raise", ids=[each.id for each in placed], lane=line.lane, reset=reset
         )
         raised = {row[0] for row in rows}
         await self._rejoin(session, line, [each for each in placed if each.id in raised])
@@ -135,7 +135,7 @@ class Members:
             return
         match comes_back(line, back):
             case Return.REPLAYED:
-                await session.fetch("lines.replay", lane=line.lane, position=back[0].position)
+                await session.fetch("queue.replay", lane=line.lane, position=back[0].position)
             case Return.LEADS:
                 moment = await heads.now(session, self._namespace)
                 await heads.lead(session, line, _beginning(line, back[0]), moment, back[0].id)
@@ -152,7 +152,7 @@ class Members:
         for member in members:
             if member.position in taken:
                 last += 1
-                await session.fetch("lines.place", id=member.id, position=last)
+                await session.fetch("queue.place", id=member.id, position=last)
                 placed.append(msgspec.structs.replace(member, position=last))
             else:
                 taken.add(member.position)
@@ -165,7 +165,7 @@ class Members:
         self, session: Session, line: StreamRow, members: Sequence[Member]
     ) -> set[int]:
         rows = await session.fetch(
-            "lines.taken",
+            "queue.taken",
             lane=line.lane,
             positions=[each.position for each in members],
             ids=[each.id for each in members],
@@ -179,7 +179,7 @@ class Members:
             return False
         change = discard(*found, note)
         if change is None:
-            return bool(await session.fetch("lines.discard", id=id, note=note))
+            return bool(await session.fetch("queue.discard", id=id, note=note))
         return await heads.write(session, change, await heads.now(session, self._namespace))
 
 
@@ -200,7 +200,7 @@ async def _in_run(session: Session, line: StreamRow, member: Member) -> bool:
         # Somebody came back into the line meanwhile, so that counting does not tell.
         return True
     rows = await session.fetch(
-        "lines.before",
+        "queue.before",
         lane=line.lane,
         since=line.position,
         position=member.position,

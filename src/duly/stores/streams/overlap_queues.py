@@ -20,7 +20,7 @@ MOST_AT_ONCE = 500
 async def join(database: Database, namespace: str, claimed: Claimed, stream: str) -> Joined:
     """Let a delivery join the line of its schedule, behind all that fell due before it."""
     async with database.together() as session:
-        line = await session.fetch("lines.open", namespace=namespace, name=stream, counter=0)
+        line = await session.fetch("queue.open", namespace=namespace, name=stream, counter=0)
         rows = await session.fetch(
             "streams.unjoined", "any", lane=claimed.lane, token=claimed.token, most=MOST_AT_ONCE
         )
@@ -50,6 +50,6 @@ async def cancel(session: Session, namespace: str, stream: str) -> None:
 async def _behind_run(session: Session, line: StreamRow) -> int | None:
     """The first place that nobody has claimed with the run that is under way."""
     rows = await session.fetch(
-        "lines.behind_run", lane=line.lane, since=line.beginning, run=LONGEST_RUN
+        "queue.behind_run", lane=line.lane, since=line.beginning, run=LONGEST_RUN
     )
     return rows[0][0] if rows else None

@@ -45,7 +45,7 @@ class Streams:
 
     async def get(self, name: str, most: int) -> StreamRow:
         """One stream, or NotFound; those who wait in it are counted up to `most`."""
-        rows = await self._database.fetch_named("lines.find", namespace=self._namespace, name=name)
+        rows = await self._database.fetch_named("queue.find", namespace=self._namespace, name=name)
         lanes = [row["lane"] for row in rows]
         found = await heads.facts(self._database, lanes, most) if lanes else []
         if not found:
@@ -62,10 +62,10 @@ class Streams:
     async def _lanes(self, state: StreamState | None, after: str, limit: int) -> Sequence[Lane]:
         wanted: dict[str, Any] = {"namespace": self._namespace, "after": after, "limit": limit}
         if state is StreamState.BLOCKED:
-            rows = await self._database.fetch_named("lines.blocked", "any", **wanted)
+            rows = await self._database.fetch_named("queue.blocked", "any", **wanted)
         else:
             paused = state is StreamState.PAUSED
-            rows = await self._database.fetch_named("lines.page", "any", paused=paused, **wanted)
+            rows = await self._database.fetch_named("queue.page", "any", paused=paused, **wanted)
         return [row["lane"] for row in rows]
 
     async def revise(

@@ -61,7 +61,7 @@ async def sorted_out(
     """What becomes of each: it is new, there already, or in the way of another."""
     schedules = await _schedules(session, namespace, entries)
     rows = await session.fetch_batch(
-        "moving.known",
+        "transfer.known",
         "plan",
         columns={
             "id": [each.id for each in entries],
@@ -84,7 +84,7 @@ async def _schedules(
     names = sorted({each.schedule for each in entries if each.schedule and each.former is None})
     if not names:
         return {}
-    rows = await session.fetch_named("moving.schedules", namespace=namespace, names=names)
+    rows = await session.fetch_named("transfer.schedules", namespace=namespace, names=names)
     return {row["name"]: row["id"] for row in rows}
 
 
@@ -168,14 +168,14 @@ async def write(
         for each in entries
     ]
     stored = await session.fetch_batch(
-        "moving.deliver", columns=_columns(rows), namespace=namespace
+        "transfer.deliver", columns=_columns(rows), namespace=namespace
     )
     if len(stored) != len(entries):
         raise Conflict("somebody else wrote the same at this moment; import again to go on")
     await _lay(session, entries)
     if lines:
         counters = [{"lane": lines[name].lane, "counter": reached[name]} for name in sorted(lines)]
-        await session.fetch_batch("moving.reach", columns=_columns(counters))
+        await session.fetch_batch("transfer.reach", columns=_columns(counters))
         await _lead(session, entries, lines, placed)
     await _remember(session, entries)
 
@@ -190,7 +190,7 @@ async def _remove(
     former = {numbers[each.id]: each.schedule for each in entries if each.former is not None}
     named = [{"number": number, "name": name} for number, name in former.items() if name]
     if named:
-        await session.fetch_batch("moving.remove", columns=_columns(named), namespace=namespace)
+        await session.fetch_batch("transfer.remove", columns=_columns(named), namespace=namespace)
 
 
 async def _opened(
@@ -199,7 +199,7 @@ async def _opened(
     names = sorted({each.stream for each in entries if each.stream and each.position})
     if not names:
         return {}
-    rows = await session.fetch_batch("moving.open", columns={"name": names}, namespace=namespace)
+    rows = await session.fetch_batch("transfer.open", columns={"name": names}, namespace=namespace)
     return {name: StreamTail(*rest) for name, *rest in rows}
 
 
@@ -240,7 +240,7 @@ async def _lay(session: Session, entries: Sequence[DeliveryEntry]) -> None:
         if each.state == "pending" and not each.in_line
     ]
     if rows:
-        await session.fetch_batch("moving.lay", columns=_columns(rows))
+        await session.fetch_batch("transfer.lay", columns=_columns(rows))
 
 
 def _turn(entry: DeliveryEntry) -> dict[str, Any]:
@@ -273,7 +273,7 @@ async def _lead(
             _head(each, lines[stream], placed[first[stream].id], placed[each.id])
             for stream, each in sorted(leading.items())
         ]
-        await session.fetch_batch("moving.lead", columns=_columns(rows))
+        await session.fetch_batch("transfer.lead", columns=_columns(rows))
 
 
 def _head(entry: DeliveryEntry, line: StreamTail, begins: int, position: int) -> dict[str, Any]:
@@ -298,7 +298,7 @@ async def _remember(session: Session, entries: Sequence[DeliveryEntry]) -> None:
         for past in entry.history
     ]
     if history:
-        await session.fetch_batch("moving.remember", columns=_columns(history))
+        await session.fetch_batch("transfer.remember", columns=_columns(history))
     steps = [
         {
             "delivery": entry.id,
@@ -311,4 +311,4 @@ async def _remember(session: Session, entries: Sequence[DeliveryEntry]) -> None:
         for step in entry.steps
     ]
     if steps:
-        await session.fetch_batch("moving.record", columns=_columns(steps))
+        await session.fetch_batch("transfer.record", columns=_columns(steps))

@@ -65,7 +65,7 @@ class Transfer:
     async def scheduled(self, names: Collection[str]) -> set[str]:
         """Those of the names that are schedules."""
         rows = await self._database.fetch_named(
-            "moving.schedules", namespace=self._namespace, names=list(names)
+            "transfer.schedules", namespace=self._namespace, names=list(names)
         )
         return {row["name"] for row in rows}
 
@@ -114,7 +114,9 @@ class SnapshotShelves:
 
     def streams(self) -> AsyncIterator[StreamEntry]:
         """Streams of which somebody said something, by name."""
-        return self._by_name("moving.streams", lambda row: msgspec.convert(dict(row), StreamEntry))
+        return self._by_name(
+            "transfer.streams", lambda row: msgspec.convert(dict(row), StreamEntry)
+        )
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
         """Schedules by name."""
@@ -139,20 +141,20 @@ class SnapshotShelves:
         wanted = {"namespace": self._namespace, "everything": everything}
         lane, position = None, 0
         while place := await self._session.fetch_named(
-            "moving.slice", lane=lane, position=position, batch=SLICE
+            "transfer.slice", lane=lane, position=position, batch=SLICE
         ):
             until = {f"until_{name}": value for name, value in place[0].items()}
             since = {"lane": lane, "position": position}
-            async for each in self._told("moving.in_line", **since, **until, **wanted):
+            async for each in self._told("transfer.in_line", **since, **until, **wanted):
                 yield each
             lane, position = until.values()
         after: str | None = BEGINNING
         while after is not None:
-            rows = await self._session.fetch_named("upkeep.slice", after=after, batch=SLICE)
+            rows = await self._session.fetch_named("maintenance.slice", after=after, batch=SLICE)
             ids = {"after": after, "until": rows[0]["id"]}
             after = ids["until"]
             if after is not None:
-                async for each in self._told("moving.apart", **ids, **wanted):
+                async for each in self._told("transfer.apart", **ids, **wanted):
                     yield each
 
     async def _told(self, statement: str, **parameters: Any) -> AsyncIterator[DeliveryEntry]:
@@ -168,7 +170,7 @@ class SnapshotShelves:
 
     async def _of(self, what: str, ids: list[str]) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in await self._session.fetch_named(f"moving.{what}", ids=ids) if ids else ():
+        for row in await self._session.fetch_named(f"transfer.{what}", ids=ids) if ids else ():
             facts = dict(row)
             found[facts.pop("delivery")].append(facts)
         return found

@@ -1,0 +1,75 @@
+"""The port from within: the same site that `duly serve` opens, on each store in turn."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from httpx import ASGITransport, AsyncClient
+
+from duly import App
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.system import SystemChance
+from duly.testing import VirtualClock
+from tests.services.conftest import START
+
+Client = AsyncClient
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(START)
+
+
+@pytest.fixture
+def chance() -> SystemChance:
+    return SystemChance()
+
+
+@pytest.fixture
+async def app(database_url: str, clock: VirtualClock, chance: SystemChance) -> AsyncIterator[App]:
+    """An open app with a handler `work`, on each store in turn."""
+    async with opened(database_url, clock, chance) as app:
+        yield app
+
+
+@pytest.fixture
+async def small_app(
+    sqlite_url: str, clock: VirtualClock, chance: SystemChance
+) -> AsyncIterator[App]:
+    """The same on SQLite, where the store is no matter."""
+    async with opened(sqlite_url, clock, chance) as app:
+        yield app
+
+
+@pytest.fixture
+def pulse(app: App) -> Pulse:
+    return Pulse(app, app.engine())
+
+
+@pytest.fixture
+async def client(app: App, pulse: Pulse) -> AsyncIterator[Client]:
+    async with calling(app, pulse) as client:
+        yield client
+
+
+@pytest.fixture
+async def small_client(small_app: App) -> AsyncIterator[Client]:
+    async with calling(small_app, Pulse(small_app, small_app.engine())) as client:
+        yield client
+
+
+def opened(url: str, clock: VirtualClock, chance: SystemChance) -> App:
+    """An app with a handler that is elsewhere."""
+    app = App(url, clock=clock, chance=chance, environment={})
+    app.expect("work")
+    return app
+
+
+def calling(app: App, pulse: Pulse) -> AsyncClient:
+    """A client in the test's own loop, which is the store's too."""
+    transport = ASGITransport(site(app, pulse))
+    return AsyncClient(
+        transport=transport,
+        base_url="http://127.0.0.1",
+        headers={"content-type": "application/json"},
+    )

@@ -1,0 +1,110 @@
+"""A site with something of everything in it, which is asked anything from outside its loop."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+from httpx import ASGITransport, AsyncClient, Response
+
+import duly
+from duly import App
+from duly.stores.postgres.database import Postgres
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.testing import VirtualClock
+from tests.services.conftest import START
+
+ELSEWHERE = "https://hook.invalid/"
+DEAD_END = "http://127.0.0.1:9/hook"
+"""Where nobody listens, so that a try is over at once."""
+Names = dict[str, dict[str, str]]
+"""By the first part of a path, what its parameters may be."""
+
+
+class Stage:
+    """The site, what is there under which path, and how many rows there are."""
+
+    def __init__(self, app: App, names: Names, runner: asyncio.Runner) -> None:
+        self.app = app
+        self.names = names
+        self.site = site(app, Pulse(app, app.engine()))
+        self._runner = runner
+        transport = ASGITransport(self.site, raise_app_exceptions=False)
+        self._client = AsyncClient(
+            transport=transport,
+            base_url="http://127.0.0.1",
+            headers={"content-type": "application/json"},
+        )
+        self._tables = runner.run(_tables(app))
+        self._rows: dict[str, int] | None = None
+
+    def ask(self, method: str, url: str, **sent: Any) -> Response:
+        """One request."""
+        self._rows = None
+        return self._runner.run(self._client.request(method, url, **sent))
+
+    def run(self, call: Any) -> Any:
+        """Something of the app itself."""
+        self._rows = None
+        return self._runner.run(call)
+
+    def rows(self) -> dict[str, int]:
+        """How many rows each table has; counted again only if anything was asked since."""
+        if self._rows is None:
+            self._rows = self._counted()
+        return self._rows
+
+    def _counted(self) -> dict[str, int]:
+        counts = ", ".join(f"(select count(*) from {each})" for each in self._tables)
+        (found,) = self._runner.run(_fetched(self.app, f"select {counts}"))
+        return dict(zip(self._tables, found, strict=True))
+
+
+@contextmanager
+def stage(database_url: str, *, hook: str = ELSEWHERE, **options: Any) -> Iterator[Stage]:
+    """An open one, with its endpoint at that URL."""
+    clock = VirtualClock(START, sleeping_moves_it=True)
+    app = App(database_url, clock=clock, environment={}, **options)
+    app.expect("work")
+    with asyncio.Runner() as runner:
+        runner.run(app.open())
+        yield Stage(app, runner.run(furnished(app, hook)), runner)
+        runner.run(app.close())
+
+
+async def furnished(app: App, hook: str) -> Names:
+    """Something of everything; returns how it is called."""
+    for n in range(3):
+        await app.deliver("work", {"n": n}, stream="line", key=f"k{n}", tags=["red"], after=60)
+    await app.streams.dead_letter_head("line", "on purpose")
+    await app.endpoints.add("hook", hook)
+    await app.schedule("hourly", duly.every("1h"), "work")
+    worker = await app.store.workers.register("somebody", 12.0, 7, ["work"])
+    return {
+        "deliveries": {"id": (await app.list())[0].id},
+        "dead-letters": {"id": (await app.dead_letters.list())[0].id},
+        "streams": {"name": "line"},
+        "endpoints": {"name": "hook"},
+        "schedules": {"name": "hourly"},
+        "keys": {"id": (await app.keys.create("ops")).key.id},
+        "workers": {"id": str(worker)},
+    }
+
+
+async def _tables(app: App) -> list[str]:
+    listed = (
+        "select 'duly.' || tablename from pg_tables where schemaname = 'duly' order by 1"
+        if isinstance(app.store.database, Postgres)  # type: ignore[attr-defined]
+        else "select name from sqlite_master where type = 'table' and name glob 'duly_*'"
+    )
+    return [row[0] for row in await _fetched(app, listed)]
+
+
+async def _fetched(app: App, sql: str) -> list[Any]:
+    database = app.store.database  # type: ignore[attr-defined]
+    if isinstance(database, Postgres):
+        async with database.shared() as connection:
+            return list(await connection.fetch(sql))
+    return apsw.Connection(app.settings.database.removeprefix("sqlite:///")).execute(sql).fetchall()

@@ -1,0 +1,145 @@
+"""Every operation, asked whatever its description allows and much that it does not.
+
+DULY_TEST_EXAMPLES says how many requests of each operation; a few by default.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi import checks
+
+from duly.surfaces.http.application import API
+from duly.surfaces.http.openapi.document import describe
+from tests.http.stage import DEAD_END, Stage, stage
+
+EXAMPLES = int(os.environ.get("DULY_TEST_EXAMPLES", "8"))
+RESOURCES = (
+    *("alerts", "audit", "dead-letters", "deliveries", "endpoints", "keys", "schedules"),
+    *("stats", "status", "streams", "workers"),
+)
+ENDLESS = {"events"}
+"""What goes on for as long as somebody listens."""
+CHECKS = [
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+]
+pytestmark = [
+    pytest.mark.requirement("S2"),
+    pytest.mark.timeout(60 + EXAMPLES),
+    pytest.mark.proof,
+]
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_no_request_breaks_it_and_none_that_is_refused_leaves_anything(
+    resource: str, database_url: str
+) -> None:
+    with stage(database_url, hook=DEAD_END, egress_allow="127.0.0.1") as found:
+        asked = [ask_anything(found, each) for each in operations(found, resource)]
+    print(f"{resource}: {len(asked)} operations, {sum(asked)} requests")
+    assert sum(asked) >= len(asked) * EXAMPLES / 2
+
+
+def test_every_resource_is_asked(sqlite_url: str) -> None:
+    with stage(sqlite_url) as found:
+        assert {path.split("/")[2] for path in describe(found.site)["paths"]} == {
+            *RESOURCES,
+            *ENDLESS,
+        }
+    assert len(API) > 40
+
+
+def operations(found: Stage, resource: str) -> Iterator[Any]:
+    schema = schemathesis.openapi.from_dict(flat(describe(found.site)))
+    for each in schema.get_all_operations():
+        if each.ok().path.split("/")[2] == resource:
+            yield each.ok()
+
+
+def flat(document: dict[str, Any]) -> dict[str, Any]:
+    """The description as schemathesis makes the most of it.
+
+    It cannot negate plans that have plans in them, and tries no keys where none are needed.
+    """
+    document["security"] = [{"key": []}]
+    for name in ("Exponential", "Delays", "NoRetry"):
+        document["components"]["schemas"][name]["properties"]["rules"]["additionalProperties"] = {
+            "type": "object"
+        }
+    return document
+
+
+def ask_anything(found: Stage, operation: Any) -> int:
+    """Ask of what is there, and of what is not, rightly and wrongly; how often it was asked."""
+    places: list[dict[str, str] | None] = [None]
+    if operation.path_parameters.items:
+        places.append(found.names[operation.path.split("/")[2]])
+    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    share = max(1, EXAMPLES // len(places) // len(modes))
+    return sum(
+        ask_much(found, operation, share, generation_mode=mode, path_parameters=place)
+        for mode in modes
+        for place in places
+    )
+
+
+def ask_much(found: Stage, operation: Any, examples: int, **how: Any) -> int:
+    asked = 0
+
+    @settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(**how))
+    def ask(case: Any) -> None:
+        nonlocal asked
+        asked += 1
+        check(found, case)
+
+    try:
+        ask()
+    except Unsatisfiable:
+        # Nothing can be said wrongly where nothing can be said.
+        return 0
+    return asked
+
+
+def check(found: Stage, case: Any) -> None:
+    sent = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1")).prepare()
+    before = found.rows()
+    answer = found.ask(
+        sent.method or "",
+        sent.url or "",
+        content=sent.body or b"",
+        headers=[(on_the_wire(name), on_the_wire(value)) for name, value in sent.headers.items()],
+    )
+    told = schemathesis.Response(
+        status_code=answer.status_code,
+        headers={name: [value] for name, value in answer.headers.items()},
+        content=answer.content,
+        request=sent,
+        elapsed=0.0,
+        verify=False,
+    )
+    case.validate_response(told, checks=CHECKS)
+    if answer.status_code >= 400:
+        assert found.rows() == before, (sent.method, sent.url, sent.body, answer.text)
+
+
+def on_the_wire(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("latin-1")

@@ -1,0 +1,88 @@
+"""Many deliveries at once: each for itself, or all or none."""
+
+import json
+from typing import Any
+
+import pytest
+
+from duly import App
+from tests.http.conftest import Client
+
+pytestmark = pytest.mark.requirement("S2")
+GOOD = {"target": "work", "payload": {"n": 1}}
+BAD: list[tuple[Any, str]] = [
+    ({"target": "work", "priority": "high"}, "priority"),
+    ({"target": "nobody"}, "target"),
+    ({"target": {"endpoint": "none"}}, "target"),
+    ({"target": {"url": "ftp://x"}}, "url"),
+    ({"target": "work", "key": ""}, "key"),
+    (7, "body"),
+]
+
+
+async def test_each_is_answered_in_its_place(app: App, client: Client) -> None:
+    await app.deliver("work", "other", key="taken")
+    given = [GOOD, *(each for each, _ in BAD), GOOD | {"key": "taken"}, GOOD | {"key": "new"}, GOOD]
+    answer = await client.post("/v1/deliveries/bulk", json=given)
+    assert answer.status_code == 200, answer.text
+    document = answer.json()
+    assert (document["accepted"], document["known"], document["refused"]) == (3, 0, 7)
+    items = document["items"]
+    assert ["id" in each for each in items] == [True, *[False] * 7, True, True]
+    for (_, field), item in zip(BAD, items[1:7], strict=True):
+        assert (item["problem"]["status"], item["problem"]["field"]) == (422, field)
+    assert items[7]["problem"]["status"] == 409
+    stored = {each.id for each in await app.list(limit=100)}
+    assert {each["id"] for each in items if "id" in each} < stored
+    assert len(stored) == 4
+
+    again = (await client.post("/v1/deliveries/bulk", json=[GOOD | {"key": "new"}])).json()
+    assert (again["known"], again["items"]) == (1, [{"id": items[8]["id"], "known": True}])
+
+
+async def test_lines_are_taken_as_an_array_is(app: App, client: Client) -> None:
+    lines = "\n".join(json.dumps(each) for each in (GOOD, {"target": 1}, GOOD)) + "\n"
+    headers = {"content-type": "application/x-ndjson"}
+    answer = await client.post("/v1/deliveries/bulk", content=lines, headers=headers)
+    document = answer.json()
+    assert (document["accepted"], document["refused"]) == (2, 1), answer.text
+    assert document["items"][1]["problem"]["field"] == "target"
+
+
+async def test_all_or_none(app: App, client: Client) -> None:
+    await app.deliver("work", "other", key="taken")
+    for bad, status in ((BAD[0][0], 422), (BAD[1][0], 422), (GOOD | {"key": "taken"}, 409)):
+        answer = await client.post("/v1/deliveries/bulk?atomic=true", json=[GOOD, bad])
+        assert answer.status_code == status, answer.text
+        assert len(await app.list()) == 1
+    field = await client.post("/v1/deliveries/bulk?atomic=true", json=[GOOD, BAD[0][0]])
+    assert field.json()["field"] == "[1].priority"
+    answer = await client.post("/v1/deliveries/bulk?atomic=true", json=[GOOD, GOOD])
+    assert answer.json()["accepted"] == 2
+    assert len(await app.list()) == 3
+
+
+async def test_streams_keep_the_order_of_the_body(app: App, client: Client) -> None:
+    given = [GOOD | {"payload": n, "stream": "s"} for n in range(10)]
+    items = (await client.post("/v1/deliveries/bulk", json=given)).json()["items"]
+    line = await app.list(stream="s")
+    assert [each.id for each in line] == [each["id"] for each in items][::-1]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"[]", 422), (b"{}", 422), (b"", 400), (b"[{]", 400), (b"[" + b"1," * 10_000 + b"1]", 422)],
+    ids=["none", "object", "empty", "broken", "too many"],
+)
+async def test_a_body_that_is_no_list_is_refused(
+    small_client: Client, body: bytes, status: int
+) -> None:
+    answer = await small_client.post("/v1/deliveries/bulk", content=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_ten_thousand_are_taken(small_app: App, small_client: Client) -> None:
+    answer = await small_client.post("/v1/deliveries/bulk", json=[GOOD] * 10_000)
+    assert answer.json()["accepted"] == 10_000
+    assert len(await small_app.list(limit=20_000)) == 10_000

@@ -1,0 +1,180 @@
+"""Calls that last: whoever hangs up ends them, and the answer says what was done."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from litestar.routes import HTTPRoute
+
+import duly
+from duly import App
+from duly.services import dead_letters, schedules
+from duly.surfaces.http.application import site
+from duly.surfaces.http.dead_letters.bodies import Moved
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.schedules.bodies import Backfilled
+from duly.testing import VirtualClock, run_until_idle
+from tests.services.conftest import START
+
+DEADLINE_SECONDS = 20.0
+LETTERS = 6
+SINCE = (START - timedelta(hours=1)).isoformat()
+SPAN = {"start": (START - timedelta(hours=6)).isoformat(), "end": START.isoformat()}
+LASTING: dict[str, dict[str, Any]] = {
+    "/dead-letters/retry": {"all": True},
+    "/dead-letters/discard": {"all": True, "note": "enough"},
+    "/endpoints/{name:str}/recover": {"since": SINCE},
+    "/schedules/{name:str}/backfill": SPAN,
+}
+"""Every route that works in batches, and what it is sent."""
+NAMES = {"endpoints": "shop", "schedules": "hourly"}
+
+
+class Patient(VirtualClock):
+    """A clock on which whoever sleeps says so, and sleeps on."""
+
+    def __init__(self) -> None:
+        super().__init__(START)
+        self.sleeper = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeper.set()
+        await asyncio.get_running_loop().create_future()
+
+
+@pytest.fixture
+def clock() -> Patient:
+    return Patient()
+
+
+@pytest.fixture
+async def app(
+    database_url: str, clock: Patient, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[App]:
+    """Dead letters of an endpoint, a schedule with a past, and batches of two."""
+    monkeypatch.setattr(dead_letters, "BATCH", 2)
+    monkeypatch.setattr(schedules, "BACKFILL_SLICE", 2)
+    async with App(database_url, clock=clock, egress_allow="127.0.0.1", environment={}) as opened:
+        await opened.endpoints.add("shop", "http://127.0.0.1:9/", retry=duly.no_retry)
+        await opened.deliver_many([(duly.endpoint("shop"), n) for n in range(LETTERS)])
+        opened.expect("work")
+        await opened.schedule("hourly", duly.every("1h", anchor=START), "work")
+        await bury(opened)
+        yield opened
+
+
+async def bury(app: App) -> None:
+    """Make dead letters of all that waits for the endpoint, as its worker would."""
+    await run_until_idle(app)
+    assert await app.dead_letters.count() == LETTERS
+
+
+class Caller:
+    """Somebody who asks and hangs up when told, below all clients that would not."""
+
+    def __init__(self, app: App) -> None:
+        self._site = site(app, Pulse(app, app.engine()))
+        self.leaves = asyncio.Event()
+
+    async def post(self, route: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
+        """The answer that was written, whether anybody read it or not."""
+        kind = route.split("/")[1]
+        path = "/v1" + route.replace("{name:str}", NAMES.get(kind, ""))
+        sent = {"host": "127.0.0.1", "content-type": "application/json", **headers}
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "server": ("127.0.0.1", 80),
+            "client": ("127.0.0.1", 4711),
+            "state": {},
+            "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+        }
+        said = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        written: list[Any] = []
+
+        async def receive() -> Any:
+            if said:
+                return said.pop(0)
+            await self.leaves.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            written.append(message)
+
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await self._site(scope, receive, send)  # type: ignore[arg-type]
+        assert written[0]["status"] == 200, written
+        answer: dict[str, Any] = json.loads(written[1]["body"])
+        return answer
+
+
+async def left(app: App, route: str) -> int:
+    """How much of it is not done."""
+    if route.endswith("backfill"):
+        made = await app.list(schedule="hourly", limit=50)
+        return LETTERS + 1 - sum(each.due_at <= START for each in made)
+    return await app.dead_letters.count()
+
+
+async def test_every_route_that_works_in_batches_is_walked(small_app: App) -> None:
+    found = {
+        route.path.removeprefix("/v1")
+        for route in site(small_app, Pulse(small_app, small_app.engine())).routes
+        if isinstance(route, HTTPRoute)
+        for handler in route.route_handlers
+        if handler.parsed_fn_signature.return_type.annotation in (Moved, Backfilled)
+    }
+    assert found == LASTING.keys()
+
+
+@pytest.mark.requirement("F4", "C10", "S2")
+@pytest.mark.parametrize("route", LASTING)
+async def test_for_who_has_hung_up_nothing_more_is_done(app: App, route: str) -> None:
+    caller = Caller(app)
+    before = await left(app, route)
+    caller.leaves.set()
+    answer = await caller.post(route, LASTING[route])
+    done = answer.get("moved", answer.get("made"))
+    assert done <= 2, "one batch at most"
+    assert answer["finished"] is False
+    assert await left(app, route) == before - done
+
+
+@pytest.mark.requirement("F4", "C10", "S2")
+@pytest.mark.parametrize("route", ["/dead-letters/retry", "/endpoints/{name:str}/recover"])
+async def test_who_hangs_up_does_not_leave_a_move_waiting_for_its_rate(
+    app: App, clock: Patient, route: str
+) -> None:
+    caller = Caller(app)
+    asking = asyncio.create_task(caller.post(route, LASTING[route] | {"rate": 2}))
+    await asyncio.wait_for(clock.sleeper.wait(), DEADLINE_SECONDS)
+    caller.leaves.set()
+    answer = await asking
+    assert (answer["moved"], answer["finished"]) == (2, False)
+    assert await app.dead_letters.count() == LETTERS - 2
+
+
+@pytest.mark.requirement("F4", "S2")
+async def test_under_a_key_the_answer_says_what_was_done_until_then(
+    app: App, clock: Patient
+) -> None:
+    body, key = {"all": True, "rate": 2}, {"idempotency-key": "once"}
+    caller = Caller(app)
+    asking = asyncio.create_task(caller.post("/dead-letters/retry", body, **key))
+    await asyncio.wait_for(clock.sleeper.wait(), DEADLINE_SECONDS)
+    caller.leaves.set()
+    answer = await asking
+    again = await Caller(app).post("/dead-letters/retry", body, **key)
+    assert again == answer
+    assert again["moved"] == 2
+    assert await app.dead_letters.count() == LETTERS - 2

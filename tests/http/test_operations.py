@@ -1,0 +1,142 @@
+"""Endpoints, streams, dead letters and workers through the API."""
+
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App
+from duly.ports import IdempotentRequest
+from duly.testing import VirtualClock
+from tests.http.conftest import Client
+from tests.http.test_problems import UNKNOWN
+from tests.services.conftest import START, noted
+
+pytestmark = pytest.mark.requirement("S2")
+NEW = {"name": "shop", "url": "https://shop.example/hook", "headers": {"X-Api-Key": "hush"}}
+
+
+async def test_an_endpoint_is_added_changed_and_removed(app: App, client: Client) -> None:
+    added = await client.post("/v1/endpoints", json=NEW | {"rate": 5})
+    assert added.status_code == 201, added.text
+    assert added.json()["secret"].startswith("whsec_")
+    assert added.headers["location"] == "/v1/endpoints/shop"
+    assert (await client.post("/v1/endpoints", json=NEW)).status_code == 409
+
+    changed = await client.patch(
+        "/v1/endpoints/shop", json={"rate": None, "timeout": 5}, headers={"if-match": '"1"'}
+    )
+    assert (changed.status_code, changed.headers["etag"]) == (200, '"2"'), changed.text
+    assert (changed.json()["rate"], changed.json()["timeout"]) == (None, 5)
+    stale = await client.patch("/v1/endpoints/shop", json={"rate": 1}, headers={"if-match": '"1"'})
+    assert stale.status_code == 412
+    paused = await client.post("/v1/endpoints/shop/pause", json={"reason": "late"})
+    assert (paused.json()["state"], paused.json()["state_reason"]) == ("paused", "late")
+    assert (await client.post("/v1/endpoints/shop/resume")).json()["state"] == "active"
+    await client.post("/v1/deliveries", json={"target": {"endpoint": "shop"}})
+    assert (await client.delete("/v1/endpoints/shop")).status_code == 409
+    gone = await client.delete("/v1/endpoints/shop?cancel_waiting=true")
+    assert gone.status_code == 204, gone.text
+
+
+async def test_a_secret_is_told_once_and_never_kept(app: App, client: Client) -> None:
+    key = {"idempotency-key": "k"}
+    secret = (await client.post("/v1/endpoints", json=NEW, headers=key)).json()["secret"]
+    again = await client.post("/v1/endpoints", json=NEW, headers=key)
+    assert again.status_code == 409
+    assert "told only once" in again.json()["detail"]
+    rotated = (await client.post("/v1/endpoints/shop/rotate")).json()
+    assert rotated["secret"] != secret
+    assert len(rotated["secrets"]) == 2
+    for path in ("/v1/endpoints", "/v1/endpoints/shop"):
+        text = (await client.get(path)).text
+        assert "whsec_" not in text
+        assert "hush" not in text
+    kept = await app.store.idempotency.begin(IdempotentRequest("k", "", UNKNOWN))
+    assert kept is not None
+    assert kept.answer is None
+
+
+async def test_an_endpoint_is_tried_out(app: App, client: Client) -> None:
+    await app.endpoints.add("down", "https://127.0.0.1.invalid/")
+    answer = await client.post("/v1/endpoints/down/test", json={"payload": {"a": 1}})
+    document = answer.json()
+    assert (answer.status_code, document["ok"]) == (200, False), answer.text
+    assert document["reason"]
+
+
+async def died(app: App, *payloads: int, **options: Any) -> list[str]:
+    """Deliveries that are dead letters."""
+
+    @app.handler("fails", retry=duly.no_retry)
+    async def fails(delivery: Any) -> None:
+        raise ValueError(f"no {delivery.payload}")
+
+    ids = [(await app.deliver("fails", each, **options)).id for each in payloads]
+    engine = app.engine()
+    await engine.prepare(beating=False)
+    await engine.step()
+    return ids
+
+
+async def test_dead_letters_are_found_grouped_and_moved(
+    app: App, client: Client, clock: VirtualClock
+) -> None:
+    ids = await died(app, 1, 2, 3)
+    page = (await client.get("/v1/dead-letters?limit=2")).json()
+    rest = (await client.get("/v1/dead-letters", params={"cursor": page["next"]})).json()
+    assert {each["id"] for each in page["items"] + rest["items"]} == set(ids)
+    groups = (await client.get("/v1/dead-letters/groups")).json()["items"]
+    assert sum(each["count"] for each in groups) == 3
+
+    dry = await client.post("/v1/dead-letters/retry", json={"all": True, "dry_run": True})
+    assert (dry.json()["matching"], dry.json()["moved"]) == (3, 0)
+    for unsaid in ({}, {"all": True, "target": "fails"}, {"until": START.isoformat()}):
+        refused = await client.post("/v1/dead-letters/retry", json=unsaid)
+        assert (refused.status_code, refused.json()["field"]) == (422, "all")
+    one = await client.post("/v1/dead-letters/retry", json={"ids": ids[:1]})
+    assert (one.json()["moved"], one.json()["finished"]) == (1, True)
+    given_up = await client.post("/v1/dead-letters/discard", json={"text": "no 2", "note": "old"})
+    assert given_up.json()["moved"] == 1
+    assert [(await app.get(id)).state for id in ids] == ["pending", "cancelled", "dead"]
+
+
+async def test_a_stream_is_looked_at_and_moved(app: App, client: Client) -> None:
+    await died(app, 1, 2, stream="a/b")
+    path = "/v1/streams/a%2Fb"
+    shown = (await client.get(path)).json()
+    assert (shown["state"], shown["waiting"]) == ("blocked", 1)
+    listed = (await client.get("/v1/streams?state=blocked")).json()
+    assert [each["name"] for each in listed["items"]] == ["a/b"]
+    configured = await client.patch(path, json={"on_failure": "release"})
+    assert configured.json()["on_failure"] == "release"
+    assert (await client.post(f"{path}/release")).json()["state"] == "waiting"
+    refused = await client.post(f"{path}/release")
+    assert refused.status_code == 409
+    assert (await client.post(f"{path}/pause", json={})).json()["state"] == "paused"
+    assert (await client.post(f"{path}/resume")).json()["state"] == "waiting"
+    assert (await client.post(f"{path}/dead-letter", json={"note": "x"})).status_code == 200
+    assert (await client.get("/v1/streams/none")).status_code == 404
+
+
+async def test_a_worker_is_drained_and_set_to_work_again(app: App, client: Client) -> None:
+    seen = noted(app)
+    engine = app.engine()
+    await engine.prepare(beating=False)
+    (worker,) = (await client.get("/v1/workers")).json()["items"]
+    assert (worker["alive"], worker["handlers"], worker["draining_at"]) == (True, ["work"], None)
+    path = f"/v1/workers/{worker['id']}"
+    assert (await client.post(f"{path}/drain")).status_code == 204
+    await app.deliver("work", 1)
+    await engine.step()
+    assert seen == []
+    assert (await client.get("/v1/workers")).json()["items"][0]["draining_at"]
+    assert (await client.post(f"{path}/resume")).status_code == 204
+    await engine.step()
+    assert seen == [1]
+    assert [each.action for each in await app.audit.list()] == [
+        "worker.resumed",
+        "worker.drained",
+    ]
+    assert (await client.post("/v1/workers/99/drain")).status_code == 404
+    assert (await client.post("/v1/workers/banana/drain")).status_code == 422

@@ -1,0 +1,96 @@
+"""`/`, `/docs` and `/openapi.json`: for people and machines, without a key, without a network."""
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+
+import pytest
+from litestar import get
+
+from duly import App
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.testing import VirtualClock
+from duly.version import __version__
+from tests.http.conftest import Client, calling
+from tests.http.doors import port
+
+pytestmark = pytest.mark.requirement("S2", "S3")
+PAGES = ("/", "/docs")
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+async def test_the_front_page_says_what_this_is_and_how_to_begin(small_client: Client) -> None:
+    for accept in (BROWSER, "*/*", "image/png", "nonsense"):
+        answer = await small_client.get("/", headers={"accept": accept})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/html")
+    assert f"Version {__version__}" in answer.text
+    assert "/v1/deliveries" in answer.text
+    for link in re.findall(r'href="([^"]+)"', answer.text):
+        assert (await small_client.get(link)).status_code in (200, 503), link
+    assert {"/docs", "/openapi.json", "/metrics", "/health"} <= set(
+        re.findall(r'href="([^"]+)"', answer.text)
+    )
+
+
+async def test_the_first_delivery_of_the_front_page_is_taken(small_client: Client) -> None:
+    text = (await small_client.get("/")).text
+    (body,) = re.findall(r"-d '(\{.*?\})'</pre>", text)
+    sent = {"content": body, "headers": {"content-type": "application/json"}}
+    assert (await small_client.post("/v1/deliveries", **sent)).status_code == 201
+
+
+async def test_who_takes_json_only_gets_it(small_client: Client) -> None:
+    answer = await small_client.get("/", headers={"accept": "application/json"})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["vary"] == "Accept"
+    found = answer.json()
+    assert (found["name"], found["version"]) == ("duly", __version__)
+    for link in found["links"].values():
+        assert (await small_client.get(link)).status_code in (200, 503), link
+
+
+async def test_pages_run_their_own_script_and_nothing_else(small_client: Client) -> None:
+    for path in PAGES:
+        answer = await small_client.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        for tag in ("style", "script"):
+            (inside,) = re.findall(f"<{tag}>(.*?)</{tag}>", answer.text, re.DOTALL)
+            allowed = b64encode(sha256(inside.encode()).digest()).decode()
+            assert f"{tag}-src 'sha256-{allowed}'" in policy
+        # What a hash does not allow: attributes, and whatever comes from elsewhere.
+        assert not re.search(r"\s(style|on\w+)=", answer.text)
+        assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", answer.text)
+
+
+async def test_they_are_readable_where_keys_are_needed(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    async with port(sqlite_url, clock, host="0.0.0.0") as public:
+        for path in (*PAGES, "/openapi.json"):
+            for given in ({}, {"key": "duly_wrong"}):
+                assert await public.status(path, **given) == 200, path
+        document = await public.ask("/openapi.json")
+        assert document.json()["security"] == [{"key": []}]
+        assert await public.status("/v1/workers") == 401
+
+
+async def test_the_document_has_one_address_more_and_is_the_same_there(
+    small_client: Client,
+) -> None:
+    first, second = [await small_client.get(f"{at}/openapi.json") for at in ("", "/docs")]
+    assert first.content == second.content
+
+
+async def test_an_app_that_answers_the_front_page_itself_keeps_it(sqlite_url: str) -> None:
+    @get("/", opt={"scope": "open"})
+    async def mine() -> str:
+        return "mine"
+
+    async with App(sqlite_url, environment={}) as app:
+        app.routes.append(mine)
+        async with calling(app, Pulse(app, app.engine())) as client:
+            assert (await client.get("/")).text == "mine"
+            assert (await client.get("/docs")).status_code == 200

@@ -1,0 +1,103 @@
+"""What killed its workers: told crash by crash, counted and listed alike."""
+
+import re
+
+import pytest
+
+import duly
+from duly import App
+from duly.domain.deliveries.delivery import ALONE
+from duly.surfaces.cli.deliveries.commands import _shown, document
+from duly.testing import VirtualClock
+from tests.http.conftest import Client
+from tests.stores.books import Books
+
+DAYS = 86400.0
+
+
+async def died(app: App, clock: VirtualClock, crashes: int) -> int:
+    """One worker more dies with the only delivery, which had so many crashes; its number."""
+    books = Books(app.store, clock)  # type: ignore[arg-type]
+    worker = await books.worker(lease=12)
+    asks = [await books.ask(priority=ALONE if crashes >= 2 else 5, target="work")]
+    clock.advance(3600)
+    (claimed,) = await books.claim(worker, 9, asks)
+    assert claimed.crashes == crashes
+    clock.advance(13)
+    assert worker in await app.store.workers.bury()
+    await app.engine().recovery.take_back()
+    return worker
+
+
+async def candidates(client: Client) -> tuple[int, int]:
+    """How many the metric counts, and how many the list has."""
+    listed = (await client.get("/v1/dead-letters/poison")).json()["items"]
+    text = (await client.get("/metrics")).text
+    counted = re.search(r"^duly_poison_candidates(?:\{.*\})? ([\d.]+)$", text, re.MULTILINE)
+    assert counted is not None, text
+    return int(float(counted[1])), len(listed)
+
+
+@pytest.mark.requirement("F3", "F11")
+async def test_a_poison_letter_tells_its_crashes_and_who_died(
+    app: App, client: Client, clock: VirtualClock
+) -> None:
+    id = (await app.deliver("work", retry=duly.delays(*[60] * 200))).id
+    deaths = [(await died(app, clock, crashes), clock.now()) for crashes in range(5)]
+    told = (await client.get(f"/v1/deliveries/{id}")).json()
+    assert (told["state"], told["reason"], told["crashes"]) == ("dead", "poison_message", 5)
+    found = [(each["worker"], each["finished_at"]) for each in told["attempts"]]
+    assert found == [
+        (worker, at.isoformat().replace("+00:00", "Z").replace(".000000", ""))
+        for worker, at in deaths
+    ]
+    assert all("died" in each["error"] for each in told["attempts"])
+    shown = await document(app, id)
+    assert [each.worker for each in shown["attempts"]] == [worker for worker, _ in deaths]
+    text = _shown(shown)
+    assert re.search(r"^crashes +5$", text, re.MULTILINE)
+    for worker, _ in deaths[:2]:
+        assert f"worker {worker} died while it held this" in text
+    (listed,) = (await client.get("/v1/dead-letters")).json()["items"]
+    assert listed["crashes"] == 5
+
+
+@pytest.mark.requirement("F11")
+async def test_the_metric_counts_what_the_list_has(
+    app: App, client: Client, clock: VirtualClock
+) -> None:
+    @app.handler("fails", retry=duly.delays(60))
+    async def fails(delivery: object) -> None:
+        raise ValueError("no")
+
+    await app.deliver("fails")
+    engine = app.engine()
+    await engine.prepare(beating=False)
+    await engine.step()
+    await engine.stop()
+    assert await candidates(client) == (0, 0), "its last attempt is still to come"
+    await app.deliver("work")
+    for crashes in range(4):
+        await died(app, clock, crashes)
+        assert await candidates(client) == (1, 1)
+    clock.advance(3 * DAYS)
+    assert await candidates(client) == (1, 1), "it is a candidate however long ago that was"
+    assert (await app.stats()).poison.count == 1
+    await died(app, clock, 4)
+    clock.advance(2)
+    assert await candidates(client) == (0, 0)
+
+
+@pytest.mark.requirement("F3")
+async def test_a_letter_that_was_poison_and_is_retried_begins_anew(
+    app: App, client: Client, clock: VirtualClock
+) -> None:
+    id = (await app.deliver("work")).id
+    for crashes in range(5):
+        await died(app, clock, crashes)
+    await app.dead_letters.retry(id)
+    found = await app.get(id)
+    assert (found.state, found.crashes) == ("pending", 0)
+    assert await candidates(client) == (0, 0)
+    await app.cancel(id)
+    assert (await app.get(id)).crashes == 0

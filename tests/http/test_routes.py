@@ -1,0 +1,169 @@
+"""Every route and method that the site has, at the door: new ones are walked by themselves."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from litestar.routes import HTTPRoute
+
+from duly import App, every
+from duly.testing import VirtualClock
+from tests.http.doors import Port, port
+
+pytestmark = pytest.mark.requirement("S2")
+OPEN = {"/", "/docs", "/docs/openapi.json", "/health", "/openapi.json", "/ready"}
+"""What everybody may ask."""
+READ_BY_POST = {"/v1/schedules/explain"}
+"""What is asked with a body and changes nothing."""
+ENDLESS = {"/v1/events"}
+"""What goes on for as long as somebody listens, so it is not asked for by whoever may."""
+FOR_ADMINS = ("/v1/keys", "/v1/audit")
+READING = {"GET", "HEAD"}
+NOBODY = "01980000-0000-7000-8000-000000000000"
+
+
+class Walked(NamedTuple):
+    """One method of one path; `path` has its parameters in braces."""
+
+    path: str
+    method: str
+    takes_body: bool
+
+    def at(self, named: dict[str, str]) -> str:
+        """The path of what is there under its first part."""
+        place = "/".join(self.path.split("/")[:3])
+        if "{" in self.path:
+            assert place in named, f"say below what is there under {place}"
+        return re.sub(r"\{[^}]+\}", named.get(place, ""), self.path)
+
+
+def walk(port: Port) -> Iterator[Walked]:
+    for route in port.site.routes:
+        assert isinstance(route, HTTPRoute), f"the walk passes by {route.path}"
+        for handler in route.route_handlers:
+            body = handler.parsed_data_field is not None or "body" in handler.opt
+            for method in sorted(handler.http_methods):
+                yield Walked(route.path, method, body)
+
+
+@pytest.fixture
+async def public(database_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
+    async with port(database_url, clock, host="0.0.0.0") as found:
+        yield found
+
+
+@pytest.fixture
+async def small(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
+    async with port(sqlite_url, clock, host="0.0.0.0") as found:
+        yield found
+
+
+async def test_nobody_enters_anywhere_without_a_key(small: Port) -> None:
+    walked = list(walk(small))
+    assert len(walked) > 15
+    for each in walked:
+        answer = await small.ask(each.at(ANYTHING), each.method)
+        if each.path in OPEN:
+            assert answer.status_code in (200, 503) or each.method == "OPTIONS", each
+        else:
+            assert answer.status_code == 401, each
+            assert answer.headers["www-authenticate"] == 'Bearer realm="duly"'
+
+
+async def test_who_may_read_changes_nothing_anywhere(small: Port) -> None:
+    read, before = await small.token("read"), await small.app.audit.list()
+    for each in walk(small):
+        if each.path in ENDLESS:
+            continue
+        status = await small.status(each.at(ANYTHING), each.method, key=read)
+        # OPTIONS tells no more than which methods there are.
+        if each.path in OPEN | READ_BY_POST or each.method == "OPTIONS":
+            continue
+        if each.method not in READING or each.path.startswith(FOR_ADMINS):
+            assert status == 403, each
+        else:
+            assert status != 403, each
+    assert await small.app.audit.list() == before
+
+
+async def test_keys_and_the_audit_trail_are_for_admins(small: Port) -> None:
+    operate, admin = await small.token("operate"), await small.token("admin")
+    for each in walk(small):
+        if each.path.startswith(FOR_ADMINS) and each.method != "OPTIONS":
+            path = each.at(ANYTHING)
+            assert await small.status(path, each.method, key=operate) == 403, each
+            assert await small.status(path, each.method, key=admin) not in (401, 403), each
+
+
+async def test_what_another_namespace_has_is_not_there(public: Port) -> None:
+    theirs = public.app.within("billing")
+    named = await furnished(theirs)
+    ours, other = await public.token("admin"), await public.token("admin", "billing")
+    before = await everything(theirs)
+    for each in walk(public):
+        if "{" not in each.path or each.method == "OPTIONS":
+            continue
+        path, body = each.at(named), {"json": {}} if each.takes_body else {}
+        status = await public.status(path, each.method, key=ours, **body)
+        # A body is checked first; and what is put there is put into one's own namespace.
+        assert status in ((404, 422) if each.takes_body else (404,)), each
+        assert await everything(theirs) == before, each
+        if each.method == "GET":
+            assert await public.status(path, key=other) == 200, each
+
+
+async def test_lists_tell_of_ones_own_namespace_only(public: Port) -> None:
+    named = await furnished(public.app.within("billing"))
+    ours = await public.token("admin")
+    for each in walk(public):
+        is_list = each.method == "GET" and "{" not in each.path and each.path.startswith("/v1/")
+        if not is_list or each.path in ENDLESS:
+            continue
+        answer = await public.ask(each.path, key=ours)
+        assert answer.status_code == 200, each
+        for name in (*named.values(), "their-worker"):
+            assert name.isdecimal() or name not in answer.text, each
+
+
+async def furnished(app: App) -> dict[str, str]:
+    """One of each kind; returns by which name, by the beginning of its path."""
+    app.expect("work")
+    delivery = await app.deliver("work", {"of": "theirs"}, stream="their-stream", after=60)
+    await app.endpoints.add("their-endpoint", "https://theirs.example/hook")
+    await app.schedule("their-schedule", every("1h"), "work")
+    made = await app.keys.create("their-key")
+    worker = await app.store.workers.register("their-worker", 12.0, 7, ["work"])
+    return {
+        "/v1/deliveries": delivery.id,
+        "/v1/streams": "their-stream",
+        "/v1/endpoints": "their-endpoint",
+        "/v1/schedules": "their-schedule",
+        "/v1/keys": made.key.id,
+        "/v1/dead-letters": delivery.id,
+        "/v1/workers": str(worker),
+    }
+
+
+ANYTHING = dict.fromkeys(
+    (
+        *("/v1/deliveries", "/v1/streams", "/v1/endpoints", "/v1/schedules", "/v1/keys"),
+        *("/v1/dead-letters", "/v1/workers"),
+    ),
+    NOBODY,
+)
+
+
+async def everything(app: App) -> list[Any]:
+    """All that can be changed through the port."""
+    # The key that looks at it is in use.
+    keys = [each for each in await app.keys.list() if each.name == "their-key"]
+    return [
+        await app.list(),
+        await app.endpoints.list(),
+        await app.streams.list(),
+        await app.schedules.list(),
+        await app.workers.list(),
+        keys,
+        await app.audit.list(),
+    ]

@@ -1,0 +1,183 @@
+"""Schedules through the API."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from duly import App, every
+from duly.testing import VirtualClock
+from tests.http.conftest import Client
+from tests.services.conftest import START
+
+pytestmark = pytest.mark.requirement("S2")
+SPEC: dict[str, Any] = {"rule": {"cron": "0 9 * * MON", "tz": "Europe/Oslo"}, "target": "work"}
+
+
+async def test_a_schedule_is_put_shown_changed_and_removed(app: App, client: Client) -> None:
+    created = await client.put("/v1/schedules/monday", json=SPEC | {"payload": {"a": 1}})
+    assert created.status_code == 201, created.text
+    assert (created.headers["etag"], created.json()["change"]) == ('"1"', "created")
+    again = await client.put("/v1/schedules/monday", json=SPEC | {"payload": {"a": 1}})
+    assert (again.status_code, again.json()["change"]) == (200, "unchanged")
+
+    changed = await client.patch("/v1/schedules/monday", json={"priority": 9, "tags": ["x"]})
+    assert (changed.status_code, changed.headers["etag"]) == (200, '"2"'), changed.text
+    shown = (await client.get("/v1/schedules/monday")).json()
+    assert (shown["priority"], shown["tags"], shown["payload"]) == (9, ["x"], {"a": 1})
+    assert shown["rule"] == {"cron": "0 9 * * MON", "tz": "Europe/Oslo", "dst_gap": "run"}
+    assert datetime.fromisoformat(shown["next_at"]) == datetime(2026, 8, 3, 7, tzinfo=UTC)
+
+    listed = (await client.get("/v1/schedules")).json()
+    assert [each["name"] for each in listed["items"]] == ["monday"]
+    assert (await client.delete("/v1/schedules/monday")).status_code == 204
+    assert (await client.get("/v1/schedules/monday")).status_code == 404
+
+
+async def test_what_is_shown_can_be_put(app: App, client: Client) -> None:
+    rules: list[dict[str, str]] = [
+        {"cron": "*/5 * * * *"},
+        {"every": "90s", "anchor": "2026-01-01T00:00:00+00:00"},
+        {"at": "2027-01-01T09:00", "tz": "Asia/Kathmandu"},
+        {"yearly": "2-29", "time": "08:30", "tz": "Asia/Tokyo", "feb29": "mar1"},
+    ]
+    for number, rule in enumerate(rules):
+        await client.put(f"/v1/schedules/s{number}", json=SPEC | {"rule": rule})
+        shown = (await client.get(f"/v1/schedules/s{number}")).json()
+        same = await client.put(f"/v1/schedules/s{number}", json=SPEC | {"rule": shown["rule"]})
+        assert same.json()["change"] == "unchanged", same.text
+        unchanged = await client.patch(f"/v1/schedules/s{number}", json={})
+        assert unchanged.json()["change"] == "unchanged", unchanged.text
+
+
+async def test_a_change_of_another_version_is_refused(app: App, client: Client) -> None:
+    await client.put("/v1/schedules/s", json=SPEC)
+    for call in (
+        client.put("/v1/schedules/s", json=SPEC | {"priority": 1}, headers={"if-match": '"7"'}),
+        client.patch("/v1/schedules/s", json={"priority": 1}, headers={"if-match": '"7"'}),
+        client.delete("/v1/schedules/s", headers={"if-match": '"7"'}),
+        client.put("/v1/schedules/new", json=SPEC, headers={"if-match": '"1"'}),
+    ):
+        refused = await call
+        assert refused.status_code == 412, refused.text
+    right = await client.patch("/v1/schedules/s", json={"priority": 1}, headers={"if-match": '"1"'})
+    assert (right.status_code, right.headers["etag"]) == (200, '"2"')
+    bad = await client.delete("/v1/schedules/s", headers={"if-match": "banana"})
+    assert (bad.status_code, bad.json()["field"]) == (422, "If-Match")
+
+
+NEW = {"if-none-match": "*"}
+
+
+async def test_what_is_to_be_new_changes_nothing_that_is_there(app: App, client: Client) -> None:
+    other = SPEC | {"priority": 1}
+    calls = [client.put("/v1/schedules/s", json=each, headers=NEW) for each in (SPEC, other) * 4]
+    answers = await asyncio.gather(*calls)
+    assert sorted(each.status_code for each in answers) == [201] + [412] * 7
+    assert all("not new" in each.text for each in answers if each.status_code == 412)
+    (created,) = [each.json()["priority"] for each in answers if each.status_code == 201]
+    found = (await client.get("/v1/schedules/s")).json()
+    assert (found["version"], found["priority"]) == (1, created)
+    assert (await client.patch("/v1/schedules/s", json={}, headers=NEW)).status_code == 412
+    assert (await client.delete("/v1/schedules/s", headers=NEW)).status_code == 412
+    for headers in ({"if-none-match": '"1"'}, NEW | {"if-match": '"1"'}):
+        bad = await client.put("/v1/schedules/s", json=other, headers=headers)
+        assert (bad.status_code, bad.json()["field"]) == (422, "If-None-Match")
+    assert len(await app.schedules.list()) == 1
+
+
+async def test_the_moves_of_a_schedule(app: App, client: Client, clock: VirtualClock) -> None:
+    await client.put("/v1/schedules/h", json=SPEC | {"rule": {"every": "1h"}})
+    paused = await client.post("/v1/schedules/h/pause", json={"reason": "holiday"})
+    assert (paused.json()["state"], paused.json()["pause_reason"]) == ("paused", "holiday")
+    assert (await client.post("/v1/schedules/h/resume")).json()["state"] == "active"
+
+    key = {"idempotency-key": "t"}
+    first, second = [await client.post("/v1/schedules/h/trigger", headers=key) for _ in range(2)]
+    assert (first.status_code, first.content) == (201, second.content)
+    assert (await app.get(first.json()["id"])).schedule == "h"
+
+    clock.advance(timedelta(hours=5))
+    past = {"start": START.isoformat(), "end": (START + timedelta(hours=4)).isoformat()}
+    dry = await client.post("/v1/schedules/h/backfill", json=past | {"dry_run": True})
+    assert dry.json() == {"moments": 4, "made": 0, "finished": True}, dry.text
+    done = await client.post("/v1/schedules/h/backfill", json=past)
+    assert (done.json()["moments"], done.json()["made"] >= 3) == (4, True)
+    preview = (await client.get("/v1/schedules/h/preview?n=3")).json()
+    assert len(preview) == 3
+
+
+async def test_a_rule_is_explained(small_client: Client) -> None:
+    answer = await small_client.post(
+        "/v1/schedules/explain", json={"rule": {"cron": "30 2 * * *", "tz": "Europe/Oslo"}, "n": 2}
+    )
+    document = answer.json()
+    assert (document["kind"], len(document["next"])) == ("fixed-time", 2), answer.text
+    assert "02:30" in document["rule"]
+
+
+async def test_a_name_may_have_any_characters(app: App, client: Client) -> None:
+    for name in ("a/b", "ü & ?", "50% off"):
+        path = f"/v1/schedules/{quote(name, safe='')}"
+        assert (await client.put(path, json=SPEC)).status_code == 201
+        assert (await client.post(f"{path}/pause")).json()["name"] == name
+    assert (await app.schedules.get("a/b")).state == "paused"
+
+
+async def test_what_a_schedule_cannot_be_is_refused(app: App, client: Client) -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
+        (SPEC | {"rule": {}}, "rule"),
+        (SPEC | {"rule": {"cron": "@daily", "every": "1h"}}, "rule"),
+        (SPEC | {"rule": {"cron": "banana"}}, "expression"),
+        (SPEC | {"rule": {"cron": "@daily", "tz": "localtime"}}, "tz"),
+        (SPEC | {"target": "nobody"}, "target"),
+        (SPEC | {"target": {"endpoint": "none"}}, "target"),
+        (SPEC | {"cap": 0}, "cap"),
+        (SPEC | {"colour": "red"}, "body"),
+        ({"target": "work"}, "body"),
+    ]
+    for spec, field in bad:
+        answer = await client.put("/v1/schedules/bad", json=spec)
+        assert (answer.status_code, answer.json().get("field")) == (422, field), answer.text
+    assert await app.schedules.list() == []
+
+
+async def test_an_empty_target_is_no_target(app: App, client: Client) -> None:
+    await client.put("/v1/schedules/s", json=SPEC)
+    answer = await client.patch("/v1/schedules/s", json={"target": ""})
+    assert (answer.status_code, answer.json().get("field")) == (422, "target"), answer.text
+
+
+async def test_what_is_removed_while_it_is_triggered_is_not_said_to_be_made(
+    app: App, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.put("/v1/schedules/s", json=SPEC)
+    clock = app.store.plans.clock
+
+    async def after_another(*, again: bool) -> Any:
+        await app.schedules.remove("s")
+        if again:
+            await app.schedule("s", every("1h"), "work")
+        return await clock()
+
+    for again in (True, False):
+        monkeypatch.setattr(app.store.plans, "clock", partial(after_another, again=again))
+        answer = await client.post("/v1/schedules/s/trigger")
+        assert answer.status_code == 404, answer.text
+
+
+async def test_two_changes_at_once_are_both_kept_or_one_is_refused(
+    app: App, client: Client
+) -> None:
+    await client.put("/v1/schedules/s", json=SPEC)
+    first, second = await asyncio.gather(
+        client.patch("/v1/schedules/s", json={"priority": 9}),
+        client.patch("/v1/schedules/s", json={"tags": ["x"]}),
+    )
+    shown = (await client.get("/v1/schedules/s")).json()
+    assert {first.status_code, second.status_code} <= {200, 412}
+    assert (shown["priority"] == 9) == (first.status_code == 200)
+    assert (shown["tags"] == ["x"]) == (second.status_code == 200)

@@ -1,0 +1,304 @@
+"""The straight way of a plain POST: what comes of it is what comes of it the long way."""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+from httpx import Response
+
+from duly.domain.deliveries.delivery import Delivery
+from duly.errors import StoreUnavailable
+from duly.surfaces.http.straight import Straight
+from duly.testing import VirtualClock
+from tests.http.doors import Port, port
+from tests.http.test_pressure import held_back, until
+from tests.http.test_problems import BAD_BODIES
+
+pytestmark = pytest.mark.requirement("S2")
+PATH = "/v1/deliveries"
+PLAIN = "application/json"
+LONG = "application/json; charset=utf-8"
+"""Says the same, and is unusual."""
+TYPES = ({"content-type": PLAIN}, {"content-type": LONG})
+SIMPLE = b'{"target": "work", "payload": {"n": [1, 2.50, "\xc3\xa4"]}}'
+FULL = b"""{"target": "work", "payload": 1, "at": "2030-01-01T00:00:00Z", "stream": "s",
+    "on_failure": "release", "priority": 2, "tags": ["a"], "expires_at": "2031-01-01T00:00:00Z"}"""
+GOOD_BODIES = (SIMPLE, FULL, b'{"target": {"url": "https://example.org/"}}')
+TWICE = b'{"target": "work", "payload": {"a": 1, "a": 2}}'
+CALLERS: dict[str, tuple[int, dict[str, str]]] = {
+    "another's name": (421, {"host": "rebound.example"}),
+    "another's page": (403, {"origin": "https://evil.example"}),
+    "by a proxy": (401, {"x-forwarded-for": "203.0.113.9"}),
+    "a wrong key": (401, {"authorization": "Bearer duly_wrong"}),
+    "no key at all": (401, {"authorization": "Basic abc"}),
+}
+
+
+async def both(here: Port, body: bytes, headers: dict[str, str] | None = None) -> Response:
+    """Sent either way it is answered the same, but for the delivery's own id; the straight one."""
+    straight, long = [
+        await here.ask(
+            PATH,
+            "POST",
+            peer="127.0.0.1",
+            content=body,
+            headers={"content-type": kind} | (headers or {}),
+        )
+        for kind in (PLAIN, LONG)
+    ]
+    assert straight.status_code == long.status_code
+    assert _without_id(straight) == _without_id(long)
+    return straight
+
+
+def _without_id(answer: Response) -> tuple[dict[str, Any], dict[str, str]]:
+    said, headers = answer.json(), dict(answer.headers)
+    if "id" in said:
+        assert headers.pop("location") == f"{PATH}/{said.pop('id')}"
+    return said, headers
+
+
+def _facts(delivery: Delivery) -> dict[str, Any]:
+    found = msgspec.structs.asdict(delivery)
+    return found | {
+        "id": None,
+        "position": None,
+        "next_at": None,
+        "payload": bytes(delivery.payload_json),
+    }
+
+
+async def test_what_is_taken_in_is_the_same_either_way(
+    database_url: str, clock: VirtualClock
+) -> None:
+    async with port(database_url, clock) as here:
+        for body in GOOD_BODIES:
+            assert (await both(here, body)).status_code == 201
+            one, other = [_facts(each) for each in await here.app.list(limit=2)]
+            assert one == other
+
+
+async def test_a_key_that_is_known_is_200_either_way(
+    database_url: str, clock: VirtualClock
+) -> None:
+    async with port(database_url, clock) as here:
+        first = await here.app.deliver("work", 1, key="once")
+        known = await both(here, b'{"target": "work", "payload": 1, "key": "once"}')
+        assert (known.status_code, known.json()["known"]) == (200, True)
+        assert known.json()["id"] == first.id
+        other = await both(here, b'{"target": "work", "payload": 2, "key": "once"}')
+        assert other.status_code == 409
+        assert len(await here.app.list()) == 1
+
+
+async def test_what_is_refused_is_refused_the_same_either_way(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    async with port(sqlite_url, clock) as here:
+        for body, status, _ in (*BAD_BODIES, (TWICE, 422, None)):
+            assert (await both(here, body)).status_code == status, body[:100]
+        assert await here.app.list() == []
+
+
+@pytest.mark.parametrize(("status", "headers"), CALLERS.values(), ids=CALLERS)
+async def test_a_caller_is_refused_the_same_either_way(
+    sqlite_url: str, clock: VirtualClock, status: int, headers: dict[str, str]
+) -> None:
+    async with port(sqlite_url, clock) as here:
+        assert (await both(here, SIMPLE, headers)).status_code == status
+        assert await here.app.list() == []
+
+
+async def test_a_key_opens_its_own_namespace_with_its_own_scope(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    async with port(sqlite_url, clock, host="0.0.0.0") as here:
+        apart = here.app.within("apart")
+        apart.expect("work")
+        await apart.store.targets.numbers(["work"], create=True)
+        read, operate = await here.token("read"), await here.token("operate", "apart")
+        assert (await both(here, SIMPLE)).status_code == 401
+        refused = await both(here, SIMPLE, {"authorization": f"Bearer {read}"})
+        assert (refused.status_code, await apart.list()) == (403, [])
+        assert 'scope="operate"' in refused.headers["www-authenticate"]
+        taken = await both(here, SIMPLE, {"authorization": f"Bearer {operate}"})
+        assert taken.status_code == 201
+        assert (len(await apart.list()), await here.app.list()) == (2, [])
+
+
+async def test_a_key_that_asks_too_often_is_429(sqlite_url: str, clock: VirtualClock) -> None:
+    async with port(sqlite_url, clock, key_rate=1) as here:
+        headers = {"authorization": f"Bearer {await here.token('operate')}"}
+        asked = [
+            await here.ask(PATH, "POST", content=SIMPLE, headers={"content-type": PLAIN} | headers)
+            for _ in range(30)
+        ]
+        refused = [each for each in asked if each.status_code == 429]
+        assert refused
+        assert all(int(each.headers["retry-after"]) >= 1 for each in refused)
+        assert len(await here.app.list()) == len(asked) - len(refused)
+
+
+async def test_both_ways_spend_of_one_rate(sqlite_url: str, clock: VirtualClock) -> None:
+    async with port(sqlite_url, clock, key_rate=1) as here:
+        headers = {"authorization": f"Bearer {await here.token('operate')}"}
+        for _ in range(30):
+            await here.status(PATH, "POST", content=SIMPLE, headers=headers | TYPES[0])
+        for kind in TYPES:
+            assert await here.status(PATH, "POST", content=SIMPLE, headers=headers | kind) == 429
+
+
+async def test_nothing_is_read_of_who_may_not_enter_or_comes_too_late(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    async def receive() -> Any:
+        raise AssertionError("nobody asked for it")
+
+    async with port(sqlite_url, clock) as here:
+        assert await answered(here, scope({"host": "rebound.example"}), receive) == 421
+        here.pulse.stopping = True
+        assert await answered(here, scope(), receive) == 503
+
+
+async def answered(here: Port, asked: Any, receive: Any) -> int:
+    """The status."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await here.site(asked, receive, send)
+    return int(sent[0]["status"])
+
+
+async def test_whoever_is_cancelled_gives_their_place_back(
+    sqlite_url: str, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with port(sqlite_url, clock, accept_queue=1) as here:
+        goes_on = held_back(here.app, monkeypatch)
+
+        def ask() -> asyncio.Task[int]:
+            asked = here.status(PATH, "POST", peer="127.0.0.1", content=SIMPLE, headers=TYPES[0])
+            return asyncio.create_task(asked)
+
+        first = ask()
+        queue = here.site.state.queue
+        await until(lambda: queue.refuses(scope()))
+        first.cancel()
+        await until(first.done)
+        second = ask()
+        await until(lambda: queue.refuses(scope()))
+        goes_on.set()
+        assert await second == 201
+
+
+async def test_what_the_store_or_we_fail_at_is_told(
+    sqlite_url: str,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with port(sqlite_url, clock) as here:
+        for error, status in ((StoreUnavailable("away"), 503), (RuntimeError("oops"), 500)):
+
+            async def fail(*_: object, error: Exception = error) -> None:
+                raise error
+
+            monkeypatch.setattr(here.app.store.deliveries, "accept", fail)
+            with caplog.at_level(logging.ERROR, "duly.http"):
+                answer = await both(here, SIMPLE)
+            assert answer.status_code == status
+            assert answer.headers["content-type"] == "application/problem+json"
+        assert [each.getMessage() for each in caplog.records] == [f"POST {PATH} failed"] * 2
+
+
+async def test_who_hangs_up_in_the_middle_is_not_taken_in(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    messages = [
+        {"type": "http.request", "body": SIMPLE[:9], "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(_message: Any) -> None:
+        raise AssertionError("nobody listens")
+
+    async with port(sqlite_url, clock) as here:
+        await here.site(scope(), receive, send)
+        assert messages == []
+        assert await here.app.list() == []
+
+
+async def test_a_body_may_come_in_pieces(sqlite_url: str, clock: VirtualClock) -> None:
+    async def pieces() -> Any:
+        for place in range(0, len(SIMPLE), 7):
+            yield SIMPLE[place : place + 7]
+
+    async with port(sqlite_url, clock) as here:
+        answer = await here.ask(
+            PATH,
+            "POST",
+            peer="127.0.0.1",
+            content=pieces(),
+            headers={"content-type": PLAIN, "content-length": str(len(SIMPLE))},
+        )
+        assert answer.status_code == 201
+        (found,) = await here.app.list()
+        assert found.payload_json == msgspec.Raw(b'{"n": [1, 2.50, "\xc3\xa4"]}')
+
+
+Headers = list[tuple[str, str]]
+
+
+def scope(headers: dict[str, str] | None = None, more: Headers | None = None, **other: Any) -> Any:
+    """A request as the server hands it on."""
+    given = {"host": "127.0.0.1", "content-type": PLAIN, "content-length": "9"} | (headers or {})
+    every = [*given.items(), *(more or [])]
+    return {
+        "type": "http",
+        "path": PATH,
+        "raw_path": PATH.encode(),
+        "method": "POST",
+        "query_string": b"",
+        "client": ("127.0.0.1", 4711),
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in every],
+    } | other
+
+
+UNUSUAL: dict[str, dict[str, Any]] = {
+    "another path": {"raw_path": b"/v1/deliveries/bulk"},
+    "an escaped path": {"raw_path": b"/v1/%64eliveries"},
+    "another method": {"method": "GET"},
+    "a query": {"query_string": b"a=1"},
+    "an Idempotency-Key": {"headers": {"idempotency-key": "once"}},
+    "another type": {"headers": {"content-type": "text/plain"}},
+    "another type first": {
+        "headers": {"content-type": "text/plain"},
+        "more": [("content-type", PLAIN)],
+    },
+    "a host with a path": {"headers": {"host": "127.0.0.1/x"}},
+    "a host with a query": {"headers": {"host": "127.0.0.1?x"}},
+    "a host and more": {"headers": {"host": "127.0.0.1:80 x"}},
+    "a host that is no text": {"headers": {"host": "127.0.0.1\xff"}},
+    "no host": {"headers": {"host": ""}},
+    "in pieces": {"headers": {"transfer-encoding": "chunked"}},
+    "packed": {"headers": {"content-encoding": "gzip"}},
+    "nothing": {"headers": {"content-length": "0"}},
+    "of no length": {"headers": {"content-length": ""}},
+    "too much": {"headers": {"content-length": "99999999"}},
+    "a length as long as a book": {"headers": {"content-length": "0" * 4400 + "9"}},
+}
+
+
+async def test_only_a_plain_one_goes_straight(sqlite_url: str, clock: VirtualClock) -> None:
+    async with port(sqlite_url, clock) as here:
+        straight: Straight = here.site.state.straight
+        for host in ("127.0.0.1", "localhost:8000", "[::1]:8000", "a-b.example"):
+            assert straight.takes(scope({"host": host}))
+        for what, changed in UNUSUAL.items():
+            assert not straight.takes(scope(**changed)), what

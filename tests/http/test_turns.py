@@ -1,0 +1,276 @@
+"""What a caller sends, however large, is worked on in slices: others get their turn in between."""
+
+import asyncio
+import gc
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+from litestar.routes import HTTPRoute
+
+from duly import App
+from duly.domain import documents
+from duly.ports import Clock
+from duly.surfaces.http.application import site
+from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.protocol.turns import Turns
+from duly.system import SystemClock
+from duly.testing import VirtualClock
+from tests.http.conftest import Client
+
+pytestmark = pytest.mark.requirement("X2")
+BULK = "/v1/deliveries/bulk"
+LINES = {"content-type": "application/x-ndjson"}
+SIZE = 320_000
+"""As large as a body may be that is no bulk."""
+SLICES_LONG = 15
+"""How many times as long as a small document the loop may be held: before, it was 50 and more."""
+WIDE = b"[%s{}]" % (b"{}," * (SIZE // 3 - 20_000))
+PAYLOAD = b"[%s{}]" % (b"{}," * 87_000)
+HOSTILE = (
+    WIDE,
+    b'{"payload": %s, "target": "work", "rule": {"every": "1h"}}' % PAYLOAD,
+    b'{"tags": [%s""], "target": "work"}' % (b'"",' * (SIZE // 4)),
+    b'{"name": "%s", "reason": 1}' % (b"x" * SIZE),
+    b'{"%s": 1}' % (b"y" * SIZE),
+    b'{"rule": {"cron": "%s*"}, "target": "work"}' % (b"1," * (SIZE // 2 - 100)),
+    b'{"ids": [%s"x"]}' % (b'"",' * (SIZE // 4)),
+)
+
+
+@pytest.fixture(autouse=True)
+def still() -> Iterator[None]:
+    """Without the garbage collector, whose work grows with all that pytest has imported."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+async def held(work: Callable[[], Awaitable[object]]) -> float:
+    """The most CPU time between two turns of the loop: how busy the machine is does not matter."""
+    worst, is_over = 0.0, False
+
+    async def look() -> None:
+        nonlocal worst
+        last = time.thread_time()
+        while not is_over:
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            worst, last = max(worst, now - last), now
+
+    looking = asyncio.create_task(look())
+    await asyncio.sleep(0)
+    try:
+        await work()
+    finally:
+        is_over = True
+        await looking
+    return worst
+
+
+def small_document_takes() -> float:
+    """CPU time that the largest document takes that is checked at once."""
+    document = b"[%s{}]" % (b"{}," * (documents.LARGE // 3 - 2))
+    found = []
+    for _ in range(5):
+        begun = time.thread_time()
+        documents.check(document)
+        found.append(time.thread_time() - begun)
+    return sorted(found)[2]
+
+
+@pytest.fixture(scope="module")
+def bound() -> float:
+    """CPU seconds for which the loop may be held."""
+    return SLICES_LONG * small_document_takes()
+
+
+async def assert_others_get_their_turn(
+    work: Callable[[], Awaitable[object]], bound: float, said: object
+) -> None:
+    """The loop is not held for longer; a hiccup may be forgiven twice."""
+    worst = [await held(work)]
+    while worst[-1] >= bound and len(worst) < 3:
+        worst.append(await held(work))
+    assert worst[-1] < bound, (said, worst, bound)
+
+
+def routes_with_a_body(app: App) -> list[tuple[str, str]]:
+    """Method and path of every route that takes one."""
+    found = []
+    for route in site(app, Pulse(app, app.engine())).routes:
+        if not isinstance(route, HTTPRoute):
+            continue
+        for handler in route.route_handlers:
+            if handler.parsed_data_field is not None or "body" in handler.opt:
+                path = route.path_format.replace("{id:str}", "0198").replace("{name:str}", "x")
+                found += [(each, path) for each in handler.http_methods & {"POST", "PUT", "PATCH"}]
+    return sorted(found)
+
+
+async def test_no_body_of_any_route_holds_the_loop(
+    small_app: App, small_client: Client, bound: float
+) -> None:
+    routes = routes_with_a_body(small_app)
+    assert len(routes) >= 18
+    await small_client.post("/v1/deliveries", json={"target": "work"})
+    for method, path in routes:
+        for body in HOSTILE:
+
+            async def ask(method: str = method, path: str = path, body: bytes = body) -> None:
+                answer = await small_client.request(method, path, content=body)
+                assert answer.status_code < 500, (method, path, answer.text)
+
+            await assert_others_get_their_turn(ask, bound, (method, path, body[:30]))
+
+
+async def test_no_route_takes_a_body_that_does_not_say_what_it_is(
+    small_app: App, small_client: Client
+) -> None:
+    for method, path in routes_with_a_body(small_app):
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "application/xml", ""):
+            answer = await small_client.request(
+                method, path, content=b"{}", headers={"content-type": kind}
+            )
+            assert answer.status_code == 415, (method, path, answer.text)
+            assert "content-type: application/json" in answer.json()["detail"]
+    small_client.headers.pop("content-type")
+    assert (await small_client.post(BULK, content=b"[]")).status_code == 415
+    # Where a body may be left out, nothing needs to be said of it.
+    answer = await small_client.post("/v1/schedules/x/pause")
+    assert (answer.status_code, answer.json()["detail"][:11]) == (404, "no schedule")
+
+
+HUGE = {
+    "one item": (b'[{"target": "work", "payload": [%s]}]' % (b"{}," * 1_000_000), {}, 413),
+    "lines": (b"1\n" * 2_000_000, LINES, 422),
+    "blank lines": (b"\n" * 4_000_000, LINES, 422),
+    "one line": (b"[%s]" % (b"{}," * 1_000_000), LINES, 413),
+    "items": (b"[%s1]" % (b"1," * 2_000_000), {}, 422),
+    "space": (b"[%s]" % (b" " * 4_000_000), {}, 422),
+    "deep": (b"[" * 4_000_000, {}, 413),
+    "a string": (b'["%s' % (b"a" * 4_000_000), {}, 413),
+    "quotes": (b"[%s" % (b'"' * 4_000_000), {}, 400),
+    "bad ones": (b"[%s1]" % (b'{"target": 1},' * 9999), {}, 200),
+    "bad names": (b"[%s1]" % (b'{"target": "%s"},' % ("\x80" * 500).encode() * 3000), {}, 200),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+async def test_no_bulk_holds_the_loop(small_client: Client, name: str, bound: float) -> None:
+    body, headers, status = HUGE[name]
+    sent = 0
+
+    async def parts() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for start in range(0, len(body), 65_536):
+            sent = start
+            yield body[start : start + 65_536]
+
+    async def ask() -> None:
+        answer = await small_client.post(BULK, content=parts(), headers=headers)
+        assert answer.status_code == status, answer.text[:300]
+        assert len(answer.content) < 5_000_000
+
+    await small_client.post("/v1/deliveries", json={"target": "work"})
+    await assert_others_get_their_turn(ask, bound, name)
+    if status == 413 or name in ("lines", "blank lines", "items"):
+        assert sent < 1_000_000, "the rest was read though it was refused already"
+
+
+@pytest.mark.parametrize("how", ["", "?atomic=true", "key"])
+async def test_many_real_deliveries_are_taken_without_holding_the_loop(
+    small_app: App, small_client: Client, how: str, bound: float
+) -> None:
+    given = {"target": "work", "payload": {f"field {n}": n for n in range(400)}}
+    body = json.dumps([given] * 1000).encode()
+    query, headers = (how, {}) if how != "key" else ("", {"idempotency-key": "k"})
+
+    async def ask() -> None:
+        answer = await small_client.post(BULK + query, content=body, headers=headers)
+        assert answer.json()["accepted"] == 1000, answer.text[:300]
+
+    await assert_others_get_their_turn(ask, bound, how)
+    (stored,) = await small_app.list(limit=1)
+    assert stored.payload == given["payload"]
+
+
+async def test_keys_that_are_known_are_found_without_holding_the_loop(
+    app: App, client: Client, bound: float
+) -> None:
+    given = [{"target": "work", "key": f"key {n}"} for n in range(2000)]
+
+    async def ask() -> None:
+        answer = (await client.post(BULK, json=given)).json()
+        assert answer["accepted"] + answer["known"] == 2000
+
+    await ask()
+    await assert_others_get_their_turn(ask, bound, "known")
+
+
+async def test_an_item_that_is_too_long_is_named(small_client: Client) -> None:
+    body = b'[{"target": "work"}, {"target": "work", "payload": "%s"}]' % (b"x" * 400_000)
+    for content, headers in ((body, {}), (body[1:-1].replace(b"}, ", b"}\n"), LINES)):
+        answer = await small_client.post(BULK, content=content, headers=headers)
+        assert (answer.status_code, answer.json()["detail"][:29]) == (
+            413,
+            "[1]: it has more than the 327",
+        )
+    assert (await small_client.get("/v1/deliveries")).json()["items"] == []
+
+
+async def test_items_are_cut_out_wherever_the_body_is_divided(small_client: Client) -> None:
+    """The answer does not depend on where a part of the body ends."""
+    large = {"a": ["x" * 9000, {"é\\": '"]}'}], "b": [{}] * 5000}
+    given = [{"target": "work", "payload": each} for each in (1.5, "é", [[]], large, {"n": -1})]
+    bodies = [json.dumps(given, ensure_ascii=False, indent=indent).encode() for indent in (None, 1)]
+    lines = "\n\r\n".join(json.dumps(each) for each in given).encode()
+    for body, headers in ((bodies[0], {}), (bodies[1], {}), (lines, LINES)):
+        for size in (7, 8191, 8192, 100_000):
+
+            async def parts(size: int = size, body: bytes = body) -> AsyncIterator[bytes]:
+                for start in range(0, len(body), size):
+                    yield body[start : start + size]
+
+            answer = await small_client.post(BULK, content=parts(), headers=headers)
+            assert answer.json()["accepted"] == 5, (size, answer.text[:300])
+
+
+@pytest.mark.parametrize("clock", [SystemClock(), VirtualClock()], ids=["system", "virtual"])
+async def test_of_many_that_work_in_slices_one_works_at_each_turn(clock: Clock) -> None:
+    turns, worked, turn = Turns(clock), list[int](), 0
+
+    async def work() -> None:
+        for _ in range(5):
+            await turns.next()
+            worked.append(turn)
+
+    working = asyncio.gather(*(work() for _ in range(10)))
+    while not working.done():
+        turn += 1
+        await asyncio.sleep(0)
+    assert len(worked) == len(set(worked)) == 50
+
+
+def test_what_answers_requests_is_imported_before_the_port_opens() -> None:
+    """In a process of its own, since this one has imported everything."""
+    asked = """
+import asyncio, sys
+from duly.surfaces.http.network.connections import Connections
+from duly.surfaces.http.network.server import HttpServer
+from duly.system import SystemClock
+async def main():
+    server = HttpServer(None, ("127.0.0.1", 0), Connections(SystemClock(), 10))
+    await server.start(lambda: None)
+    print("anyio._backends._asyncio" in sys.modules)
+    await server.stop()
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["True"]

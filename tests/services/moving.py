@@ -1,0 +1,143 @@
+"""A namespace with something of everything, and short ways to move it to another store."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import duly
+from duly import App, Delivery
+from duly.domain.deliveries.outcomes import Verdict
+from duly.services.transfer.importing import ImportOptions
+from duly.testing import VirtualClock, run_until_idle
+from tests.services.lines import Work
+from tests.stores.books import Books, settlement
+
+HOURLY = duly.cron("0 * * * *")
+DAY = timedelta(days=1)
+CREDENTIALS = {"Authorization": "Bearer hunter2", "X-Team": "7"}
+PRETTY = b'{\n  "pretty": [1e5, "\\u00e9"]\n}'
+
+
+async def exported(app: App, **options: Any) -> list[bytes]:
+    """The lines of an export."""
+    return [each.line async for each in app.exporting.lines(**options)]
+
+
+async def imported(app: App, lines: list[bytes], **manner: Any) -> dict[str, tuple[int, int]]:
+    """How many of each kind were new, and how many were there already."""
+
+    def unheard(number: int, problem: str) -> None:
+        raise AssertionError(f"{number}: {problem}")
+
+    how, found = ImportOptions(**manner), {}
+    survey = app.importing.survey(lines, how, unheard)
+    async for each in app.importing.bring_in(lines, survey, how, unheard):
+        new, known = found.get(each.kind, (0, 0))
+        found[each.kind] = (new + each.new, known + each.known)
+    return found
+
+
+async def moved(app: App, other: App, **options: Any) -> dict[str, tuple[int, int]]:
+    """All of one app's namespace in another's."""
+    return await imported(other, await exported(app, **options))
+
+
+def things(lines: list[bytes]) -> list[bytes]:
+    """What an export tells, whatever the order of its streams."""
+    return sorted(lines[1:])
+
+
+class Stepping:
+    """A handler of two steps, the second of which fails at first."""
+
+    def __init__(self, app: App) -> None:
+        self.ran: list[str] = []
+        app.handler("stepping", retry=duly.delays(60, 60))(self._handle)
+
+    async def _handle(self, delivery: Delivery[Any]) -> None:
+        await delivery.do("charge", self.ran.append, "charge")
+        self.ran.append(f"attempt {delivery.attempt}")
+        if delivery.attempt == 1:
+            raise RuntimeError("not yet")
+
+
+async def lay_out(work: Work, clock: VirtualClock) -> None:
+    """Something of everything that can be exported.
+
+    In the stream `replayed`, one died and let the rest go on, then another that blocks it;
+    meanwhile the first was brought back.
+    """
+    app = work.app
+    app.expect("held", "unknown")
+    await _names(app)
+    left = await _streams(work)
+    await _deliveries(work)
+    await run_until_idle(app)
+    await app.streams.pause("paused", "holidays")
+    await app.dead_letters.retry(left)
+    await _held(Books(app.store, clock))  # type: ignore[arg-type]
+
+
+async def _names(app: App) -> None:
+    url = "https://example.org/in"
+    await app.endpoints.add("billing", url, headers=CREDENTIALS, rate=5, retry=duly.delays(1, 2))
+    await app.endpoints.rotate("billing", overlap=timedelta(hours=2))
+    await app.endpoints.add("shut", url, timeout=7, in_flight=3, description="é")
+    await app.endpoints.pause("shut", "they asked")
+    await app.schedule("hourly", HOURLY, "work", {"team": 7}, overlap="skip", tags=["x", "y"])
+    await app.schedule("joined", HOURLY, "work", stream="joined", priority=7, jitter=30)
+    webhook = duly.webhook(url, headers=CREDENTIALS, timeout=9)
+    await app.schedule("off", duly.yearly(2, 29), webhook, PRETTY, expires_after=60, max_runs=5)
+    await app.schedules.pause("off", "holidays")
+    await app.schedule("once", duly.at("2026-12-24T18:00", tz="Europe/Oslo"), "work")
+    await app.streams.configure("unused", on_failure="release")
+
+
+async def _streams(work: Work) -> str:
+    for stream, first, *rest in (
+        ("retried", "a", "b", "c"),
+        ("paused", "d", "e"),
+        ("released", "f", "g"),
+    ):
+        work.fails(first)
+        policy = {"on_failure": "release"} if stream == "released" else {}
+        await work.add(first, *rest, stream=stream, **policy)
+    work.dies("h")
+    await work.add("h", "i", stream="blocked")
+    work.dies("j")
+    work.dies("k")
+    (left,) = await work.add("j", stream="replayed", on_failure="release")
+    await work.add("k", "l", stream="replayed")
+    return left
+
+
+async def _deliveries(work: Work) -> None:
+    app, url = work.app, "https://example.org/hook"
+    Stepping(app)
+    work.fails("retry")
+    work.dies("dead")
+    await app.deliver("work", "retry", retry=duly.delays(600, 600), tags=["a", "b"], priority=9)
+    await app.deliver("work", "dead", key="dead")
+    await app.deliver("work", "done", key="done")
+    await app.deliver("stepping", {"order": 7})
+    await app.deliver("unknown", PRETTY, after=3600, expires_at=work.app.clock.now() + DAY)
+    await app.deliver(duly.webhook(url, method="PUT", headers=CREDENTIALS), [1], after=60)
+    await app.deliver(duly.endpoint("shut"), {"invoice": 12})
+    await app.cancel((await app.deliver("unknown", after=60, key="cancelled")).id)
+
+
+async def _held(books: Books) -> None:
+    """One that a worker holds, and one whose workers died of it."""
+    await books.deliver(target="held", payload=b'"held"', id=_id(1))
+    worker = await books.worker()
+    suspect = (await books.claim(worker, asks=[await books.ask(target="held")]))[0]
+    crashed = settlement(suspect, Verdict.RECLAIMED, books.clock.now(), crashes=2, priority=0)
+    await books.settle(crashed)
+    await books.deliver(target="held", payload=b'"suspect"', id=_id(2))
+    await books.claim(worker, asks=[await books.ask(target="held")])
+    await books.store.workers.end(worker)
+
+
+def _id(number: int) -> str:
+    return f"01990000-0000-7000-8000-00000000000{number}"

@@ -1,0 +1,101 @@
+"""Moves of many that are cancelled while a batch is being committed: it is counted first."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App, DeadFilter, Delivery
+from duly.services import dead_letters, schedules
+from duly.services.interruption import Abandoned, ended
+from duly.testing import VirtualClock, run_until_idle
+from tests.services.conftest import START
+
+pytestmark = pytest.mark.requirement("F4", "C10")
+DEADLINE_SECONDS = 20.0
+MANY = 6
+
+
+class Held:
+    """A call of the store that is made, and whose answer is held back."""
+
+    def __init__(self, owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done, self.goes_on = asyncio.Event(), asyncio.Event()
+        self._call: Callable[..., Any] = getattr(owner, name)
+        monkeypatch.setattr(owner, name, self)
+
+    async def __call__(self, *arguments: Any) -> Any:
+        found = await self._call(*arguments)
+        self.done.set()
+        await self.goes_on.wait()
+        return found
+
+
+@pytest.fixture
+async def app(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
+    """Dead letters, a schedule with a past, and batches of two."""
+    monkeypatch.setattr(dead_letters, "BATCH", 2)
+    monkeypatch.setattr(schedules, "BACKFILL_SLICE", 2)
+    async with App(database_url, clock=VirtualClock(START), environment={}) as opened:
+
+        @opened.handler("work", retry=duly.no_retry)
+        async def work(delivery: Delivery[Any]) -> None:
+            raise duly.ValidationFailure("no")
+
+        await opened.deliver_many([("work", n) for n in range(MANY)])
+        await run_until_idle(opened)
+        await opened.schedule("hourly", duly.every("1h", anchor=START), "work")
+        yield opened
+
+
+MOVES: dict[str, Callable[[App], AsyncIterator[Any]]] = {
+    "retry": lambda app: app.dead_letters.retry_all(),
+    "discard": lambda app: app.dead_letters.discard_all(DeadFilter(), "enough"),
+    "backfill": lambda app: app.schedules.backfill("hourly", START - timedelta(hours=5), START),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+async def test_who_is_cancelled_is_told_of_the_batch_that_was_under_way(
+    app: App, move: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: Any = app.store.schedules if move == "backfill" else app.store.dead_letters
+    held = Held(batches, "add_runs" if move == "backfill" else "move", monkeypatch)
+    heard: list[int] = []
+
+    async def consume() -> None:
+        async for each in MOVES[move](app):
+            heard.append(each if isinstance(each, int) else each.done)
+
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        moving = asyncio.create_task(consume())
+        await held.done.wait()
+        moving.cancel()
+        held.goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await moving
+    assert heard == [2]
+    left = await app.dead_letters.count()
+    made = len(await app.list(schedule="hourly")) - 1
+    assert (left, made) == ((MANY, 2) if move == "backfill" else (MANY - 2, 0))
+
+
+async def test_who_is_cancelled_twice_is_not_kept_waiting() -> None:
+    begun, never = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def batch() -> None:
+        begun.set()
+        await never
+
+    waiting = asyncio.create_task(ended(batch()))
+    await begun.wait()
+    waiting.cancel()
+    await asyncio.wait((waiting,), timeout=0)
+    assert not waiting.done()
+    waiting.cancel()
+    with pytest.raises(Abandoned):
+        await waiting
+    never.cancel()

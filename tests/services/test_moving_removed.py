@@ -1,0 +1,104 @@
+"""What a move keeps of things that are over: removed schedules, crashes, years that were missed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+import duly
+from duly import App
+from duly.domain.deliveries.outcomes import Verdict
+from duly.stores.deliveries.maintenance import BEGINNING
+from duly.testing import VirtualClock, run_until_idle
+from tests.services.conftest import START
+from tests.services.lines import Work
+from tests.services.moving import exported, imported, moved
+from tests.stores.books import Books, settlement
+
+pytestmark = pytest.mark.requirement("C10")
+DAY = timedelta(days=1)
+
+
+async def named(app: App, schedule: str) -> set[str]:
+    """The deliveries that are found by the name of their schedule."""
+    return {each.id for each in (await app.page(schedule=schedule)).items}
+
+
+async def run(app: App) -> None:
+    """A schedule whose only occurrence has the same name whenever it is made anew."""
+    await app.schedule("s", duly.at(START), "work", "s")
+    await run_until_idle(app)
+
+
+async def run_and_remove(app: App) -> None:
+    await run(app)
+    await app.schedules.remove("s")
+
+
+async def test_deliveries_of_removed_schedules_are_found_by_their_names(
+    work: Work, other: App
+) -> None:
+    await run_and_remove(work.app)
+    await work.app.schedule("t", duly.yearly(3, 1), "work", "t")
+    before = await named(work.app, "s")
+    assert before
+    lines = await exported(work.app, everything=True)
+    await imported(other, lines)
+    assert await named(other, "s") == before
+    assert (await imported(other, lines))["deliveries"] == (0, len(lines) - 3)
+    assert await named(other, "s") == before
+
+
+async def test_those_of_one_that_was_made_anew_are_kept_apart(work: Work, other: App) -> None:
+    await run_and_remove(work.app)
+    await run_and_remove(work.app)
+    await run(work.app)
+    before = await named(work.app, "s")
+    assert len(before) == 3
+    await moved(work.app, other, everything=True)
+    assert await named(other, "s") == before
+    # Made anew once more, it has a number of its own.
+    await other.schedules.remove("s")
+    await other.schedule("s", duly.at(START), "work", "s")
+    assert len(await named(other, "s")) == 4
+
+
+async def test_a_removed_schedule_is_forgotten_with_its_last_delivery(
+    work: Work, clock: VirtualClock, other: App
+) -> None:
+    await run_and_remove(work.app)
+    await moved(work.app, other, everything=True)
+    clock.advance(400 * DAY)
+    await other.store.maintenance.prune(DAY, DAY, BEGINNING, 1000)
+    assert await named(other, "s") == set()
+    assert (
+        await other.store.database.fetch_named("pages.numbers", namespace="default", schedule="s")
+        == []
+    )
+
+
+async def test_how_many_workers_a_dead_letter_killed_is_told(
+    app: App, clock: VirtualClock, other: App
+) -> None:
+    books = Books(app.store, clock)  # type: ignore[arg-type]
+    claimed = await books.claimed()
+    await books.settle(settlement(claimed, Verdict.DEAD, clock.now(), crashes=3))
+    await moved(app, other)
+    assert (await other.get(claimed.id)).crashes == 3
+
+
+async def test_a_year_that_was_missed_before_an_edit_is_told(
+    work: Work, clock: VirtualClock, other: App
+) -> None:
+    app, now = work.app, clock.now()
+    soon, later = now + 2 * DAY, now + 20 * DAY
+    await app.schedule("s", duly.yearly(soon.month, soon.day), "work", "s")
+    clock.advance(5 * DAY)
+    await app.schedule("s", duly.yearly(later.month, later.day), "work", "s")
+    before = (await app.schedules.get("s")).progress
+    assert before.missed_at is not None
+    await moved(app, other)
+    after = (await other.schedules.get("s")).progress
+    assert msgspec.structs.asdict(after) == msgspec.structs.asdict(before)

@@ -1,0 +1,386 @@
+"""Schedules as people write them: declared, decorated, paused, triggered, back-filled."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+import duly
+from duly import App, Delivery
+from duly.testing import VirtualClock, run_until_idle
+from tests.services.conftest import START, noted
+
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+HOURLY = duly.cron("0 * * * *")
+EIGHT = START.replace(hour=8, minute=0)
+
+
+class Noted:
+    """What a handler was told of its schedule."""
+
+    def __init__(self, app: App, name: str = "work") -> None:
+        self.seen: list[tuple[Any, ...]] = []
+        app.handler(name)(self.handle)
+
+    async def handle(self, delivery: Delivery[Any]) -> None:
+        self.seen.append(
+            (
+                delivery.payload,
+                delivery.schedule,
+                delivery.scheduled_for,
+                delivery.merged,
+                delivery.late_by,
+            )
+        )
+
+
+@pytest.mark.requirement("C2")
+async def test_a_schedule_delivers_its_payload_at_every_moment_of_its_rule(app: App) -> None:
+    noted = Noted(app)
+    declared = await app.schedule("hourly", HOURLY, "work", {"team": 7})
+    assert (declared.change, declared.next_at) == ("created", EIGHT)
+    assert await run_until_idle(app) == 0
+    assert await run_until_idle(app, within=2 * HOUR) == 2
+    assert noted.seen == [
+        ({"team": 7}, "hourly", EIGHT, 0, timedelta()),
+        ({"team": 7}, "hourly", EIGHT + HOUR, 0, timedelta()),
+    ]
+    again = await app.schedule("hourly", HOURLY, "work", {"team": 7})
+    assert (again.change, again.schedule.version) == ("unchanged", 1)
+
+
+@pytest.mark.requirement("C3")
+async def test_a_handler_learns_how_late_it_is_and_for_how_many_it_stands(
+    app: App, clock: VirtualClock
+) -> None:
+    noted = Noted(app)
+    await app.schedule("hourly", HOURLY, "work")
+    clock.advance(EIGHT + 5 * HOUR + 10 * MINUTE - START)
+    assert await run_until_idle(app) == 1
+    (((payload, *rest)),) = noted.seen
+    assert rest == ["hourly", EIGHT + 5 * HOUR, 5, 10 * MINUTE]
+    assert payload == {
+        "schedule": "hourly",
+        "scheduled_for": "2026-08-01T13:00:00Z",
+        "merged": 5,
+        "overlap": "allow",
+    }
+    (done,) = await app.list(state="completed")
+    assert (done.schedule, done.scheduled_for, done.merged) == ("hourly", EIGHT + 5 * HOUR, 5)
+    assert done.payload == payload
+
+
+async def test_a_delivery_without_a_schedule_knows_of_none(small_app: App) -> None:
+    noted = Noted(small_app)
+    await small_app.deliver("work", "plain")
+    await run_until_idle(small_app)
+    assert noted.seen == [("plain", None, None, 0, timedelta())]
+
+
+@pytest.mark.requirement("C3")
+async def test_what_may_not_start_late_is_cancelled_when_it_expires(
+    app: App, clock: VirtualClock
+) -> None:
+    seen = noted(app)
+    await app.schedule("birthday", duly.yearly(8, 1, "08:00"), "work", expires_after="1h")
+    clock.advance(2 * HOUR)
+    assert await run_until_idle(app) == 0
+    (ended,) = await app.list(state="cancelled")
+    assert (ended.reason, seen) == ("expired", [])
+    (following,) = await app.list(state="pending")
+    assert following.due_at == EIGHT.replace(year=2027)
+    assert following.expires_at == EIGHT.replace(year=2027) + HOUR
+
+
+def decorated_app(url: str, clock: VirtualClock, form: str, seen: list[Any]) -> App:
+    app = App(url, clock=clock, environment={})
+
+    async def sync(delivery: Delivery[Any]) -> None:
+        seen.append((delivery.target, delivery.schedule))
+
+    if form == "above":
+        app.schedule(HOURLY, catch_up="all")(app.handler("synced")(sync))
+    elif form == "below":
+        app.handler("synced")(app.schedule(HOURLY, catch_up="all")(sync))
+    else:
+        app.schedule(HOURLY, catch_up="all")(sync)
+    return app
+
+
+@pytest.mark.requirement("C2")
+@pytest.mark.parametrize(
+    ("form", "target"), [("above", "synced"), ("below", "synced"), ("bare", "sync")]
+)
+async def test_a_schedule_around_a_function_is_declared_when_the_app_opens(
+    database_url: str, clock: VirtualClock, form: str, target: str
+) -> None:
+    seen: list[Any] = []
+    for _ in range(2):
+        async with decorated_app(database_url, clock, form, seen) as app:
+            schedule = await app.schedules.get(target)
+            assert (schedule.version, schedule.contents.target) == (1, target)
+            assert schedule.timing.catch_up == "all"
+    async with decorated_app(database_url, clock, form, seen) as app:
+        clock.advance(2 * HOUR)
+        assert await run_until_idle(app) == 2
+    assert seen == [(target, target)] * 2
+
+
+async def test_a_decorator_may_name_the_schedule_and_stand_there_twice(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    app = App(sqlite_url, clock=clock, environment={})
+
+    @app.schedule(duly.every("15m"), name="often", payload={"how": "often"})
+    @app.schedule(HOURLY, name="seldom")
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None: ...
+
+    async with app:
+        assert [each.name for each in await app.schedules.list()] == ["often", "seldom"]
+        often = await app.schedules.get("often")
+        assert (often.contents.target, often.contents.payload) == ("work", b'{"how":"often"}')
+
+
+async def test_two_decorators_of_one_name_are_refused_and_nothing_is_stored(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
+    app = App(sqlite_url, clock=clock, environment={})
+
+    @app.schedule(duly.every("15m"))
+    @app.schedule(HOURLY)
+    @app.handler("work")
+    async def work(delivery: Delivery[Any]) -> None: ...
+
+    with pytest.raises(duly.InvalidInput, match="'work' is declared twice") as refused:
+        await app.open()
+    assert refused.value.field == "name"
+    async with App(sqlite_url, clock=clock, environment={}) as other:
+        assert await other.schedules.list() == []
+
+
+async def test_a_decorator_that_changed_changes_the_schedule_at_the_next_start(
+    app: App, database_url: str, clock: VirtualClock
+) -> None:
+    async with decorated_app(database_url, clock, "bare", []):
+        pass
+    changed = App(database_url, clock=clock, environment={})
+
+    @changed.schedule(duly.cron("30 * * * *"))
+    async def sync(delivery: Delivery[Any]) -> None: ...
+
+    async with changed:
+        schedule = await changed.schedules.get("sync")
+        assert (schedule.version, schedule.timing.catch_up) == (2, "latest")
+        assert schedule.progress.made_at == EIGHT + 30 * MINUTE
+        assert [each.due_at for each in await changed.list()] == [EIGHT + 30 * MINUTE]
+
+
+@pytest.mark.requirement("C4")
+async def test_paused_time_makes_no_burst_unless_that_is_asked_for(
+    app: App, clock: VirtualClock
+) -> None:
+    seen = noted(app)
+    for name in ("quiet", "loud"):
+        await app.schedule(name, HOURLY, "work", name, catch_up="all")
+        paused = await app.schedules.pause(name, "the moon")
+        assert (paused.state, paused.pause_reason) == ("paused", "the moon")
+    assert await run_until_idle(app, within=5 * HOUR) == 0
+    clock.advance(5 * HOUR)
+    await app.schedules.resume("quiet")
+    await app.schedules.resume("loud", from_pause=True)
+    assert await run_until_idle(app) == 5
+    assert seen == ["loud"] * 5
+
+
+@pytest.mark.requirement("C4")
+async def test_a_trigger_runs_now_paused_or_not_and_the_plan_goes_on(app: App) -> None:
+    noted = Noted(app)
+    await app.schedule("hourly", HOURLY, "work", max_runs=1)
+    id = await app.schedules.trigger("hourly")
+    assert await run_until_idle(app) == 1
+    assert noted.seen[0][1:] == ("hourly", START, 0, timedelta())
+    assert (await app.get(id)).state == "completed"
+    await app.schedules.pause("hourly")
+    await app.schedules.trigger("hourly")
+    assert await run_until_idle(app) == 1
+    await app.schedules.resume("hourly")
+    assert await run_until_idle(app, within=DAY) == 1
+    assert noted.seen[2][2] == EIGHT
+
+
+async def backfilled(app: App, start: datetime, end: datetime) -> list[int]:
+    return [each async for each in app.schedules.backfill("hourly", start, end)]
+
+
+@pytest.mark.requirement("C1", "C4")
+async def test_a_backfill_makes_each_missing_occurrence_once_however_often(
+    app: App, clock: VirtualClock
+) -> None:
+    noted = Noted(app)
+    await app.schedule("hourly", HOURLY, "work")
+    clock.advance(3 * HOUR)
+    assert await run_until_idle(app) == 1
+    last_week = EIGHT - 7 * DAY
+    assert await backfilled(app, last_week, EIGHT + 2 * HOUR) == [170]
+    assert await backfilled(app, last_week, EIGHT + 2 * HOUR) == [0]
+    assert await run_until_idle(app) == 170
+    assert await backfilled(app, last_week, EIGHT + 2 * HOUR) == [0]
+    moments = [each[2] for each in noted.seen]
+    assert sorted(moments) == [last_week + n * HOUR for n in range(171)]
+    assert (await app.schedules.get("hourly")).progress.made_at == EIGHT + 3 * HOUR
+
+
+@pytest.mark.requirement("C4")
+async def test_a_backfill_goes_in_slices_and_keeps_to_start_and_end(
+    small_app: App, clock: VirtualClock
+) -> None:
+    noted(small_app)
+    minutely = duly.every("1m")
+    await small_app.schedule(
+        "hourly", minutely, "work", start=START - 600 * MINUTE, end=START - 10 * MINUTE
+    )
+    assert await backfilled(small_app, START - 2 * DAY, START) == [500, 91]
+    assert await backfilled(small_app, START - 2 * DAY, START - DAY) == []
+    assert await backfilled(small_app, START, START) == []
+
+
+@pytest.mark.requirement("C4")
+async def test_a_backfill_of_the_future_or_of_too_much_is_refused(
+    small_app: App, clock: VirtualClock
+) -> None:
+    noted(small_app)
+    await small_app.schedule("hourly", duly.every("1s"), "work")
+    for start, end, field in [
+        (START, START + MINUTE, "end"),
+        (START, START - MINUTE, "end"),
+        (START - 2 * DAY, START, "start"),
+        (START.replace(tzinfo=None), START, "start"),
+        (START, "now", "end"),
+    ]:
+        with pytest.raises(duly.InvalidInput) as refused:
+            await backfilled(small_app, start, end)  # type: ignore[arg-type]
+        assert refused.value.field == field
+    with pytest.raises(duly.NotFound):
+        [each async for each in small_app.schedules.backfill("no such", START, START)]
+    assert len(await small_app.list()) == 1
+
+
+@pytest.mark.requirement("C4")
+async def test_a_preview_shows_what_will_come_and_nothing_else(app: App) -> None:
+    noted(app)
+    await app.schedule("hourly", HOURLY, "work")
+    assert await app.schedules.preview("hourly", 3) == [EIGHT + n * HOUR for n in range(3)]
+    assert len(await app.schedules.preview("hourly")) == 5
+    await app.schedule("hourly", HOURLY, "work", start=EIGHT + DAY, end=EIGHT + DAY + HOUR)
+    assert await app.schedules.preview("hourly") == [EIGHT + DAY, EIGHT + DAY + HOUR]
+    await app.schedule("hourly", HOURLY, "work", max_runs=2)
+    assert await app.schedules.preview("hourly") == [EIGHT, EIGHT + HOUR]
+    before = await app.list()
+    await app.schedules.preview("hourly", 100)
+    assert await app.list() == before
+    for bad in (-1, 10_001, True, "5"):
+        with pytest.raises(duly.InvalidInput) as refused:
+            await app.schedules.preview("hourly", bad)  # type: ignore[arg-type]
+        assert refused.value.field == "n"
+
+
+async def test_a_removed_schedule_makes_nothing_any_more(app: App, clock: VirtualClock) -> None:
+    seen = noted(app)
+    await app.schedule("hourly", HOURLY, "work")
+    await app.schedules.remove("hourly")
+    clock.advance(DAY)
+    assert await run_until_idle(app) == 0
+    assert (seen, [each.state for each in await app.list()]) == ([], ["cancelled"])
+    with pytest.raises(duly.NotFound, match="duly schedules list"):
+        await app.schedules.get("hourly")
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("target", {"target": "unheard-of"}, r"Register it with @app.handler\('unheard-of'\)"),
+    ("target", {"target": "a b"}, "letters, digits"),
+    ("payload", {"payload": object()}, "cannot be written as JSON"),
+    ("rule", {"rule": "0 * * * *"}, r"duly\.cron"),
+    ("name", {"name": ""}, "give 1 to"),
+    ("name", {"name": "a\nb"}, "cannot be printed"),
+    ("name", {"name": "x" * 256}, "give 1 to 255"),
+    ("catch_up", {"catch_up": "some"}, "none of all, latest, skip"),
+    ("window", {"window": "long"}, "no duration"),
+    ("cap", {"cap": 0}, "whole number"),
+    ("overlap", {"overlap": "maybe"}, "none of allow, skip, queue"),
+    ("start", {"start": "tomorrow"}, "not a datetime"),
+    ("end", {"end": START.replace(tzinfo=None)}, "no time zone"),
+    ("end", {"start": START, "end": START - MINUTE}, "before start"),
+    ("max_runs", {"max_runs": -1}, "whole number"),
+    ("jitter", {"jitter": "30d"}, "more than 7 days"),
+    ("expires_after", {"expires_after": -1}, "from 0 seconds"),
+    ("priority", {"priority": 99}, "from 1 to 9"),
+    ("overlap", {"stream": "team 7", "overlap": "skip"}, "one at a time by itself"),
+    ("tags", {"tags": "red"}, "give a list"),
+    ("catchup", {"catchup": "all"}, "no such option; there are catch_up"),
+]
+
+
+@pytest.mark.requirement("C3", "C4")
+@pytest.mark.parametrize(("field", "changes", "problem"), BAD)
+async def test_bad_input_is_refused_by_its_field_and_nothing_is_stored(
+    small_app: App, field: str, changes: dict[str, Any], problem: str
+) -> None:
+    noted(small_app)
+    given = {"name": "hourly", "rule": HOURLY, "target": "work"} | changes
+    with pytest.raises(duly.InvalidInput, match=problem) as refused:
+        await small_app.schedule(
+            given.pop("name"),
+            given.pop("rule"),
+            given.pop("target"),
+            given.pop("payload", None),
+            **given,
+        )
+    assert refused.value.field == field
+    assert (await small_app.schedules.list(), await small_app.list()) == ([], [])
+
+
+@pytest.mark.requirement("C2")
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: duly.cron("61 * * * *"), "minute"),
+        (lambda: duly.cron("0 0 31 2 *"), "expression"),
+        (lambda: duly.cron("0 9 * * *", tz="Europe/Olso"), "tz"),
+        (lambda: duly.every(0), "interval"),
+        (lambda: duly.every("-1s"), "interval"),
+        (lambda: duly.yearly(2, 31), "day"),
+        (lambda: duly.yearly(2, 29, feb29="leap"), "feb29"),  # type: ignore[arg-type]
+        (lambda: duly.at("2026-11-16T09:00"), "tz"),
+        (lambda: duly.at("tomorrow"), "moment"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused_before_anything_is_scheduled(
+    make: Any, field: str
+) -> None:
+    with pytest.raises(duly.InvalidInput) as refused:
+        make()
+    assert refused.value.field == field
+
+
+async def test_an_option_that_does_not_exist_is_refused_where_it_is_written(
+    small_app: App,
+) -> None:
+    with pytest.raises(duly.InvalidInput, match="no such option"):
+        small_app.schedule(HOURLY, catchup="all")
+
+
+async def test_who_did_what_can_be_asked(small_app: App) -> None:
+    noted(small_app)
+    await small_app.schedule("hourly", HOURLY, "work")
+    await small_app.schedule("hourly", HOURLY, "work", cap=5)
+    await small_app.schedules.trigger("hourly")
+    entries = await small_app.audit.list()
+    assert [(each.actor, each.action) for each in entries] == [
+        ("python", "schedule.run"),
+        ("python", "schedule.changed"),
+        ("python", "schedule.created"),
+    ]
+    assert len(await small_app.audit.list(limit=1)) == 1
+    with pytest.raises(duly.InvalidInput, match="limit"):
+        await small_app.audit.list(limit=0)

@@ -1,0 +1,284 @@
+"""Runs of a stream: what each of them finds, and what a worker does that is stopped in one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from duly import App, Delivery
+from duly.domain.deliveries.outcomes import Completed
+from duly.errors import StoreUnavailable
+from duly.testing import RecordingTransport, VirtualClock, run_until_idle
+from tests.engine.house import Life
+from tests.services.lines import DEADLINE_SECONDS, NAME, Work
+
+SOON = 0.5
+"""Long enough for the store to look again at a line that somebody may still be adding to."""
+HOUR = 3600.0
+TENANT: ContextVar[str | None] = ContextVar("tenant", default=None)
+
+
+@pytest.fixture
+async def shared_work(postgres_url: str, clock: VirtualClock) -> AsyncIterator[Work]:
+    """On PostgreSQL, where others may be in the middle of adding to a stream."""
+    async with App(postgres_url, clock=clock, environment={}) as app:
+        yield Work(app)
+
+
+async def born(app: App, transport: RecordingTransport | None = None) -> Life:
+    """A worker that was prepared but has no loops."""
+    engine = app.engine() if transport is None else app.engine(transport)
+    await engine.prepare(beating=False)
+    return Life(app, engine)
+
+
+async def steps(life: Life, many: int = 3) -> None:
+    for _ in range(many):
+        await life.engine.step()
+
+
+async def looked_at_again(work: Work, *streams: str) -> Life:
+    """A worker that did all there was, and has yet to see that nobody is left in the streams."""
+    for name in streams:
+        for _ in range(2):
+            await work.add("first", stream=name, key=f"of {name}")
+    life = await born(work.app)
+    await life.engine.step()
+    assert work.seen == ["first"] * len(streams)
+    return life
+
+
+@pytest.mark.requirement("F5", "D4")
+class TestALaneThatIsLookedAtAgain:
+    """Its last one is done, but a place was taken in vain, or somebody may still be adding."""
+
+    async def test_holds_up_nobody_who_is_claimed_with_it(
+        self, work: Work, clock: VirtualClock
+    ) -> None:
+        life = await looked_at_again(work, NAME)
+        clock.advance(SOON)
+        await work.add(*range(20), stream=None)
+        await steps(life)
+        assert sorted(work.seen[1:]) == list(range(20))
+        assert await work.app.store.agenda.survey() == []
+
+    async def test_goes_on_once_whoever_adds_is_done(
+        self, shared_work: Work, clock: VirtualClock
+    ) -> None:
+        work = shared_work
+        await work.add("first")
+        life = await born(work.app)
+        database = work.app.store.database  # type: ignore[attr-defined]
+        async with database.shared() as connection, connection.transaction():
+            await connection.execute("select from duly.streams for update")
+            await life.engine.step()
+            clock.advance(SOON)
+            await work.add("bystander", stream=None)
+            await steps(life)
+            assert work.seen == ["first", "bystander"]
+        await work.add("second")
+        clock.advance(SOON)
+        await steps(life)
+        assert work.seen == ["first", "bystander", "second"]
+
+    async def test_does_not_run_what_is_not_due(self, work: Work, clock: VirtualClock) -> None:
+        life = await looked_at_again(work, NAME)
+        await work.add("in an hour", after=HOUR)
+        clock.advance(SOON)
+        await steps(life)
+        assert work.seen == ["first"]
+        clock.advance(HOUR)
+        await steps(life)
+        assert work.seen == ["first", "in an hour"]
+
+    async def test_does_not_run_what_another_process_serves(
+        self, work: Work, clock: VirtualClock
+    ) -> None:
+        work.app.expect("elsewhere")
+        life = await looked_at_again(work, NAME)
+        ids = await work.add("theirs", target="elsewhere")
+        ids += await work.add("ours, after theirs")
+        clock.advance(SOON)
+        await steps(life)
+        assert work.seen == ["first"]
+        assert await work.states(*ids) == ["pending"] * 2
+        await run_until_idle(work.app, transport=RecordingTransport("elsewhere"))
+        await steps(life)
+        assert work.seen == ["first", "ours, after theirs"]
+
+
+SLOW_CLAIM = """
+alter table duly.workers rename to roster;
+create function duly.waited() returns boolean language plpgsql as
+    $$ begin perform pg_advisory_xact_lock_shared(7); return true; end $$;
+create view duly.workers as select * from duly.roster where duly.waited();
+"""
+"""A claim has seen the store by then, but taken nothing yet."""
+WAITING = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+
+
+@pytest.mark.requirement("F5", "F7")
+async def test_whoever_is_cancelled_while_a_claim_is_under_way_is_in_no_run(
+    shared_work: Work,
+) -> None:
+    work = shared_work
+    ids = await work.add("a", "b", "c")
+    life = await born(work.app)
+    database = work.app.store.database  # type: ignore[attr-defined]
+    async with database.shared() as connection:
+        await connection.execute(SLOW_CLAIM)
+        await connection.execute("select pg_advisory_lock(7)")
+        claiming = asyncio.create_task(life.tick())
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not await connection.fetchval(WAITING):
+                pass
+        await work.app.cancel(ids[1])
+        await connection.execute("select pg_advisory_unlock(7)")
+    await claiming
+    await life.finish()
+    await steps(life)
+    assert work.seen == ["a", "c"]
+    assert await work.states(*ids) == ["completed", "cancelled", "completed"]
+
+
+@pytest.mark.requirement("F5")
+async def test_each_of_a_run_finds_the_context_as_it_was_at_the_start(app: App) -> None:
+    found: list[tuple[int, str | None]] = []
+
+    @app.handler("work")
+    async def work(delivery: Delivery[int]) -> None:
+        assert delivery.payload is not None
+        found.append((delivery.payload, TENANT.get()))
+        TENANT.set(f"tenant of {delivery.payload}")
+
+    for number in range(3):
+        await app.deliver("work", number, stream=NAME)
+    life = await born(app)
+    await life.tick()
+    assert found == [(0, None), (1, None), (2, None)], "all in one run"
+
+
+@pytest.mark.requirement("F5", "D9")
+async def test_one_of_a_run_gets_its_transaction_where_no_loop_writes_the_one_before(
+    app: App,
+) -> None:
+    @app.handler("work")
+    async def work(delivery: Delivery[int]) -> None:
+        if delivery.payload == 1:
+            await delivery.transaction.execute("select 1")
+
+    ids = [(await app.deliver("work", number, stream=NAME)).id for number in range(3)]
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        assert await run_until_idle(app) == 3
+    assert {(await app.get(id)).state for id in ids} == {"completed"}
+
+
+@pytest.mark.requirement("F5", "F7")
+@pytest.mark.parametrize("move", ["discard", "retry", "release", "retry_now"])
+async def test_whoever_dies_in_the_middle_of_a_run_blocks_its_stream_until_it_is_moved(
+    work: Work, move: str
+) -> None:
+    moves = {
+        "discard": lambda id: work.app.dead_letters.discard(id, "given up"),
+        "retry": work.app.dead_letters.retry,
+        "release": lambda _: work.app.streams.release(NAME),
+        "retry_now": lambda _: work.app.streams.retry_now(NAME),
+    }
+    work.dies("b")
+    ids = await work.add("a", "b", "c")
+    await run_until_idle(work.app)
+    stream = await work.stream()
+    assert stream.head is not None
+    assert (stream.head.id, stream.state) == (ids[1], "blocked")
+    await moves[move](ids[1])
+    await run_until_idle(work.app)
+    assert (await work.stream()).state == "idle"
+    assert await work.states(ids[0], ids[2]) == ["completed"] * 2
+
+
+class Held(RecordingTransport):
+    """A transport whose second attempt waits until it is let go."""
+
+    def __init__(self, answer: str | None) -> None:
+        super().__init__("work", answers=[Completed(answer)])
+        self.began, self.open = asyncio.Event(), asyncio.Event()
+
+    async def attempt(self, execution: Any) -> Any:
+        if self.recorded:
+            self.began.set()
+            await self.open.wait()
+        return await super().attempt(execution)
+
+
+@pytest.mark.requirement("D4", "D7")
+@pytest.mark.parametrize("answer", [None, '{"status":200}'])
+async def test_an_end_in_a_run_whose_answer_was_lost_is_counted_once(
+    app: App, monkeypatch: pytest.MonkeyPatch, answer: str | None
+) -> None:
+    app.expect("work")
+    ids = [(await app.deliver("work", number, stream=NAME)).id for number in range(2)]
+    held = Held(answer)
+    life = await born(app, held)
+    agenda = life.engine._store.agenda
+    settle = agenda.settle
+
+    async def lost(settlements: Any) -> Any:
+        await settle(settlements)
+        raise StoreUnavailable("the answer was lost")
+
+    await life.tick()
+    assert held.began.is_set()
+    with monkeypatch.context() as patched:
+        patched.setattr(agenda, "settle", lost)
+        with pytest.raises(StoreUnavailable):
+            await life.engine.settler.flush()
+    held.open.set()
+    await life.finish()
+    for id in ids:
+        booked = await app.get(id)
+        history = [(each.outcome, each.attempt) for each in await app.attempts(id)]
+        assert (booked.state, booked.attempt, history) == ("completed", 1, [("completed", 1)])
+
+
+@pytest.mark.requirement("D7")
+class TestALostLease:
+    async def test_ends_the_run_that_was_under_way(self, work: Work) -> None:
+        gate = work.waits("a")
+        await work.add("a", "b")
+        life = await born(work.app)
+        assert await life.tick() == 1
+        await life.engine.register()
+        gate.set()
+        await life.breathe()
+        assert work.seen == ["a"], "the other lease is another's"
+
+    async def test_does_not_shorten_the_runs_of_the_next(self, work: Work) -> None:
+        life = await born(work.app)
+        await life.engine.lose_lease()
+        await life.engine.register()
+        await work.add("a", "b", "c")
+        await life.tick()
+        assert work.seen == ["a", "b", "c"]
+
+    @pytest.mark.parametrize("stream", [None, NAME])
+    async def test_leaves_what_it_held_for_others_to_find(
+        self, work: Work, clock: VirtualClock, stream: str | None
+    ) -> None:
+        work.waits("abandoned")
+        (id,) = await work.add("abandoned", stream=stream)
+        life = await born(work.app)
+        assert await life.tick() == 1
+        await life.engine.lose_lease()
+        await life.engine.register()
+        await work.add("next", stream="another")
+        await life.tick()
+        await life.finish()
+        assert work.seen == ["abandoned", "next"]
+        work.gates.clear()
+        clock.advance(HOUR)
+        await run_until_idle(work.app, within=HOUR)
+        assert await work.states(id) == ["completed"]
