@@ -1,4 +1,4 @@
-"""Recovering: while late work is drained the instance says so, how fast, and for how long yet."""
+"""While late work is drained the instance says so, how fast, and for how long yet."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ import pytest
 from duly import App, Delivery, delays, webhook
 from duly.domain.events import Event, RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.domain.time.rules import cron
-from duly.engine.monitoring.backlog import LOOK_SECONDS, WHILE_RECOVERING, Backlog, Recovering
+from duly.engine.monitoring.backlog import LOOK_SECONDS, WHILE_RECOVERING, Backlog, BacklogStatus
 from duly.testing import run_until_idle
 from tests.engine.conftest import START
 from tests.engine.house import Gate, House
@@ -33,7 +33,7 @@ class Watch:
         self.told.append(event)
         self._emit(event)
 
-    async def look(self) -> Recovering | None:
+    async def look(self) -> BacklogStatus | None:
         self.pause = (await self.backlog.tick()).seconds
         return self.backlog.recovering
 
@@ -62,14 +62,14 @@ async def drained(app: App, many: int, watch: Watch) -> None:
 async def test_late_work_begins_goes_on_with_its_rate_and_ends(any_house: House) -> None:
     app, watch = await late_app(any_house, 90)
     first = await watch.look()
-    assert first == Recovering(90, START)
+    assert first == BacklogStatus(90, START)
     assert watch.pause == WHILE_RECOVERING.seconds
     any_house.clock.advance(10)
     await drained(app, 40, watch)
-    assert await watch.look() == Recovering(50, START, 4.0, 12.5)
+    assert await watch.look() == BacklogStatus(50, START, 4.0, 12.5)
     any_house.clock.advance(10)
     await drained(app, 10, watch)
-    assert await watch.look() == Recovering(40, START, 2.5, 16.0)
+    assert await watch.look() == BacklogStatus(40, START, 2.5, 16.0)
     any_house.clock.advance(5)
     await drained(app, 40, watch)
     assert await watch.look() is None
@@ -101,7 +101,7 @@ async def test_a_backlog_that_grows_has_no_rate_to_tell(house: House) -> None:
     await watch.look()
     house.clock.advance(30)
     await app.deliver_many([{"target": "work", "payload": None, "at": START}] * 4)
-    assert await watch.look() == Recovering(7, START)
+    assert await watch.look() == BacklogStatus(7, START)
     assert watch.told[-1] == RecoveryGoesOn(deliveries=7, oldest=START, rate=0.0, seconds_left=None)
 
 
@@ -112,7 +112,7 @@ async def test_it_begins_anew_after_it_ended(house: House) -> None:
     await watch.look()
     await app.deliver_many([{"target": "work", "payload": None, "at": START}] * 2)
     house.clock.advance(10)
-    assert await watch.look() == Recovering(2, START)
+    assert await watch.look() == BacklogStatus(2, START)
     assert [type(each) for each in watch.told] == [RecoveryBegan, RecoveryEnded, RecoveryBegan]
 
 
@@ -181,7 +181,7 @@ async def test_an_engine_watches_what_it_serves_by_its_own_grace(house: House) -
     engine = app.engine()
     await engine.prepare(beating=False)
     await engine.backlog.tick()
-    assert engine.backlog.recovering == Recovering(7, START)
+    assert engine.backlog.recovering == BacklogStatus(7, START)
     assert engine.backlog in engine._loops
     await engine.stop()
 
@@ -201,7 +201,7 @@ async def test_late_webhooks_that_are_met_after_the_start_are_told_of_at_once(ho
     await engine.dispatcher.next_due()
     assert engine.backlog.wake.is_set()
     await engine.backlog.tick()
-    assert engine.backlog.recovering == Recovering(3, START)
+    assert engine.backlog.recovering == BacklogStatus(3, START)
     await engine.stop()
 
 

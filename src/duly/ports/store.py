@@ -321,7 +321,7 @@ class Store(Protocol):
     def serving(self, served: Sequence[str] | None) -> Store:
         """This store for an engine that works for these namespaces, or for all.
 
-        Its agenda, maintenance and workers look at all of them; everything else is its own namespace's.
+        Its agenda, maintenance and workers look at all of them; the rest is of its own namespace.
         """
 
     def enter(self) -> None:
