@@ -16,7 +16,7 @@ serve: $(served)
 
 test: $(installed)
 	@# Hundreds of processes are started; none of them should have to compile first.
-	@.venv/bin/python -m compileall -q src tests
+	@.venv/bin/python -m compileall -q src birthday tests
 	@# pytest compiles tests in a way of its own: here once, not once in each of its processes.
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --collect-only --quiet >/dev/null || true
 	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof and not clients"
@@ -58,7 +58,7 @@ $(served) $(installed): pyproject.toml $(wildcard requirements/*.txt)
 	@echo "installing into .venv, which takes a minute once" >&2
 	@test -e $(served) -o -e $(installed) || $(PYTHON) -m venv --clear .venv
 	$(pip) --require-hashes --requirement requirements/build.txt --requirement $(lock)
-	$(pip) --no-deps --no-build-isolation --editable .
+	$(pip) --no-deps --no-build-isolation --editable . --editable ./birthday
 	@touch $(served) $@
 
 # After a change of the dependencies in pyproject.toml: which versions are installed, each by its hash.
@@ -74,4 +74,4 @@ lock:
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src birthday tests -name __pycache__ -type d -prune -exec rm -rf {} +

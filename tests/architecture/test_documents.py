@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "docs/architecture.md", *(ROOT / "docs/architecture").glob("*.md")])
 NAMED = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.(?:py|sql|md))?)`")
-PLACES = ("", "src", "src/duly", "docs")
+PLACES = ("", "src", "src/duly", "birthday/src", "docs")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
+SOURCES = (ROOT / "src", ROOT / "birthday" / "src")
 
 # Lowest first. Rooms on one floor do not import each other. `duly` is the public face itself, so
 # only what stands above it may say `import duly`.
@@ -39,12 +40,12 @@ Arrows = dict[str, set[str]]
 
 
 def test_imports_point_downwards_and_never_in_a_circle() -> None:
-    assert violations(SOURCE) == []
+    assert violations(*SOURCES) == []
 
 
 @pytest.mark.requirement("B6")
 def test_users_and_greetings_meet_in_published_events_only() -> None:
-    assert acquaintances(SOURCE) == []
+    assert acquaintances(*SOURCES) == []
 
 
 def test_contexts_that_know_too_much_are_reported(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_contexts_that_know_too_much_are_reported(tmp_path: Path) -> None:
 
 
 def test_no_file_reaches_400_lines() -> None:
-    assert overgrown(SOURCE) == []
+    assert overgrown(*SOURCES) == []
 
 
 def test_an_upward_arrow_is_reported(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_a_circle_is_reported(tmp_path: Path) -> None:
 
 
 def test_folders_do_not_import_each_other_in_a_circle() -> None:
-    arrows = read_arrows(SOURCE)
+    arrows = read_arrows(*SOURCES)
     packages = {module for module in arrows if any(m.startswith(f"{module}.") for m in arrows)}
     assert len(packages) > 40
     found = [each for package in sorted(packages - {"duly"}) for each in rounds(arrows, package)]
@@ -133,8 +134,8 @@ def test_a_file_of_400_lines_is_reported(tmp_path: Path) -> None:
     assert overgrown(tmp_path) == ["duly/app.py: 400 lines"]
 
 
-def violations(source: Path) -> list[str]:
-    arrows = read_arrows(source)
+def violations(*sources: Path) -> list[str]:
+    arrows = read_arrows(*sources)
     homeless = [f"no floor: {module}" for module in sorted(arrows) if room(module) is None]
     upward = [
         f"upward: {module} -> {target}"
@@ -145,11 +146,11 @@ def violations(source: Path) -> list[str]:
     return homeless + upward + circles(arrows)
 
 
-def acquaintances(source: Path) -> list[str]:
+def acquaintances(*sources: Path) -> list[str]:
     """What the contexts of the birthday service know besides what they may."""
     return [
         f"stranger: {module} -> {target}"
-        for module, targets in sorted(read_arrows(source).items())
+        for module, targets in sorted(read_arrows(*sources).items())
         for context, may_know in CONTEXTS.items()
         if module.startswith(context)
         for target in sorted(targets)
@@ -157,12 +158,12 @@ def acquaintances(source: Path) -> list[str]:
     ]
 
 
-def overgrown(source: Path) -> list[str]:
-    sizes = {path: len(path.read_text().splitlines()) for path in files(source, "py", "sql")}
+def overgrown(*sources: Path) -> list[str]:
     return [
         f"{path.relative_to(source)}: {size} lines"
-        for path, size in sizes.items()
-        if size >= LINES_LIMIT
+        for source in sources
+        for path in files(source, "py", "sql")
+        if (size := len(path.read_text().splitlines())) >= LINES_LIMIT
     ]
 
 
@@ -204,8 +205,10 @@ def room(module: str) -> str | None:
     return candidate if candidate in FLOOR_OF else None
 
 
-def read_arrows(source: Path) -> Arrows:
-    modules = {module_name(source, path): path for path in files(source, "py")}
+def read_arrows(*sources: Path) -> Arrows:
+    modules = {
+        module_name(source, path): path for source in sources for path in files(source, "py")
+    }
     return {
         module: set(imports(module, path, set(modules))) - {module}
         for module, path in modules.items()

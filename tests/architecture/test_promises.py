@@ -55,7 +55,8 @@ def promises() -> str:
 
 
 def requirements() -> set[str]:
-    files = (PROJECT / "tests").rglob("*.py")
+    folders = (PROJECT / "tests", PROJECT / "birthday" / "tests")
+    files = [file for folder in folders for file in folder.rglob("*.py")]
     return {identifier for file in files for identifier in marks(file.read_text())}
 
 

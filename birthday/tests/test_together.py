@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from birthday.tests.conftest import serving
+from birthday.tests.people import ANN, Service
 from duly import App, Conflict, InvalidInput, State
 from duly.domain.time.rules import yearly
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import VirtualClock
 from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays
-from tests.birthday.conftest import serving
-from tests.birthday.people import ANN, Service
 from tests.support.forks import ROOT, start
 
 pytestmark = pytest.mark.proof
@@ -151,7 +151,7 @@ async def test_zone_edits_race_the_claims_of_another_process(
         ids = (await service.client.post("/user/bulk", json=people)).json()["ids"]
         service.go_to(NINE_IN_LA)
         worker = start(
-            "tests.birthday.worker", postgres_url, NINE_IN_LA.isoformat(), "2",
+            "birthday.tests.worker", postgres_url, NINE_IN_LA.isoformat(), "2",
             cwd=ROOT, stdin=-1, stdout=-1,
         )  # fmt: skip
         assert worker.stdout is not None

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
+from birthday.tests.people import Service
 from duly import DeliveryRecord, State, yearly
 from duly.domain.time.rules import Yearly
 from duly.engine.planner import Planner
-from tests.birthday.people import Service
 from tests.domain.years import Oracle
 
 pytestmark = pytest.mark.proof

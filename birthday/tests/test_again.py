@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.birthday.people import ANN, Service
+from birthday.tests.people import ANN, Service
 
 pytestmark = pytest.mark.requirement("S2", "B1")
 KEY = {"idempotency-key": "ann-and-nobody-else"}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from birthday.tests.people import ANN, Service
 from duly.errors import InvalidInput
 from duly.failpoints import FailpointRaised, arm
 from duly_birthday.importing import PACE, Pace, Summary, import_people
 from duly_birthday.wire import Birthdays
-from tests.birthday.people import ANN, Service
 from tests.support.forks import start
 
 pytestmark = pytest.mark.requirement("B1")

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from birthday.tests.people import Service
 from duly.failpoints import arm
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.testing import VirtualClock
 from duly_birthday.service import BirthdayApp
-from tests.birthday.people import Service
 from tests.http.conftest import calling
 
 START = datetime(2026, 8, 1, 7, 30, tzinfo=UTC)

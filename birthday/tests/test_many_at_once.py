@@ -4,9 +4,9 @@ from itertools import cycle
 
 import pytest
 
+from birthday.tests.conftest import Service
+from birthday.tests.people import ANN
 from duly.domain.time import zones
-from tests.birthday.conftest import Service
-from tests.birthday.people import ANN
 from tests.http.test_turns import assert_others_get_their_turn, bound, still
 
 pytestmark = pytest.mark.requirement("X2")

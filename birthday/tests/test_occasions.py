@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import duly
+from birthday.tests.anniversary import Anniversary
+from birthday.tests.conftest import serving
+from birthday.tests.people import ANN
 from duly.errors import BadSetting
 from duly.testing import VirtualClock, run_until_idle
 from duly_birthday.greetings.birthday import Birthday
 from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays
-from tests.birthday.anniversary import Anniversary
-from tests.birthday.conftest import serving
-from tests.birthday.people import ANN
 from tests.transports.receiver import receiver
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -40,7 +40,7 @@ async def test_another_occasion_is_one_small_file(database_url: str, clock: Virt
         assert (await service.client.delete(f"/user/{id}")).status_code == 204
         assert (await service.stored())[:2] == (1, 2)
     shown = (ROOT / "docs" / "birthdays.md").read_text()
-    assert (ROOT / "tests" / "birthday" / "anniversary.py").read_text() in shown
+    assert (ROOT / "birthday" / "tests" / "anniversary.py").read_text() in shown
 
 
 @pytest.mark.requirement("B2")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.birthday.conftest import serving
-from tests.birthday.people import ANN, Service, reasons
+from birthday.tests.conftest import serving
+from birthday.tests.people import ANN, Service, reasons
 
 pytestmark = pytest.mark.requirement("B3")
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.birthday.people import ANN, Service
+from birthday.tests.people import ANN, Service
 
 pytestmark = pytest.mark.requirement("B1")
 HEY_ANN = "Hey, Ann Lee it's your birthday"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from birthday.tests.people import Service
 from duly.domain.schedules.planning import Planning
 from duly.domain.schedules.schedule import ScheduleProgress, ScheduleTiming
 from duly.domain.time import zones
@@ -16,7 +17,6 @@ from duly_birthday.greetings.greetings import Greetings
 from duly_birthday.service import BirthdayApp
 from duly_birthday.settings import manner_of
 from duly_birthday.users.events import Person
-from tests.birthday.people import Service
 
 pytestmark = pytest.mark.requirement("B2")
 
