@@ -1,0 +1,108 @@
+"""Each resource is one document: what the API answers is what `--json` prints.
+
+`test_remote.py` compares `--json` on a store with `--json` through a server; this compares it with
+the API itself.
+"""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.postgres import ForeignServer, Server
+from tests.surfaces.sides import Sides, both_sides, fresh_home
+
+ONE = {
+    "delivery": ("/v1/deliveries/<pending>", ("deliveries", "show", "<pending>")),
+    "dead letter": ("/v1/deliveries/<dead>", ("deliveries", "show", "<dead>")),
+    "schedule": ("/v1/schedules/every", ("schedules", "show", "every")),
+    "endpoint": ("/v1/endpoints/shut", ("endpoints", "show", "shut")),
+    "stream": ("/v1/streams/<line>", ("streams", "show", "<line>")),
+    "status": ("/v1/status", ("status",)),
+    "failures": ("/v1/stats/failures", ("stats",)),
+}
+"""One of each, by its path and its command."""
+MANY = {
+    "deliveries": ("/v1/deliveries?limit=5", ("deliveries", "list", "--limit", "5")),
+    "schedules": ("/v1/schedules?limit=5", ("schedules", "list", "--limit", "5")),
+    "endpoints": ("/v1/endpoints?limit=5", ("endpoints", "list", "--limit", "5")),
+    "streams": ("/v1/streams?limit=5", ("streams", "list", "--limit", "5")),
+    "dead letters": ("/v1/dead-letters?limit=5", ("dead", "list", "--limit", "5")),
+    "groups": ("/v1/dead-letters/groups", ("dead", "groups")),
+    "workers": ("/v1/workers", ("workers",)),
+    "keys": ("/v1/keys", ("keys", "list")),
+    "alerts": ("/v1/alerts", ("alerts",)),
+    "audit": ("/v1/audit?limit=5", ("audit", "--limit", "5")),
+}
+"""The first of a list."""
+LISTED = ({"late_seconds"}, {"late_by", "payload"})
+DIFFERENT: dict[str, tuple[set[str], set[str]]] = {
+    "delivery": ({"late_seconds", "transitions"}, {"late_by"}),
+    "dead letter": ({"late_seconds", "transitions"}, {"late_by"}),
+    "deliveries": LISTED,
+    "dead letters": LISTED,
+    "schedule": (
+        {
+            *("cap", "catch_up", "description", "end", "expires_after", "jitter", "max_runs"),
+            *("merged", "next_at", "next_id", "overlap", "payload", "priority", "retry", "runs"),
+            *("skipped", "start", "stream", "tags", "target", "url", "webhook", "window"),
+        },
+        {"contents", "next", "timing"},
+    ),
+    "endpoint": (set(), {"try"}),
+    "endpoints": (set(), {"try"}),
+}
+"""Fields that only the API has, and only `--json`. To be emptied: no field should differ."""
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def sides(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    sqlite_schema: Path,
+    postgres: ForeignServer | Server,
+    postgres_schema: str,
+) -> Iterator[Sides]:
+    folder = tmp_path_factory.mktemp("one")
+    stores = (sqlite_schema, postgres, postgres_schema)
+    with fresh_home(request.param, folder, *stores) as home, both_sides(home) as found:
+        yield found
+
+
+@pytest.mark.requirement("C10")
+@pytest.mark.parametrize("resource", ONE)
+def test_one_is_the_same_document(sides: Sides, resource: str) -> None:
+    path, command = ONE[resource]
+    compare(resource, asked(sides, path), printed(sides, command))
+
+
+@pytest.mark.requirement("C10")
+@pytest.mark.parametrize("resource", MANY)
+def test_lists_hold_the_same_documents(sides: Sides, resource: str) -> None:
+    path, command = MANY[resource]
+    api, shown = asked(sides, path)["items"], printed(sides, command)["items"]
+    assert bool(api) == bool(shown)
+    if api:
+        compare(resource, api[0], shown[0])
+
+
+def compare(resource: str, api: dict[str, Any], shown: dict[str, Any]) -> None:
+    only = (api.keys() - shown.keys(), shown.keys() - api.keys())
+    assert only == DIFFERENT.get(resource, (set(), set()))
+
+
+def asked(sides: Sides, path: str) -> Any:
+    named = "/".join(sides._named(path.split("/"), 0))
+    request = urllib.request.Request(sides.url + named)
+    request.add_header("authorization", f"Bearer {sides.key}")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+def printed(sides: Sides, command: tuple[str, ...]) -> Any:
+    done = sides.store(*command, "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
