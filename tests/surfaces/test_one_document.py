@@ -52,8 +52,6 @@ DIFFERENT: dict[str, tuple[set[str], set[str]]] = {
         },
         {"contents", "next", "timing"},
     ),
-    "endpoint": (set(), {"try"}),
-    "endpoints": (set(), {"try"}),
 }
 """Fields that only the API has, and only `--json`. To be emptied: no field should differ."""
 

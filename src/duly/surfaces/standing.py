@@ -8,8 +8,8 @@ import msgspec
 
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
-from duly.domain.endpoints.endpoint import EndpointState, Sealed, StoredEndpoint, still_used
-from duly.domain.endpoints.gates import Circuit, Gate
+from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint, still_used
+from duly.domain.endpoints.gates import Gate
 from duly.domain.endpoints.webhooks import shown_headers
 from duly.domain.safe_text import shown_url
 from duly.ports import EndpointBacklog
@@ -36,7 +36,6 @@ def record(found: Standing) -> dict[str, Any]:
         "secrets_problem": found.problem,
         "created_at": endpoint.created_at,
         "version": endpoint.version,
-        "try": next_commands(endpoint),
     }
 
 
@@ -57,15 +56,6 @@ def on_the_books(found: EndpointBacklog) -> dict[str, int]:
 
 def _secret(sealed: Sealed) -> dict[str, Any]:
     return {"sealed_with": sealed.key, "signs_until": sealed.until}
-
-
-def next_commands(endpoint: StoredEndpoint) -> list[str]:
-    """What is worth trying while its deliveries do not go out."""
-    if endpoint.state is EndpointState.PAUSED:
-        return [f"duly endpoints resume {endpoint.name}"]
-    if endpoint.state is EndpointState.DISABLED or endpoint.gate.circuit is not Circuit.CLOSED:
-        return [f"duly endpoints {verb} {endpoint.name}" for verb in ("test", "resume")]
-    return []
 
 
 def tried(endpoint: StoredEndpoint, outcome: Outcome) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint, still_used
+from duly.domain.endpoints.endpoint import EndpointState, Sealed, StoredEndpoint, still_used
 from duly.domain.endpoints.gates import Circuit, Gate
 from duly.domain.endpoints.webhooks import shown_headers
 from duly.domain.safe_text import shown_url
@@ -12,7 +12,7 @@ from duly.services.endpoints import Standing
 from duly.surfaces.cli.terminal.output import cell, facts, table
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
 from duly.surfaces.cli.terminal.times import spelled
-from duly.surfaces.standing import next_commands, on_the_books
+from duly.surfaces.standing import on_the_books
 
 PLAIN = "nothing: it is stored plain"
 
@@ -66,6 +66,15 @@ def shown(found: Standing) -> str:
     tries = "\n".join(f"try: {each}" for each in next_commands(endpoint))
     parts = [facts(told), _secrets(still_used(endpoint.secrets, found.now)), tries]
     return "\n\n".join(filter(None, parts))
+
+
+def next_commands(endpoint: StoredEndpoint) -> list[str]:
+    """What is worth trying while its deliveries do not go out."""
+    if endpoint.state is EndpointState.PAUSED:
+        return [f"duly endpoints resume {endpoint.name}"]
+    if endpoint.state is EndpointState.DISABLED or endpoint.gate.circuit is not Circuit.CLOSED:
+        return [f"duly endpoints {verb} {endpoint.name}" for verb in ("test", "resume")]
+    return []
 
 
 def _rate(rate: float | None) -> str | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from duly.domain.endpoints.endpoint import StoredEndpoint
+from duly.surfaces.cli.endpoints.describe import next_commands
 from duly.surfaces.cli.terminal.delivery_options import Payload, content_of
 from duly.surfaces.cli.terminal.exit_codes import FAILED
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.output import answer, facts, talk
-from duly.surfaces.standing import next_commands, tried
+from duly.surfaces.standing import tried
 
 
 async def try_out(name: str, /, *, data: Payload = None, common: Common = COMMON) -> int:
