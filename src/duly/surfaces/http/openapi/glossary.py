@@ -1,7 +1,7 @@
-"""What the fields of the API mean: the description and the example of each, by its name.
+"""Descriptions and examples of the fields of the API, by name.
 
-A name that is sent means the same everywhere. Where it does not, and for what is answered, the
-entry names the struct too (`Why.reason`), or the resource in whose path it stands (`keys.id`).
+A field of a request means the same everywhere. If it does not, and for fields of responses, the
+entry also names the struct (`Why.reason`), or the resource in whose path it is (`keys.id`).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ MOMENT = "2026-11-15T09:00:00Z"
 LATER = "2026-11-16T09:00:00Z"
 
 TAGS = {
-    "alerts": "What is wrong, or was.",
+    "alerts": "Current and past problems.",
     "audit": "Who changed what.",
-    "dead-letters": "Deliveries that will not be tried again by themselves.",
-    "deliveries": "What is to be delivered, and what became of it.",
+    "dead-letters": "Deliveries that are not tried again by themselves.",
+    "deliveries": "What to deliver, and the result.",
     "endpoints": "URLs with a name, a secret and limits.",
-    "events": "What happens, second by second.",
+    "events": "Live counts, one event a second.",
     "keys": "Who may use this API.",
     "schedules": "Rules that make deliveries.",
-    "stats": "How much was done, and how it went.",
+    "stats": "Counts of deliveries, attempts and failures.",
     "status": "The current state.",
-    "streams": "Deliveries that go one at a time, in order.",
-    "user": "The birthday service: people who are greeted once a year.",
+    "streams": "Deliveries that run one at a time, in order.",
+    "user": "The birthday service: people and their yearly greeting.",
     "workers": "The processes that attempt deliveries.",
 }
 
@@ -41,12 +41,12 @@ IN_PATHS = {
 
 FILTERS = {
     "DeliveryQuery.state": Words("only those in this state", "dead"),
-    "DeliveryQuery.key": Words("the key that it was accepted under", "order-17"),
+    "DeliveryQuery.key": Words("the key it was accepted with", "order-17"),
     "DeadWanted.target": Words("a handler, endpoint:NAME, or https://example.org", "report"),
-    "FailuresQuery.since": Words("from when on to count; a day ago if left out", MOMENT),
-    "AlertsQuery.limit": Words("how many at most", 50),
+    "FailuresQuery.since": Words("the start of the time to count; a day ago if left out", MOMENT),
+    "AlertsQuery.limit": Words("the most that are returned", 50),
     "reason": Words("why it failed, as in timeout_exceeded", "timeout_exceeded"),
-    "fingerprint": Words("what like errors have in common; see the groups", "9f2c51d03b7a"),
+    "fingerprint": Words("the same for similar errors; see the groups", "9f2c51d03b7a"),
     "schedule": Words("the name of the schedule that made it", "monday-report"),
     "tag": Words("a tag that it has", "vip"),
     "text": Words("text in its error, key or payload", "connection refused"),
@@ -55,62 +55,62 @@ FILTERS = {
 MOVES = {
     "ids": Words("the ids of dead letters", [ID]),
     "Which.target": Words("a handler, endpoint:NAME, or https://example.org", "report"),
-    "since": Words("died then or later", MOMENT),
-    "until": Words("died then or before", LATER),
+    "since": Words("died at this time or later", MOMENT),
+    "until": Words("died at this time or earlier", LATER),
     "dry_run": Words("only count", True),
-    "note": Words("why, for those who look at it later", "the customer has left"),
-    "Why.reason": Words("why, for those who look at it later", "maintenance"),
-    "overlap_seconds": Words("for how many seconds the old secret signs beside the new", 86400),
+    "note": Words("why; it is stored and shown later", "the customer has left"),
+    "Why.reason": Words("why; it is stored and shown later", "maintenance"),
+    "overlap_seconds": Words("the seconds for which requests are signed with both secrets", 86400),
 }
 
 DELIVERIES = {
-    "at": Words("when it is due; now without it and without `after`", LATER),
-    "key": Words("the same key gives the same delivery, and makes no second one", "order-17"),
+    "at": Words("when it is due; now if neither `at` nor `after` is given", LATER),
+    "key": Words("a repeated key returns the first delivery and makes no other", "order-17"),
     "url": Words("an http or https address", "https://example.org/hook"),
     "endpoint": Words("the name of an endpoint", "billing"),
     "method": Words("the method of the request", "POST"),
     "headers": Words("headers of the request, by name", {"x-team": "blue"}),
-    "timeout": Words("for how many seconds to wait for the whole answer, 1 to 60", 10),
-    "payload": Words("any JSON; it is kept and sent as it is", {"hello": "world"}),
-    "stream": Words("those of one stream go one at a time, in order", "customer:17"),
+    "timeout": Words("the seconds for the whole exchange, 1 to 60", 10),
+    "payload": Words("any JSON; its bytes are stored and sent unchanged", {"hello": "world"}),
+    "stream": Words("deliveries of one stream run one at a time, in order", "customer:17"),
     "on_failure": Words(
-        "whether those behind one that fails wait (block) or go on (release); null for the default",
+        "deliveries behind a failed one wait (block) or proceed (release); null: the default",
         "release",
     ),
-    "priority": Words("9 goes first, 1 last", 5),
+    "priority": Words("9 is the highest, 1 the lowest", 5),
     "tags": Words("words to find it by", ["vip"]),
-    "expires_at": Words("it is cancelled if it was not started by then", LATER),
+    "expires_at": Words("it is cancelled if it has not started by this time", LATER),
     "retry": Words("when to try again", {"type": "exponential", "base": 5, "attempts": 3}),
     "Exponential.type": Words("each wait is twice as long as the one before"),
-    "Delays.type": Words("waits that are listed"),
-    "NoRetry.type": Words("one attempt, and no other"),
+    "Delays.type": Words("a list of waits"),
+    "NoRetry.type": Words("one attempt, no retry"),
     "Delays.seconds": Words("how long to wait before each attempt after the first", [30, 120, 600]),
 }
 
 SCHEDULES = {
     "rule": Words("when: exactly one of cron, every, at and yearly", {"every": "15m"}),
-    "catch_up": Words("what becomes of occurrences that were missed", "latest"),
+    "catch_up": Words("what happens with missed occurrences", "latest"),
     "window": Words("occurrences missed longer ago than this many seconds are left out", 3600),
-    "cap": Words("how many that were missed are made up at most", 1000),
-    "overlap": Words("what becomes of an occurrence while an earlier one is unfinished", "skip"),
-    "start": Words("no occurrence before that", MOMENT),
-    "end": Words("no occurrence after that", LATER),
-    "Backfill.start": Words("from when on", MOMENT),
-    "Backfill.end": Words("up to when", LATER),
+    "cap": Words("the most missed occurrences that are delivered", 1000),
+    "overlap": Words("what happens with an occurrence while an earlier one is unfinished", "skip"),
+    "start": Words("no occurrence before this time", MOMENT),
+    "end": Words("no occurrence after this time", LATER),
+    "Backfill.start": Words("the start of the range", MOMENT),
+    "Backfill.end": Words("the end of the range", LATER),
     "max_runs": Words("the schedule ends after this many occurrences", 12),
-    "jitter": Words("each occurrence is delayed by a random time of up to this many seconds", 30),
+    "jitter": Words("each occurrence is delayed by up to this many seconds", 30),
     "expires_after": Words(
         "each delivery is cancelled if it has not started this many seconds after it was due", 3600
     ),
 }
 
 OTHERS = {
-    "NewEndpoint.name": Words("its name, by which deliveries name it", "billing"),
+    "NewEndpoint.name": Words("the name that deliveries use", "billing"),
     "description": Words("what it is for", "invoices"),
     "rate": Words("the most deliveries per second", 50),
     "in_flight": Words("the most deliveries in flight at once", 10),
     "scope": Words("what it may do: read, operate or admin", "operate"),
-    "NewKey.expires_at": Words("from when on it opens nothing", LATER),
+    "NewKey.expires_at": Words("when it expires", LATER),
 }
 
 ANSWERED = {
@@ -118,44 +118,44 @@ ANSWERED = {
     "AcceptedDelivery.state": Words("the state of the delivery"),
     "AcceptedDelivery.due_at": Words("when it is due"),
     "DeliveryRecord.id": Words("its id", ID),
-    "DeliveryRecord.namespace": Words("whose it is"),
+    "DeliveryRecord.namespace": Words("the namespace it belongs to"),
     "DeliveryRecord.target": Words("a handler, endpoint:NAME, or the origin of a URL"),
     "DeliveryRecord.state": Words("the state of the delivery"),
     "DeliveryRecord.attempt": Words("how many attempts were begun"),
     "DeliveryRecord.due_at": Words("when it was, or will be, due"),
     "DeliveryRecord.accepted_at": Words("when it was stored"),
     "DeliveryRecord.next_at": Words("when it will be tried next"),
-    "DeliveryRecord.claimed_at": Words("when a worker took it last"),
+    "DeliveryRecord.claimed_at": Words("when a worker last claimed it"),
     "DeliveryRecord.started_at": Words("when the last attempt began"),
     "DeliveryRecord.finished_at": Words("when it reached its end"),
     "DeliveryRecord.dead_at": Words("when it became a dead letter"),
     "DeliveryRecord.late_seconds": Words("how long after its due moment the last attempt began"),
-    "DeliveryRecord.key": Words("the key that it was accepted under"),
+    "DeliveryRecord.key": Words("the key it was accepted with"),
     "DeliveryRecord.url": Words("where a webhook goes"),
-    "DeliveryRecord.stream": Words("the stream in whose order it goes"),
-    "DeliveryRecord.position": Words("its place in that stream"),
+    "DeliveryRecord.stream": Words("the stream it belongs to"),
+    "DeliveryRecord.position": Words("its position in that stream"),
     "DeliveryRecord.schedule": Words("the schedule that made it"),
     "DeliveryRecord.scheduled_for": Words("the moment that the schedule's rule named"),
     "DeliveryRecord.merged": Words("how many missed occurrences were merged into this one"),
-    "DeliveryRecord.reason": Words("why it failed last"),
-    "DeliveryRecord.error": Words("what went wrong last"),
-    "DeliveryRecord.fingerprint": Words("what like errors have in common"),
-    "DeliveryRecord.crashes": Words("how many workers ended while they had it"),
-    "DeliveryRecord.worker": Words("the number of the worker that has, or had, it"),
+    "DeliveryRecord.reason": Words("why the last attempt failed"),
+    "DeliveryRecord.error": Words("the error of the last attempt"),
+    "DeliveryRecord.fingerprint": Words("the same for similar errors"),
+    "DeliveryRecord.crashes": Words("how many workers died while they held it"),
+    "DeliveryRecord.worker": Words("the number of the worker that holds or held it"),
     "DeliveryRecord.payload": Words("what is delivered"),
     "ScheduleRecord.version": Words("counts its changes; it is the `ETag`"),
     "EndpointRecord.version": Words("counts its changes; it is the `ETag`"),
-    "Moved.matching": Words("how many there were"),
-    "Moved.moved": Words("how many were moved by this call"),
-    "Moved.until": Words("give it with the same request to go on"),
-    "Moved.finished": Words("false while there are more to move"),
+    "Moved.matching": Words("how many matched"),
+    "Moved.moved": Words("how many this call changed"),
+    "Moved.until": Words("pass it with the same request to continue"),
+    "Moved.finished": Words("false while some are left"),
     "Page.items": Words("what was found"),
-    "Page.next": Words("give it as `cursor` to get the following page; null at the end"),
+    "Page.next": Words("pass it as `cursor` to get the next page; null at the end"),
     "Problem.status": Words("the HTTP status", 422),
     "Problem.title": Words("the HTTP status in words", "Unprocessable Entity"),
     "Problem.detail": Words("what is wrong, and what to do about it"),
     "Problem.type": Words("about:blank: the status says which kind of problem it is"),
-    "Problem.field": Words("which part of the request cannot be taken", "priority"),
+    "Problem.field": Words("which part of the request is invalid", "priority"),
 }
 
 GLOSSARY: dict[str, Words] = IN_PATHS | FILTERS | MOVES | DELIVERIES | SCHEDULES | OTHERS | ANSWERED
