@@ -1,7 +1,7 @@
-"""Deciding what becomes of a schedule when a person declares, pauses, resumes or removes it.
+"""Decides what changes when a schedule is declared, paused, resumed or removed.
 
-The occurrence on the books moves with its schedule as long as nobody has touched it; once claimed
-it goes out as it was, and the change shows from the next one on.
+The stored next occurrence follows the change until it is claimed. A claimed occurrence is
+delivered as it was, and the change applies from the next one on.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from duly.domain.time.rules import At, Yearly
 
 
 class Unclaimed(msgspec.Struct, frozen=True):
-    """Which deliveries of a schedule nobody has claimed."""
+    """The deliveries of a schedule that are not claimed."""
 
     next: bool = False
-    """The one on the books."""
+    """Whether the next occurrence is one of them."""
     late: str | None = None
-    """The one before it, by its id; only of yearly schedules."""
+    """The id of the delivery before it; yearly schedules only."""
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as it is to be written, and what follows for its deliveries."""
+    """The new version of a schedule, and the plan for its deliveries."""
 
     plan: Plan
     timing: ScheduleTiming
@@ -50,7 +50,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 def create(
     name: str, timing: ScheduleTiming, contents: Contents, now: datetime, new_id: NewId
 ) -> Revision:
-    """A new schedule begins now; what its rule named before is not made up, but for an `at`."""
+    """A new schedule starts now; past occurrences are not made, except that of an `at`."""
     fired_at = now
     if isinstance(timing.rule, At):
         fired_at = EARLIEST - INSTANT
@@ -71,8 +71,8 @@ def change(
     late: str | None = None,
     action: str = "changed",
 ) -> Revision:
-    """Declare a schedule anew; `late` is the delivery before the next, if nobody has claimed it."""
-    schedule = _freed_of_start(schedule, now)
+    """Change a schedule; `late` is the delivery before the next one, if it is not claimed."""
+    schedule = _decided_until_now(schedule, now)
     if schedule.paused_at is not None:
         plan = Plan(progress=schedule.progress)
     elif isinstance(timing.rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
@@ -80,7 +80,7 @@ def change(
     elif untouched:
         plan = _moved(schedule, timing, now)
     else:
-        plan = _planned_anew(schedule, timing, now, new_id)
+        plan = _replanned(schedule, timing, now, new_id)
     return Revision(
         plan=plan,
         timing=timing,
@@ -91,8 +91,8 @@ def change(
     )
 
 
-def _freed_of_start(schedule: StoredSchedule, now: datetime) -> StoredSchedule:
-    """With its start still ahead nothing was due until now, and nothing of it is made up."""
+def _decided_until_now(schedule: StoredSchedule, now: datetime) -> StoredSchedule:
+    """The schedule as decided until now if it has not started: nothing was due so far."""
     was, starts_at = schedule.progress, schedule.timing.starts_at
     if starts_at is None or starts_at <= now:
         return schedule
@@ -104,10 +104,10 @@ def _freed_of_start(schedule: StoredSchedule, now: datetime) -> StoredSchedule:
 def _moved(schedule: StoredSchedule, timing: ScheduleTiming, now: datetime) -> Plan:
     was = schedule.progress
     assert was.made_id is not None
-    occurrence = _in_place_of(schedule, timing, now)
+    occurrence = _replacement(schedule, timing, now)
     too_many = timing.max_runs is not None and was.runs > timing.max_runs
     if occurrence is None or too_many or occurrence.at > (timing.ends_at or occurrence.at):
-        return Plan(progress=_without(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
+        return Plan(progress=_without_stored(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
     zone, zone_hash, zone_version = zone_mark(timing.rule)
     progress = msgspec.structs.replace(
         was,
@@ -124,14 +124,14 @@ def _moved(schedule: StoredSchedule, timing: ScheduleTiming, now: datetime) -> P
     return Plan(progress=progress, move=[moved])
 
 
-def _in_place_of(
+def _replacement(
     schedule: StoredSchedule, timing: ScheduleTiming, now: datetime
 ) -> Occurrence | None:
-    """What the occurrence on the books becomes under the new timing."""
+    """The occurrence that replaces the stored one under the new timing."""
     was, rule = schedule.progress, timing.rule
     assert was.made is not None
     if isinstance(rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
-        # Only new zone data comes here; edits of years are decided in years.
+        # Reached only for new zone data; `years` decides edits of yearly schedules.
         found = rule.of_year(int(was.made))
     elif isinstance(rule, At):
         found = next(following(rule, was.fired, EARLIEST - INSTANT), None)
@@ -143,10 +143,10 @@ def _in_place_of(
     return next(following(rule, was.fired, timing.starts_at - INSTANT), None)
 
 
-def _planned_anew(
+def _replanned(
     schedule: StoredSchedule, timing: ScheduleTiming, now: datetime, new_id: NewId
 ) -> Plan:
-    """The one on the books is under way, or there is none: plan what comes after it."""
+    """Plan what follows: the stored occurrence is already claimed, or there is none."""
     was = schedule.progress
     fired, fired_at = was.fired, was.fired_at
     if was.made is not None and was.made_at is not None:
@@ -156,13 +156,13 @@ def _planned_anew(
     elif timing.rule != schedule.timing.rule:
         fired_at = max(was.fired_at, now)
     progress = msgspec.structs.replace(
-        _without(was, now), fired=fired, fired_at=fired_at, runs=was.runs
+        _without_stored(was, now), fired=fired, fired_at=fired_at, runs=was.runs
     )
     return Planning(schedule.name, timing, progress, now, new_id).plan(untouched=False)
 
 
-def _without(was: ScheduleProgress, now: datetime) -> ScheduleProgress:
-    """The progress without what is on the books; all that lies before it is decided."""
+def _without_stored(was: ScheduleProgress, now: datetime) -> ScheduleProgress:
+    """The progress without the stored occurrence; everything before that is decided."""
     return msgspec.structs.replace(
         was,
         fired_at=max(was.fired_at, now if was.made_at is None else min(now, was.made_at - INSTANT)),
@@ -175,7 +175,7 @@ def _without(was: ScheduleProgress, now: datetime) -> ScheduleProgress:
 
 
 def rezone(schedule: StoredSchedule, now: datetime, untouched: bool) -> Revision:
-    """Compute what is on the books anew from zone data that has changed."""
+    """Recompute the stored occurrence from changed zone data."""
     zone, zone_hash, zone_version = zone_mark(schedule.timing.rule)
     progress = msgspec.structs.replace(
         schedule.progress, zone=zone, zone_hash=zone_hash, zone_version=zone_version
@@ -183,7 +183,7 @@ def rezone(schedule: StoredSchedule, now: datetime, untouched: bool) -> Revision
     plan = Plan(progress=progress)
     if untouched and schedule.paused_at is None:
         plan = _moved(schedule, schedule.timing, now)
-    return _same(
+    return _unchanged(
         schedule,
         plan,
         "rezoned",
@@ -193,39 +193,39 @@ def rezone(schedule: StoredSchedule, now: datetime, untouched: bool) -> Revision
 
 
 def replan(schedule: StoredSchedule, now: datetime, new_id: NewId) -> Revision:
-    """Make the occurrence again that should be on the books and is not."""
-    was = _without(schedule.progress, now)
+    """Make the next occurrence again, whose delivery is missing."""
+    was = _without_stored(schedule.progress, now)
     planning = Planning(schedule.name, schedule.timing, was, now, new_id)
-    return _same(schedule, planning.plan(untouched=False), "mended")
+    return _unchanged(schedule, planning.plan(untouched=False), "mended")
 
 
 def pause(
     schedule: StoredSchedule, reason: str | None, now: datetime, *, untouched: bool
 ) -> Revision | None:
-    """Make nothing until it is resumed; what is under way goes on. None if it is paused already."""
+    """Pause a schedule; a claimed delivery continues. None if it is already paused."""
     if schedule.paused_at is not None:
         return None
     was = schedule.progress
     if untouched:
         assert was.made_id is not None
-        plan = Plan(progress=_without(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
+        plan = Plan(progress=_without_stored(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
     elif was.made is not None and was.made_at is not None:
-        gone = msgspec.structs.replace(
-            _without(was, now),
+        claimed = msgspec.structs.replace(
+            _without_stored(was, now),
             fired=was.made,
             fired_at=max(was.made_at, was.fired_at),
             runs=was.runs,
         )
-        plan = Plan(progress=gone)
+        plan = Plan(progress=claimed)
     else:
         plan = Plan(progress=was)
-    return _same(schedule, plan, "paused", paused_at=now, pause_reason=reason)
+    return _unchanged(schedule, plan, "paused", paused_at=now, pause_reason=reason)
 
 
 def resume(
     schedule: StoredSchedule, now: datetime, new_id: NewId, *, from_pause: bool
 ) -> Revision | None:
-    """Go on from now, or with what was missed since the pause by the catch-up rule.
+    """Resume a schedule from now, or with `from_pause` catch up on what the pause missed.
 
     None if it is not paused.
     """
@@ -235,17 +235,17 @@ def resume(
     if not from_pause and not isinstance(schedule.timing.rule, At):
         was = msgspec.structs.replace(was, fired_at=max(now, was.fired_at))
     planning = Planning(schedule.name, schedule.timing, was, now, new_id)
-    return _same(schedule, planning.plan(untouched=False), "resumed")
+    return _unchanged(schedule, planning.plan(untouched=False), "resumed")
 
 
 def remove(schedule: StoredSchedule, *, untouched: bool) -> Revision:
-    """End it; what is pending is cancelled, what is under way goes on."""
+    """Remove a schedule: a pending delivery is cancelled, a claimed one continues."""
     was = schedule.progress
     drop = [(was.made_id, Drop.CANCELLED)] if untouched and was.made_id is not None else []
-    return _same(schedule, Plan(progress=was, drop=drop), "removed")
+    return _unchanged(schedule, Plan(progress=was, drop=drop), "removed")
 
 
-def _same(
+def _unchanged(
     schedule: StoredSchedule,
     plan: Plan,
     action: str,
