@@ -90,8 +90,8 @@ class Outdated(Conflict):
 
     def __init__(self, kind: str, name: str, version: int | None, wanted: int) -> None:
         present = "gone" if version is None else f"at version {version}"
-        hoped = f"at version {wanted}" if wanted else "new"
-        super().__init__(f"{kind} {name!r} is {present}, and not {hoped}; read it again")
+        expected = f"at version {wanted}" if wanted else "new"
+        super().__init__(f"{kind} {name!r} is {present}, and not {expected}; read it again")
 
 
 class StoreIsOwned(Conflict):

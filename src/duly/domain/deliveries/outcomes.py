@@ -40,7 +40,7 @@ class Failed(msgspec.Struct, frozen=True):
     at_least: float | None = None
     answer: str | None = None
     gone: bool = False
-    """The target answered that it is gone for good."""
+    """The target answered that it no longer exists (410)."""
     traceback: str | None = None
     """The traceback in the user's code."""
     status: int | None = None

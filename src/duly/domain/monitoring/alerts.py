@@ -93,16 +93,16 @@ def changes(watched: Watched, limits: AlertLimits, known: Sequence[Alert]) -> Ch
     """Compare the present causes with the active alerts."""
     present = {(each.kind, each.subject) for each in known}
     found = list(troubles(watched, limits))
-    lasting = {(each.kind, each.subject) for each in troubles(watched, limits.lowered())}
+    remaining = {(each.kind, each.subject) for each in troubles(watched, limits.lowered())}
     return Changes(
         [each for each in found if (each.kind, each.subject) not in present],
         [each for each in found if (each.kind, each.subject) in present],
-        [each for each in known if _is_over(each, lasting, watched.situation.at)],
+        [each for each in known if _is_over(each, remaining, watched.situation.at)],
     )
 
 
-def _is_over(alert: Alert, lasting: set[tuple[AlertKind, str]], now: datetime) -> bool:
-    if (alert.kind, alert.subject) in lasting:
+def _is_over(alert: Alert, remaining: set[tuple[AlertKind, str]], now: datetime) -> bool:
+    if (alert.kind, alert.subject) in remaining:
         return False
     return alert.kind not in HAPPENINGS or now - alert.seen_at > QUIET
 
@@ -111,14 +111,14 @@ def troubles(watched: Watched, limits: AlertLimits) -> Iterator[AlertCause]:
     """All present causes of alerts."""
     now = watched.situation
     if now.late >= limits.late:
-        detail = f"{_many(now.late, now)} deliveries are late, the oldest due {now.oldest_late_at}"
+        detail = f"{_count(now.late, now)} deliveries are late, the oldest due {now.oldest_late_at}"
         yield AlertCause(AlertKind.LATE_DELIVERIES, "", detail)
     if now.planner_lag >= SILENCE.total_seconds():
         minutes = now.planner_lag / 60
         detail = f"nobody has planned for {minutes:.0f} minutes; see `duly workers list`"
         yield AlertCause(AlertKind.PLANNER_SILENT, "", detail)
-    if _nobody_works(now):
-        detail = f"no worker was heard since {now.last_beat_at}, and {_many(now.due, now)} are due"
+    if _has_no_live_worker(now):
+        detail = f"no worker was heard since {now.last_beat_at}, and {_count(now.due, now)} are due"
         yield AlertCause(AlertKind.WORKERS_SILENT, "", detail)
     if watched.dead_lately >= limits.dead:
         detail = f"{watched.dead_lately} deliveries died within 15 minutes; see `duly dead groups`"
@@ -133,11 +133,11 @@ def troubles(watched: Watched, limits: AlertLimits) -> Iterator[AlertCause]:
         yield AlertCause(kind, "", detail)
 
 
-def _many(count: int, now: NamespaceStatus) -> str:
+def _count(count: int, now: NamespaceStatus) -> str:
     return f"{count} or more" if count >= now.counted_up_to else str(count)
 
 
-def _nobody_works(now: NamespaceStatus) -> bool:
+def _has_no_live_worker(now: NamespaceStatus) -> bool:
     """Whether work has been due, and no worker has sent a heartbeat, for SILENCE."""
     silent = now.last_beat_at is None or now.at - now.last_beat_at >= SILENCE
     return now.workers == 0 and silent and now.oldest_due_seconds >= SILENCE.total_seconds()

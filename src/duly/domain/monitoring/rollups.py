@@ -100,17 +100,19 @@ def checked_span(
         raise InvalidInput("step", "give whole minutes, as in 60 or 3600 seconds")
     # The present minute is included, even if it begins exactly now.
     end = now + timedelta(microseconds=1) if until is None else checked_moment("until", until)
-    begin = _begin(since, end)
+    begin = _start_of(since, end)
     if begin >= end:
         raise InvalidInput("since", "it has to be before `until`")
     if (end - begin) / width > MOST_POINTS:
         raise InvalidInput("step", f"that makes more than {MOST_POINTS} points; take longer steps")
     return Span(
-        _floored(begin, width), _floored(end - timedelta(microseconds=1), width) + width, width
+        _rounded_down(begin, width),
+        _rounded_down(end - timedelta(microseconds=1), width) + width,
+        width,
     )
 
 
-def _begin(since: datetime | timedelta | float, end: datetime) -> datetime:
+def _start_of(since: datetime | timedelta | float, end: datetime) -> datetime:
     if isinstance(since, datetime):
         return checked_moment("since", since)
     try:
@@ -119,7 +121,7 @@ def _begin(since: datetime | timedelta | float, end: datetime) -> datetime:
         raise InvalidInput("since", "give a moment, or how long before `until`") from None
 
 
-def _floored(moment: datetime, width: timedelta) -> datetime:
+def _rounded_down(moment: datetime, width: timedelta) -> datetime:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return moment - (moment - epoch) % width
 

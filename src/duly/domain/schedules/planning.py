@@ -109,7 +109,7 @@ class Planning:
         self.name = name
         self.timing = timing
         self.now = now
-        self._was = progress
+        self._old = progress
         self._new_id = new_id
         self._after = progress.fired_at if progress.made_at is None else progress.made_at
         if timing.starts_at is not None:
@@ -129,8 +129,8 @@ class Planning:
     @property
     def is_behind(self) -> bool:
         """Whether occurrences were missed, so that more than the next one must be decided."""
-        was = self._was
-        if was.made is not None and self._is_stale(_stored_occurrence(was)):
+        old = self._old
+        if old.made is not None and self._is_stale(_stored_occurrence(old)):
             return True
         return self._first is not None and self._first.at <= self._until
 
@@ -140,8 +140,8 @@ class Planning:
             return self._with_next()
         waiting = (
             untouched
-            and self._was.made is not None
-            and self._is_late(_stored_occurrence(self._was))
+            and self._old.made is not None
+            and self._is_late(_stored_occurrence(self._old))
         )
         if self.timing.makes_up_all:
             self._make_all(waiting)
@@ -168,7 +168,7 @@ class Planning:
 
     def _merge_into_stored(self, waiting: bool, rest: int) -> None:
         if waiting and self._drop is None:
-            self._replace_stored(_stored_occurrence(self._was), rest)
+            self._replace_stored(_stored_occurrence(self._old), rest)
 
     def _make_latest(self, waiting: bool) -> None:
         since = self._since(waiting)
@@ -178,8 +178,8 @@ class Planning:
         latest = self._last(since)
         assert latest is not None
         if waiting:
-            was_kept = self._drop is None
-            merged = missed - 1 + (1 if was_kept else 0)
+            is_kept = self._drop is None
+            merged = missed - 1 + (1 if is_kept else 0)
             self._drop = None
             self._replace_stored(latest, merged)
         elif self._room(1):
@@ -190,7 +190,7 @@ class Planning:
         self._merged += merged
 
     def _make_fresh(self, waiting: bool) -> None:
-        if waiting and self._is_stale(_stored_occurrence(self._was)):
+        if waiting and self._is_stale(_stored_occurrence(self._old)):
             self._skip_stored()
         fresh_from = self.now - STILL_FRESH
         if self._window_start is not None:
@@ -204,15 +204,15 @@ class Planning:
         """The start of the window; earlier occurrences are skipped, the stored one too if late."""
         if self._window_start is None:
             return self._after
-        if waiting and self._is_stale(_stored_occurrence(self._was)):
+        if waiting and self._is_stale(_stored_occurrence(self._old)):
             self._skip_stored()
         since = max(self._after, self._window_start - INSTANT)
         self._skipped += self._count(self._after, min(since, self._until))
         return since
 
     def _skip_stored(self) -> None:
-        assert self._was.made_id is not None
-        self._drop = (self._was.made_id, Drop.SKIPPED)
+        assert self._old.made_id is not None
+        self._drop = (self._old.made_id, Drop.SKIPPED)
         self._skipped += 1
 
     def _is_stale(self, stored: Occurrence) -> bool:
@@ -248,9 +248,9 @@ class Planning:
         self._runs += 1
 
     def _replace_stored(self, occurrence: Occurrence, merged: int) -> None:
-        assert self._was.made_id is not None
-        self._move = self._planned(self._was.made_id, occurrence, merged)
-        self._kept.append((self._was.made_id, occurrence, merged))
+        assert self._old.made_id is not None
+        self._move = self._planned(self._old.made_id, occurrence, merged)
+        self._kept.append((self._old.made_id, occurrence, merged))
 
     def _planned(self, id: str, occurrence: Occurrence, merged: int) -> Planned:
         occasion = Occasion(self.name, occurrence.at, merged, self.timing.overlap)
@@ -282,7 +282,7 @@ class Planning:
         return found
 
     def _finished(self, fired: str | None, fired_at: datetime, upcoming: Occurrence | None) -> Plan:
-        was = self._was
+        old = self._old
         zone, zone_hash, zone_version = zone_mark(self.timing.rule)
         progress = ScheduleProgress(
             fired=fired,
@@ -292,9 +292,9 @@ class Planning:
             made_at=None if upcoming is None else upcoming.at,
             made_id=None if upcoming is None else self._make[-1].id,
             next_at=None if upcoming is None else upcoming.at,
-            runs=was.runs + self._runs - (1 if self._drop else 0),
-            merged=was.merged + self._merged,
-            skipped=was.skipped + self._skipped,
+            runs=old.runs + self._runs - (1 if self._drop else 0),
+            merged=old.merged + self._merged,
+            skipped=old.skipped + self._skipped,
             zone=zone,
             zone_hash=zone_hash,
             zone_version=zone_version,

@@ -93,24 +93,24 @@ def change(
 
 def _decided_until_now(schedule: StoredSchedule, now: datetime) -> StoredSchedule:
     """The schedule as decided until now if it has not started: nothing was due so far."""
-    was, starts_at = schedule.progress, schedule.timing.starts_at
+    old, starts_at = schedule.progress, schedule.timing.starts_at
     if starts_at is None or starts_at <= now:
         return schedule
-    mark = now if was.fired_at == starts_at - INSTANT else max(was.fired_at, now)
-    progress = msgspec.structs.replace(was, fired_at=mark)
+    mark = now if old.fired_at == starts_at - INSTANT else max(old.fired_at, now)
+    progress = msgspec.structs.replace(old, fired_at=mark)
     return msgspec.structs.replace(schedule, progress=progress)
 
 
 def _moved(schedule: StoredSchedule, timing: ScheduleTiming, now: datetime) -> Plan:
-    was = schedule.progress
-    assert was.made_id is not None
+    old = schedule.progress
+    assert old.made_id is not None
     occurrence = _replacement(schedule, timing, now)
-    too_many = timing.max_runs is not None and was.runs > timing.max_runs
+    too_many = timing.max_runs is not None and old.runs > timing.max_runs
     if occurrence is None or too_many or occurrence.at > (timing.ends_at or occurrence.at):
-        return Plan(progress=_without_stored(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
+        return Plan(progress=_without_stored(old, now), drop=[(old.made_id, Drop.WITHDRAWN)])
     zone, zone_hash, zone_version = zone_mark(timing.rule)
     progress = msgspec.structs.replace(
-        was,
+        old,
         made=occurrence.identity,
         made_at=occurrence.at,
         next_at=occurrence.at,
@@ -120,7 +120,7 @@ def _moved(schedule: StoredSchedule, timing: ScheduleTiming, now: datetime) -> P
     )
     occasion = Occasion(schedule.name, occurrence.at, 0, timing.overlap)
     due = due_at(schedule.name, timing.jitter, occurrence)
-    moved = Planned(was.made_id, occurrence.identity, due, encode_occasion(occasion))
+    moved = Planned(old.made_id, occurrence.identity, due, encode_occasion(occasion))
     return Plan(progress=progress, move=[moved])
 
 
@@ -128,49 +128,49 @@ def _replacement(
     schedule: StoredSchedule, timing: ScheduleTiming, now: datetime
 ) -> Occurrence | None:
     """The occurrence that replaces the stored one under the new timing."""
-    was, rule = schedule.progress, timing.rule
-    assert was.made is not None
+    old, rule = schedule.progress, timing.rule
+    assert old.made is not None
     if isinstance(rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
         # Reached only for new zone data; `years` decides edits of yearly schedules.
-        found = rule.of_year(int(was.made))
+        found = rule.of_year(int(old.made))
     elif isinstance(rule, At):
-        found = next(following(rule, was.fired, EARLIEST - INSTANT), None)
+        found = next(following(rule, old.fired, EARLIEST - INSTANT), None)
     else:
-        after = was.fired_at if rule == schedule.timing.rule else max(now, was.fired_at)
-        found = next(following(rule, was.fired, after), None)
+        after = old.fired_at if rule == schedule.timing.rule else max(now, old.fired_at)
+        found = next(following(rule, old.fired, after), None)
     if found is None or timing.starts_at is None or found.at >= timing.starts_at:
         return found
-    return next(following(rule, was.fired, timing.starts_at - INSTANT), None)
+    return next(following(rule, old.fired, timing.starts_at - INSTANT), None)
 
 
 def _replanned(
     schedule: StoredSchedule, timing: ScheduleTiming, now: datetime, new_id: NewId
 ) -> Plan:
     """Plan what follows: the stored occurrence is already claimed, or there is none."""
-    was = schedule.progress
-    fired, fired_at = was.fired, was.fired_at
-    if was.made is not None and was.made_at is not None:
-        fired, fired_at = was.made, max(was.made_at, fired_at)
+    old = schedule.progress
+    fired, fired_at = old.fired, old.fired_at
+    if old.made is not None and old.made_at is not None:
+        fired, fired_at = old.made, max(old.made_at, fired_at)
     if isinstance(timing.rule, At):
         fired_at = EARLIEST - INSTANT
     elif timing.rule != schedule.timing.rule:
-        fired_at = max(was.fired_at, now)
+        fired_at = max(old.fired_at, now)
     progress = msgspec.structs.replace(
-        _without_stored(was, now), fired=fired, fired_at=fired_at, runs=was.runs
+        _without_stored(old, now), fired=fired, fired_at=fired_at, runs=old.runs
     )
     return Planning(schedule.name, timing, progress, now, new_id).plan(untouched=False)
 
 
-def _without_stored(was: ScheduleProgress, now: datetime) -> ScheduleProgress:
+def _without_stored(old: ScheduleProgress, now: datetime) -> ScheduleProgress:
     """The progress without the stored occurrence; everything before that is decided."""
     return msgspec.structs.replace(
-        was,
-        fired_at=max(was.fired_at, now if was.made_at is None else min(now, was.made_at - INSTANT)),
+        old,
+        fired_at=max(old.fired_at, now if old.made_at is None else min(now, old.made_at - INSTANT)),
         made=None,
         made_at=None,
         made_id=None,
         next_at=None,
-        runs=max(0, was.runs - 1),
+        runs=max(0, old.runs - 1),
     )
 
 
@@ -194,8 +194,8 @@ def rezone(schedule: StoredSchedule, now: datetime, untouched: bool) -> Revision
 
 def replan(schedule: StoredSchedule, now: datetime, new_id: NewId) -> Revision:
     """Make the next occurrence again, whose delivery is missing."""
-    was = _without_stored(schedule.progress, now)
-    planning = Planning(schedule.name, schedule.timing, was, now, new_id)
+    progress = _without_stored(schedule.progress, now)
+    planning = Planning(schedule.name, schedule.timing, progress, now, new_id)
     return _unchanged(schedule, planning.plan(untouched=False), "mended")
 
 
@@ -205,20 +205,20 @@ def pause(
     """Pause a schedule; a claimed delivery continues. None if it is already paused."""
     if schedule.paused_at is not None:
         return None
-    was = schedule.progress
+    old = schedule.progress
     if untouched:
-        assert was.made_id is not None
-        plan = Plan(progress=_without_stored(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
-    elif was.made is not None and was.made_at is not None:
+        assert old.made_id is not None
+        plan = Plan(progress=_without_stored(old, now), drop=[(old.made_id, Drop.WITHDRAWN)])
+    elif old.made is not None and old.made_at is not None:
         claimed = msgspec.structs.replace(
-            _without_stored(was, now),
-            fired=was.made,
-            fired_at=max(was.made_at, was.fired_at),
-            runs=was.runs,
+            _without_stored(old, now),
+            fired=old.made,
+            fired_at=max(old.made_at, old.fired_at),
+            runs=old.runs,
         )
         plan = Plan(progress=claimed)
     else:
-        plan = Plan(progress=was)
+        plan = Plan(progress=old)
     return _unchanged(schedule, plan, "paused", paused_at=now, pause_reason=reason)
 
 
@@ -231,18 +231,20 @@ def resume(
     """
     if schedule.paused_at is None:
         return None
-    was = schedule.progress
+    progress = schedule.progress
     if not from_pause and not isinstance(schedule.timing.rule, At):
-        was = msgspec.structs.replace(was, fired_at=max(now, was.fired_at))
-    planning = Planning(schedule.name, schedule.timing, was, now, new_id)
+        progress = msgspec.structs.replace(progress, fired_at=max(now, progress.fired_at))
+    planning = Planning(schedule.name, schedule.timing, progress, now, new_id)
     return _unchanged(schedule, planning.plan(untouched=False), "resumed")
 
 
 def remove(schedule: StoredSchedule, *, untouched: bool) -> Revision:
     """Remove a schedule: a pending delivery is cancelled, a claimed one continues."""
-    was = schedule.progress
-    drop = [(was.made_id, Drop.CANCELLED)] if untouched and was.made_id is not None else []
-    return _unchanged(schedule, Plan(progress=was, drop=drop), "removed")
+    progress = schedule.progress
+    drop = (
+        [(progress.made_id, Drop.CANCELLED)] if untouched and progress.made_id is not None else []
+    )
+    return _unchanged(schedule, Plan(progress=progress, drop=drop), "removed")
 
 
 def _unchanged(

@@ -53,8 +53,8 @@ class Edit:
         assert isinstance(schedule.timing.rule, Yearly)
         assert isinstance(timing.rule, Yearly)
         self._name = schedule.name
-        self._was = schedule.progress
-        self._before, self._old = schedule.timing, schedule.timing.rule
+        self._old_progress = schedule.progress
+        self._old_timing, self._old_rule = schedule.timing, schedule.timing.rule
         self._timing, self._rule = timing, timing.rule
         self._now = now
         self._pending = self._unclaimed(untouched, late)
@@ -75,27 +75,27 @@ class Edit:
 
     def _unclaimed(self, untouched: bool, late: str | None) -> dict[int, str]:
         """The deliveries that can still be moved, by year."""
-        was, fired, found = self._was, self._fired(), dict[int, str]()
-        if late is not None and fired is not None and (untouched or was.made is None):
+        old, fired, found = self._old_progress, self._fired(), dict[int, str]()
+        if late is not None and fired is not None and (untouched or old.made is None):
             found[fired] = late
-        if untouched and was.made is not None and was.made_id is not None:
-            found[int(was.made)] = was.made_id
+        if untouched and old.made is not None and old.made_id is not None:
+            found[int(old.made)] = old.made_id
         return found
 
     def _last_done(self, untouched: bool) -> int | None:
-        if self._was.made is not None and not untouched:
-            return int(self._was.made)
+        if self._old_progress.made is not None and not untouched:
+            return int(self._old_progress.made)
         fired = self._fired()
         return fired - 1 if fired is not None and fired in self._pending else fired
 
     def _fired(self) -> int | None:
         """The last fired year; None if the last occurrence was that of another kind of rule."""
-        fired = self._was.fired
+        fired = self._old_progress.fired
         return int(fired) if fired is not None and fired.isdecimal() else None
 
     def _wanted(self) -> Iterator[Occurrence]:
         """The years that are due now, and the next one."""
-        first = self._was.fired_at.year - 1 if self._done is None else self._done + 1
+        first = self._old_progress.fired_at.year - 1 if self._done is None else self._done + 1
         for year in range(first, LAST_YEAR + 1):
             found = self._rule.of_year(year) or self._old_occurrence(year)
             if found is None or found.at < (self._timing.starts_at or found.at):
@@ -116,39 +116,39 @@ class Edit:
         if self._fell_due(year) is not None or self._is_restored(year, found):
             return True
         # A moment before the schedule was created or resumed was not missed.
-        is_open = year in self._pending or found.at > self._was.fired_at
+        is_open = year in self._pending or found.at > self._old_progress.fired_at
         return is_open and self._is_today(found.at)
 
     def _is_restored(self, year: int, found: Occurrence) -> bool:
         """Whether the edit reverses one that passed over this year, and no later year was due."""
         later = range(year + 1, self._now.year + 2)
-        return found.at == self._was.missed_at and not any(map(self._fell_due, later))
+        return found.at == self._old_progress.missed_at and not any(map(self._fell_due, later))
 
     def _is_today(self, moment: datetime) -> bool:
-        place = zone(self._rule.tz)
-        return moment.astimezone(place).date() == self._now.astimezone(place).date()
+        tz = zone(self._rule.tz)
+        return moment.astimezone(tz).date() == self._now.astimezone(tz).date()
 
     def _fell_due(self, year: int) -> datetime | None:
         """The moment at which the year was due before the edit; None if it was not, or is done."""
         moment = self._moment_before(year)
-        until = min(self._now, self._before.ends_at or self._now)
+        until = min(self._now, self._old_timing.ends_at or self._now)
         return moment if moment is not None and moment <= until else None
 
     def _moment_before(self, year: int) -> datetime | None:
         """When the year was due before the edit; None if it was before `made` and not pending."""
-        made = None if self._was.made is None else int(self._was.made)
+        made = None if self._old_progress.made is None else int(self._old_progress.made)
         if year == made:
-            return self._was.made_at
-        found = self._old.of_year(year)
+            return self._old_progress.made_at
+        found = self._old_rule.of_year(year)
         if year in self._pending:
-            return self._was.fired_at if found is None else found.at
+            return self._old_progress.fired_at if found is None else found.at
         return found.at if found is not None and made is not None and year > made else None
 
     def _within_max_runs(self, found: Iterator[Occurrence]) -> Iterator[Occurrence]:
         """The occurrences that `max_runs` still allows."""
         if self._timing.max_runs is None:
             return found
-        left = self._timing.max_runs - self._was.runs + len(self._pending)
+        left = self._timing.max_runs - self._old_progress.runs + len(self._pending)
         return (each for each, _ in zip(found, range(left), strict=False))
 
     def _assigned(self, years: list[int]) -> tuple[dict[int, str], list[str]]:
@@ -169,18 +169,21 @@ class Edit:
         return Planned(id, found.identity, due, encode_occasion(occasion))
 
     def _progress(self, found: list[Occurrence], planned: list[Planned]) -> ScheduleProgress:
-        was, upcoming = self._was, found[-1] if found and found[-1].at > self._now else None
+        old, upcoming = (
+            self._old_progress,
+            found[-1] if found and found[-1].at > self._now else None,
+        )
         due = found if upcoming is None else found[:-1]
-        done = was.fired if self._done is None else str(self._done)
+        done = old.fired if self._done is None else str(self._done)
         zone_name, zone_hash, zone_version = zone_mark(self._rule)
         return msgspec.structs.replace(
-            was,
+            old,
             fired=due[-1].identity if due else done,
             made=None if upcoming is None else upcoming.identity,
             made_at=None if upcoming is None else upcoming.at,
             made_id=None if upcoming is None else planned[-1].id,
             next_at=None if upcoming is None else upcoming.at,
-            runs=was.runs - len(self._pending) + len(found),
+            runs=old.runs - len(self._pending) + len(found),
             missed_at=self._missed_at(due, upcoming),
             zone=zone_name,
             zone_hash=zone_hash,
@@ -193,4 +196,4 @@ class Edit:
         open_years = {*self._pending, *(() if upcoming is None else (int(upcoming.identity),))}
         moved = open_years - {int(each.identity) for each in due}
         found = (self._fell_due(year) for year in sorted(moved))
-        return next((each for each in found if each is not None), self._was.missed_at)
+        return next((each for each in found if each is not None), self._old_progress.missed_at)
