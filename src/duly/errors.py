@@ -1,20 +1,20 @@
-"""What a caller did wrong, as exceptions; what the world did is an outcome (see outcomes).
+"""Exceptions for mistakes of the caller; failures of a target are outcomes (see outcomes).
 
 DulyError
-├── InvalidInput        the value cannot be taken            (HTTP 422, exit 2)
-│   └── BadSetting      a setting cannot be taken            (HTTP 500, exit 2)
-├── NotFound            there is no such thing               (HTTP 404, exit 3)
-├── Conflict            the thing is in another state        (HTTP 409, exit 5)
+├── InvalidInput        a value is not valid                 (HTTP 422, exit 2)
+│   └── BadSetting      a setting is not valid               (HTTP 500, exit 2)
+├── NotFound            the resource does not exist          (HTTP 404, exit 3)
+├── Conflict            the resource's state forbids it      (HTTP 409, exit 5)
 │   ├── Outdated        it was changed since it was read     (HTTP 412)
 │   ├── StoreIsOwned    another server runs on this file     (exit 1)
 │   └── OtherEventLoop  the App is open in another event loop
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4)
-│   ├── SchemaMismatch  the store was made by another version (exit 1)
-│   └── Contended       others held what it needed for too long
-├── Busy                more comes in than can be stored     (HTTP 429)
-├── SignatureRefused    a message is not what was signed     (exit 1; see signatures)
-├── UnreadableRule      a stored rule is not for this version (left alone)
-├── SettlementRefused   the store's own rules forbid it      (never leaves the engine)
+│   ├── SchemaMismatch  the schema is of another version     (exit 1)
+│   └── Contended       a lock or connection was held too long
+├── Busy                too many requests to store them all  (HTTP 429)
+├── SignatureRefused    a signature is not valid             (exit 1; see signatures)
+├── UnreadableRule      a newer version wrote the rule       (the schedule is skipped)
+├── SettlementRefused   a constraint of the store forbids it (never leaves the engine)
 └── LeaseLost           this worker no longer holds the lane (never leaves the engine)
 """
 
@@ -27,11 +27,11 @@ LONGEST_MISFIT = 300
 
 
 class DulyError(Exception):
-    """The root of every error that duly raises on purpose."""
+    """The base of all errors that duly raises."""
 
 
 class InvalidInput(DulyError):
-    """A value cannot be taken; `field` names it."""
+    """A value is not valid; `field` names it."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -40,15 +40,15 @@ class InvalidInput(DulyError):
 
 
 def misfit(error: Exception, root: str = "body") -> InvalidInput:
-    """The refusal that names the field: msgspec says it as ``... - at `$.tags[0]` ``."""
-    told = MISFIT.fullmatch(str(error))
-    message, place = (str(error), "") if told is None else told.groups()
+    """The InvalidInput for an error of msgspec, whose text ends with ``- at `$.tags[0]` ``."""
+    found = MISFIT.fullmatch(str(error))
+    message, place = (str(error), "") if found is None else found.groups()
     field = f"{root}{place}" if root != "body" else place.lstrip(".") or root
     return InvalidInput(_short(field), _short(message))
 
 
 def _short(text: str) -> str:
-    # msgspec repeats names that somebody else wrote, however long they are.
+    # msgspec repeats names from the input, which may be very long.
     return text if len(text) <= LONGEST_MISFIT else f"{text[:LONGEST_MISFIT]}…"
 
 
@@ -56,7 +56,7 @@ MISFIT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)
 
 
 def quoted(value: object) -> str:
-    """A value as a refusal shows it: on one line, and short however long it is."""
+    """A value as an error shows it: on one line, and cut to LONGEST_QUOTE characters."""
     try:
         text = repr(value)
     except ValueError:
@@ -65,11 +65,11 @@ def quoted(value: object) -> str:
 
 
 class BadSetting(InvalidInput):
-    """A setting cannot be taken; `field` is the setting's name."""
+    """A setting is not valid; `field` is its name."""
 
 
 class NotFound(DulyError):
-    """There is no such thing; `kind` and `name` say which was asked for."""
+    """A resource does not exist; `kind` and `name` say which."""
 
     def __init__(self, kind: str, name: str, remedy: str = "") -> None:
         super().__init__(f"no {kind} {name!r}" + (f"; {remedy}" if remedy else ""))
@@ -78,20 +78,20 @@ class NotFound(DulyError):
 
 
 class Conflict(DulyError):
-    """The thing is in a state in which this move is refused."""
+    """The operation is not allowed in the present state of the resource."""
 
 
 NOT_YET = 0
-"""The version of what is not there yet."""
+"""The version of a resource that does not exist yet."""
 
 
 class Outdated(Conflict):
-    """It was changed since whoever changes it now has read it."""
+    """The resource was changed since the caller read it."""
 
     def __init__(self, kind: str, name: str, version: int | None, wanted: int) -> None:
         present = "gone" if version is None else f"at version {version}"
-        hoped = f"at version {wanted}" if wanted else "new"
-        super().__init__(f"{kind} {name!r} is {present}, and not {hoped}; read it again")
+        expected = f"at version {wanted}" if wanted else "new"
+        super().__init__(f"{kind} {name!r} is {present}, and not {expected}; read it again")
 
 
 class StoreIsOwned(Conflict):
@@ -99,7 +99,7 @@ class StoreIsOwned(Conflict):
 
 
 class OtherEventLoop(Conflict):
-    """An App is used from another event loop than the one it was opened in."""
+    """An App is used in another event loop than the one in which it was opened."""
 
     def __init__(self, *, has_ended: bool) -> None:
         super().__init__(
@@ -113,7 +113,7 @@ class OtherEventLoop(Conflict):
 
 
 class StoreUnavailable(DulyError):
-    """The store cannot be reached, or did not answer in time; `source` says which one, if known."""
+    """The store cannot be reached or did not answer in time; `source` is the store, if known."""
 
     def __init__(self, message: str = "", *, source: object = None) -> None:
         super().__init__(message)
@@ -121,11 +121,11 @@ class StoreUnavailable(DulyError):
 
 
 class Contended(StoreUnavailable):
-    """Others held a connection or a lock that it needed for too long; it may be tried again."""
+    """A needed connection or lock was in use for too long; try again."""
 
 
 class Busy(DulyError):
-    """More comes in than can be stored; nothing was, and it may be sent again later."""
+    """Too many requests are waiting to be stored; nothing was stored, try again later."""
 
 
 class SchemaMismatch(StoreUnavailable):
@@ -145,7 +145,7 @@ class UnreadableRule(DulyError):
 
 
 class SettlementRefused(DulyError):
-    """What was to be written breaks a rule of the store itself; trying again is no use."""
+    """A settlement violates a constraint of the store; a retry would not help."""
 
 
 class LeaseLost(DulyError):

@@ -1,7 +1,7 @@
-"""Named places in the product where tests make it fail; free when off.
+"""Failpoints: named places in the code where tests inject failures; they cost nothing when off.
 
-Armed by `DULY_FAILPOINTS`, a list such as `settle.before=kill@3;claim.after=sleep:2`: the action,
-then for `sleep` its seconds, then on which hit (`@3` the third, `%7` every seventh; else each).
+`DULY_FAILPOINTS` arms them, as in `settle.before=kill@3;claim.after=sleep:2`: the action, for
+`sleep` its seconds, and at which hits (`@3` the third, `%7` every seventh; else every one).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PLACES = (
 
 
 class Failpoint(msgspec.Struct):
-    """What happens at one place, and at which hits."""
+    """The action of one failpoint, and the hits at which it happens."""
 
     action: str
     seconds: float = 0.0
@@ -45,20 +45,20 @@ class Failpoint(msgspec.Struct):
     hits: int = 0
 
     def is_now(self) -> bool:
-        """Count a hit; whether this is one that fails."""
+        """Count a hit; whether the action happens at this one."""
         self.hits += 1
         return self.hits == self.only if self.only else self.hits % self.every == 0
 
 
 class FailpointRaised(Exception):
-    """An armed failpoint was told to raise."""
+    """Raised by an armed failpoint with the action `raise`."""
 
 
 armed: dict[str, Failpoint] = {}
 
 
 def arm(description: str) -> None:
-    """Arm the failpoints that the text describes; an empty text disarms all."""
+    """Arm the failpoints in the text and disarm all others."""
     armed.clear()
     for each in filter(None, description.split(";")):
         place, _, rest = each.strip().partition("=")
@@ -94,7 +94,7 @@ def _failpoint(text: str) -> Failpoint:
 
 
 async def hit(place: str) -> None:
-    """Fail here if this place is armed."""
+    """Run the action of this failpoint if it is armed."""
     if armed and (point := armed.get(place)) is not None and point.is_now():
         if point.action == "sleep":
             await asyncio.sleep(point.seconds)
@@ -103,7 +103,7 @@ async def hit(place: str) -> None:
 
 
 def hit_in_thread(place: str) -> None:
-    """Fail here if this place is armed; for code that does not run on a loop."""
+    """The same as `hit` for code that does not run on an event loop."""
     if armed and (point := armed.get(place)) is not None and point.is_now():
         if point.action == "sleep":
             time.sleep(point.seconds)
@@ -123,5 +123,5 @@ def _fail(point: Failpoint, place: str) -> None:
 
 
 def arm_from(environment: Mapping[str, str]) -> None:
-    """Arm what the environment asks for."""
+    """Arm the failpoints of the environment variable DULY_FAILPOINTS."""
     arm(environment.get("DULY_FAILPOINTS", ""))

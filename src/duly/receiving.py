@@ -1,4 +1,4 @@
-"""For those who receive webhooks: whether a message is what its sender signed, and lately."""
+"""Verifies the signatures of received webhooks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Text = str | bytes
 
 
 class Headers(Protocol):
-    """Headers as frameworks hold them: a dict, a multidict, an email.message.Message."""
+    """Headers in the form of any framework: a dict, a multidict, an email.message.Message."""
 
     def items(self) -> Iterable[tuple[Text, Text]]:
-        """Names, in whatever case, and values."""
+        """Names, in any case, and values."""
 
 
 def verify(
@@ -29,11 +29,12 @@ def verify(
     tolerance: float | timedelta = TOLERANCE,
     now: datetime | None = None,
 ) -> str:
-    """Check a received webhook and return its id, the same on every attempt; or SignatureRefused.
+    """Verify a received webhook and return its id, which is the same on every attempt.
 
-    `body` is what came, byte for byte: JSON that was parsed and written again is another text.
-    `secret` may be several, as a sequence or with spaces between, while it is being changed.
-    A message that was signed longer than `tolerance` before `now`, or after it, may be a replay.
+    Raises SignatureRefused if it is not valid, or if its timestamp differs from `now` by more than
+    `tolerance`: it may be a replay. Pass `body` as it was received, byte for byte; JSON that was
+    parsed and encoded again may differ. While you rotate a secret, pass both as a sequence or
+    separated by a space.
     """
     return check(
         secret_keys(secret),

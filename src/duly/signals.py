@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT, for whatever works until it is told to stop."""
+"""SIGTERM and SIGINT as a request to stop."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from typing import Any
 
 
 class StopSignals:
-    """SIGTERM and SIGINT of this process, and what they stop; the second one ends the process."""
+    """Calls registered functions on the first SIGTERM or SIGINT; the second ends the process."""
 
     NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
     def __init__(self) -> None:
         self._stops: list[Callable[[], object]] = []
-        self._before: dict[int, Any] = {}
-        self._heard = False
+        self._previous: dict[int, Any] = {}
+        self._received = False
 
     def add(self, stop: Callable[[], object], numbers: Iterable[int]) -> None:
-        """Take these signals, unless they are taken already, and call `stop` when one comes."""
+        """Call `stop` when one of these signals arrives; installs handlers where needed."""
         if not self._stops:
-            self._heard = False
+            self._received = False
         self._stops.append(stop)
         for number in numbers:
-            if signal.getsignal(number) != self._hear:
-                self._before[number] = signal.signal(number, self._hear)
+            if signal.getsignal(number) != self._handle:
+                self._previous[number] = signal.signal(number, self._handle)
 
     def remove(self, stop: Callable[[], object]) -> None:
-        """Forget it; the last one gives the signals back, but not those that others took since."""
+        """Remove `stop`; the last one restores the handlers, except where others replaced ours."""
         self._stops.remove(stop)
         if self._stops:
             return
-        for number in list(self._before):
-            if signal.getsignal(number) == self._hear:
-                self._give_back(number)
+        for number in list(self._previous):
+            if signal.getsignal(number) == self._handle:
+                self._restore(number)
 
     def unclaimed(self) -> list[int]:
-        """Those that a guest may take: none if the host handles one, and never an ignored one."""
+        """The signals a guest may handle: none if the host handles one, and no ignored one."""
         handlers = {number: signal.getsignal(number) for number in self.NUMBERS}
-        if any(self._is_hosts(each) for each in handlers.values()):
+        if any(self._belongs_to_host(each) for each in handlers.values()):
             return []
         return [number for number, each in handlers.items() if each != signal.SIG_IGN]
 
-    def _is_hosts(self, handler: Any) -> bool:
-        usual = (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler, self._hear)
-        # asyncio.run handles SIGINT on its own account, only to cancel its main task.
+    def _belongs_to_host(self, handler: Any) -> bool:
+        usual = (signal.SIG_DFL, signal.SIG_IGN, signal.default_int_handler, self._handle)
+        # asyncio.run installs a SIGINT handler too, which only cancels its main task.
         origin = handler.func if isinstance(handler, partial) else handler
         return handler not in usual and getattr(origin, "__module__", "") != "asyncio.runners"
 
-    def _give_back(self, number: int) -> None:
-        handler = self._before.pop(number, None)
+    def _restore(self, number: int) -> None:
+        handler = self._previous.pop(number, None)
         signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def _hear(self, number: int, _frame: object) -> None:
+    def _handle(self, number: int, _frame: object) -> None:
         if not self._stops:
-            # A host that took the signal from us restored our handler after we had ended.
-            self._give_back(number)
+            # A host that had replaced our handler restored it after we had ended.
+            self._restore(number)
             signal.raise_signal(number)
             return
-        if self._heard:
+        if self._received:
             os._exit(128 + number)
-        self._heard = True
+        self._received = True
         for stop in list(self._stops):
             stop()
 
@@ -79,8 +79,8 @@ def listen_for_signals(
 ) -> Iterator[None]:
     """Call `stop` on the first SIGTERM or SIGINT; the second ends the process at once.
 
-    It needs no event loop; where one runs, `stop` is called there. What listened before does so
-    again afterwards. A guest leaves the signals alone when the host process handles them itself.
+    It needs no event loop; if one runs, `stop` is called in it. The previous handlers are restored
+    afterwards. With `as_guest`, none is handled if the host process handles one of them.
     """
     if stop is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -98,5 +98,5 @@ def _on_running_loop(call: Callable[[], None]) -> Callable[[], object]:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return call
-    # A loop that waits is not woken by what happens in a signal's handler.
+    # A signal handler alone does not wake a waiting event loop.
     return partial(loop.call_soon_threadsafe, call)

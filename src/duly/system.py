@@ -1,4 +1,4 @@
-"""The real clock, chance, sleep and threads: the one place where they enter."""
+"""The real clock, randomness, threads, signals, processes and sockets of the operating system."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from typing import Any, NoReturn
 
 from duly.domain.deliveries.identifiers import delivery_id
 
-# Linux stops CLOCK_MONOTONIC while the machine is suspended; elsewhere it goes on.
+# On Linux, CLOCK_MONOTONIC stops while the machine is suspended.
 SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
-    """The machine's time."""
+    """The system's clock."""
 
     virtual = False
 
@@ -37,11 +37,11 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds that never go back, and pass while the machine sleeps too."""
+        """Seconds of a clock that never goes back, and includes the time of a suspend."""
         return time.clock_gettime(SLEEPLESS)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for some seconds."""
         await asyncio.sleep(seconds)
 
 
@@ -50,33 +50,33 @@ def _milliseconds() -> int:
 
 
 class SystemChance:
-    """The machine's randomness, and ids made from it."""
+    """The system's randomness, and ids made from it."""
 
     def __init__(self, milliseconds: Callable[[], int] = _milliseconds) -> None:
         self._milliseconds = milliseconds
         self._random = random.Random(os.urandom(32))
         self._last = (0, 0)
-        os.register_at_fork(after_in_child=self._begin_anew)
+        os.register_at_fork(after_in_child=self._reseed)
 
-    def _begin_anew(self) -> None:
-        # Two processes that shared one state would give the same ids.
+    def _reseed(self) -> None:
+        # A forked process with the same state would make the same ids.
         self._random.seed(os.urandom(32))
         self._last = (0, 0)
 
     def fraction(self) -> float:
-        """A number from 0 to 1."""
+        """A random number from 0 to 1."""
         return self._random.random()
 
     def bytes(self, many: int) -> bytes:
-        """Bytes that nobody can guess."""
+        """Cryptographically random bytes."""
         return os.urandom(many)
 
     def delivery_id(self) -> str:
-        """A new delivery id, never sorted before the ones that this process made earlier."""
+        """A new delivery id, which sorts after all earlier ones of this process."""
         milliseconds = self._milliseconds()
         before, chance = self._last
         if milliseconds > before:
-            # Half of the range: the rest is for those of the same millisecond.
+            # Half of the range; the rest is for further ids of the same millisecond.
             self._last = (milliseconds, self._random.getrandbits(73))
         else:
             self._last = (before, chance + 1 + self._random.getrandbits(32))
@@ -84,10 +84,10 @@ class SystemChance:
 
 
 class Threads:
-    """Runs plain functions in threads that never keep the process from ending.
+    """Runs plain functions in daemon threads, which do not keep the process from ending.
 
-    There are as many as are needed at once, so that one that hangs holds up nobody else. How many
-    that is, whoever calls decides.
+    A thread is started whenever none is idle, so a hanging function blocks no other. The caller
+    limits the number of concurrent functions.
     """
 
     def __init__(self) -> None:
@@ -96,10 +96,10 @@ class Threads:
         self._idle = threading.Semaphore(0)
 
     def run(self, function: Callable[[], Any]) -> Future[Any]:
-        """Run the function in a thread of its own, at once."""
+        """Start the function immediately, in a thread that runs nothing else."""
         future: Future[Any] = Future()
         self._waiting.put((function, future))
-        # Taking an idle thread's place in the count: two calls must not both rely on one thread.
+        # Acquiring reserves an idle thread, so that two calls never rely on the same one.
         if not self._idle.acquire(blocking=False):
             threading.Thread(target=self._work, name="duly-handler", daemon=True).start()
         return future
@@ -119,7 +119,7 @@ def _call(function: Callable[[], Any], future: Future[Any]) -> None:
     try:
         future.set_result(function())
     except StopIteration as error:
-        # asyncio cannot carry it, and whoever waits would wait for ever.
+        # asyncio futures refuse StopIteration, and the caller would wait for ever.
         future.set_exception(RuntimeError(f"the function raised {error!r}"))
     except BaseException as error:
         future.set_exception(error)
@@ -129,20 +129,20 @@ SWITCH_SECONDS = 0.0001
 
 
 def hand_over_quickly() -> None:
-    """Let threads wait less long for Python's lock.
+    """Shorten the time that threads wait for Python's global interpreter lock.
 
-    SQLite's writer and the event loop take turns; by default whoever waits does so for 5 ms, which
-    is longer than either has to do (draining SQLite: 43 thousand a second with half a
-    millisecond, 55 with this; beside webhooks a tenth more).
+    SQLite's writer thread and the event loop alternate. By default a waiting thread gets the lock
+    after 5 ms, longer than either runs at a time. Measured draining SQLite: 43,000 a second with
+    0.5 ms, 55,000 with this; with webhooks a tenth more.
     """
     sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
 
 
 def collect_rarely() -> None:
-    """Have Python look for garbage among what is new, and less often; for a process of our own.
+    """Run Python's garbage collector less often, and only on new objects.
 
-    Attempts leave no circles behind, but every batch of them is enough new objects to have it
-    look: it took a twelfth of the time of a process that sends webhooks.
+    Only for processes that duly starts. Attempts leave no reference cycles, but each batch makes
+    enough objects to trigger a collection: that took a twelfth of the time when sending webhooks.
     """
     gc.collect()
     gc.freeze()
@@ -150,25 +150,25 @@ def collect_rarely() -> None:
 
 
 def process_name() -> str:
-    """Where this process runs, for people."""
+    """The name of this process: host name and process id."""
     return f"{machine_name()}:{os.getpid()}"
 
 
 def machine_name() -> str:
-    """What this machine calls itself."""
+    """The host name of this machine."""
     return socket.gethostname()
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that has its address but does not listen yet; OSError when it cannot have it."""
+    """A bound socket that does not listen yet; OSError if the address cannot be bound."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, protocol, _, address = found[0]
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
-        # All copies, in other processes too, wait or do not wait together. One that was made to
-        # wait, as `dup` does, would halt whoever lost the race for a caller.
+        # All copies share this mode, in other processes too. In blocking mode, which `dup` sets,
+        # a process that loses the race for a connection would hang in accept.
         bound.setblocking(False)
     except BaseException:
         bound.close()
@@ -177,10 +177,10 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def end_within(seconds: float, code: int) -> None:
-    """End the process after so long, whatever still runs in it; for a process of our own.
+    """End the process after some seconds, even if something still runs in it.
 
-    Python waits at its end for the threads of executors, and its loops for tasks that will not be
-    cancelled, for ever.
+    Only for processes that duly starts. Without this, Python would wait for ever at its end for
+    threads of executors and for tasks that ignore cancellation.
     """
 
     def end() -> None:
@@ -191,7 +191,7 @@ def end_within(seconds: float, code: int) -> None:
 
 
 def end_now(code: int) -> NoReturn:
-    """End the process with nothing but what was said so far written out."""
+    """End the process immediately, after flushing stdout and stderr."""
     with suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -202,16 +202,16 @@ def end_now(code: int) -> NoReturn:
 def stop_when_orphaned(
     lifeline: int | None, stop: Callable[[], None], patience: float
 ) -> Iterator[None]:
-    """Call `stop` when nobody holds the other end of the pipe any more.
+    """Call `stop` when the other end of the pipe `lifeline` is closed, as when the parent died.
 
-    A thread waits for that, so that a loop that hangs ends too, after `patience` seconds.
+    A thread waits for it, and ends the process after `patience` seconds even if the loop hangs.
     """
     if lifeline is not None:
         loop = asyncio.get_running_loop()
 
         def watch() -> None:
             os.read(lifeline, 1)
-            with suppress(RuntimeError):  # it is over already
+            with suppress(RuntimeError):  # the loop is already closed
                 loop.call_soon_threadsafe(stop)
             time.sleep(patience)
             os._exit(1)
@@ -221,39 +221,38 @@ def stop_when_orphaned(
 
 
 class Signals:
-    """SIGTERM, SIGINT and the ends of children, for a process that waits for nothing else.
+    """Waits for SIGTERM, SIGINT and SIGCHLD, in a process without an event loop.
 
-    They are handled explicitly: what the first process of a container does not handle, it does
-    not get.
+    Handlers are installed because the first process of a container gets no signal without one.
     """
 
     NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 
     def __init__(self) -> None:
-        self._heard, self._telling = pipe_without_waiting()
-        self._before = {each: signal.signal(each, _do_nothing) for each in self.NUMBERS}
-        signal.set_wakeup_fd(self._telling, warn_on_full_buffer=False)
+        self._read_end, self._write_end = pipe_without_waiting()
+        self._previous = {each: signal.signal(each, _do_nothing) for each in self.NUMBERS}
+        signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
 
     def wait(self, beside: int, seconds: float | None) -> list[int]:
-        """Wait until one comes, or something can be read `beside`; those that came."""
-        select.select([self._heard, beside], [], [], seconds)
-        return list(read_at_once(self._heard))
+        """Wait for a signal, for data on `beside`, or for the timeout; returns the signals."""
+        select.select([self._read_end, beside], [], [], seconds)
+        return list(read_at_once(self._read_end))
 
     def forget(self) -> None:
-        """Be as before, as in a child."""
+        """Restore the previous handlers, as a child process has to."""
         signal.set_wakeup_fd(-1)
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
-        os.close(self._heard)
-        os.close(self._telling)
+        os.close(self._read_end)
+        os.close(self._write_end)
 
 
 def _do_nothing(_number: int, _frame: object) -> None:
-    """The pipe tells it."""
+    """Do nothing: the wake-up pipe reports the signal."""
 
 
 def pipe_without_waiting() -> tuple[int, int]:
-    """A pipe of which neither end ever makes one wait: what to read from, and to write to."""
+    """A non-blocking pipe: its read end and its write end."""
     ends = os.pipe()
     for each in ends:
         os.set_blocking(each, False)
@@ -261,7 +260,7 @@ def pipe_without_waiting() -> tuple[int, int]:
 
 
 def read_at_once(end: int) -> bytes:
-    """What can be read without waiting."""
+    """The bytes that can be read without blocking."""
     try:
         return os.read(end, 65536)
     except BlockingIOError:
@@ -269,22 +268,22 @@ def read_at_once(end: int) -> bytes:
 
 
 def shared_memory(many: int) -> mmap.mmap:
-    """So many bytes, all zero, that this process and those it starts have together."""
+    """Zeroed memory that this process shares with the processes it forks."""
     return mmap.mmap(-1, many)
 
 
 def fork(run: Callable[[], int]) -> int:
-    """Start a child that runs the function and ends with its code; returns the child's number."""
+    """Fork a child that runs the function and exits with its result; returns the child's pid."""
     number = os.fork()
     if not number:
-        _be_child(run)
+        _run_child(run)
     return number
 
 
-def _be_child(run: Callable[[], int]) -> NoReturn:
+def _run_child(run: Callable[[], int]) -> NoReturn:
     code = 1
     try:
-        # Ctrl-C is for the parent, which passes it on: twice would mean at once.
+        # Only the parent gets Ctrl-C and passes it on: a second signal would end the child at once.
         os.setpgid(0, 0)
         code = run()
     except BaseException:
@@ -296,9 +295,9 @@ def _be_child(run: Callable[[], int]) -> NoReturn:
 
 
 def ended_children() -> Iterator[tuple[int, int]]:
-    """Children that ended, with their codes, 128 and the number for a signal; orphans too.
+    """The pids and exit codes of ended children; 128 plus the number for a signal.
 
-    As the first process of a container this one gets the orphans of all others.
+    As the first process of a container, this one also gets orphans of other processes.
     """
     while True:
         try:
@@ -312,14 +311,14 @@ def ended_children() -> Iterator[tuple[int, int]]:
 
 
 def is_first_process() -> bool:
-    """Whether this is a container's first process, whose signals and orphans are its own."""
+    """Whether this is the first process of a container, which has to reap orphans."""
     return os.getpid() == 1
 
 
 def send_datagram(address: str, message: bytes) -> None:
-    """Send to a unix socket, at a path or, after an @, of an abstract name; OSError if it cannot.
+    """Send to a unix socket, given as a path or as @ and an abstract name; OSError on failure.
 
-    It never waits for whoever should read it.
+    It never waits for the receiver.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
         sending.setblocking(False)
@@ -328,15 +327,15 @@ def send_datagram(address: str, message: bytes) -> None:
 
 
 def open_socket(family: int, kind: int, protocol: int) -> socket.socket:
-    """A socket for a connection to the outside."""
+    """A socket for an outgoing connection."""
     return socket.socket(family, kind, protocol)
 
 
 def is_own_address(address: str) -> bool:
-    """Whether an address is one of this machine's."""
+    """Whether an IP address belongs to this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    # Connecting a datagram socket sends nothing; the system picks the address to send from, and
-    # to itself it sends from the very address.
+    # Connecting a datagram socket sends nothing; the system only picks the source address, which
+    # for one of its own addresses is that address itself.
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, 9))
@@ -346,7 +345,7 @@ def is_own_address(address: str) -> bool:
 
 
 def is_resolver_trouble(error: OSError) -> bool:
-    """Whether a lookup failed for now, as opposed to an answer that there is no such name."""
-    # Trouble of the system itself (EAI_SYSTEM) comes as the error that it is.
-    passing = (socket.EAI_AGAIN, socket.EAI_SYSTEM, socket.EAI_MEMORY)
-    return not isinstance(error, socket.gaierror) or error.errno in passing
+    """Whether a lookup failed temporarily, unlike an answer that the name does not exist."""
+    # Python raises EAI_SYSTEM as the OSError behind it, not as gaierror.
+    temporary = (socket.EAI_AGAIN, socket.EAI_SYSTEM, socket.EAI_MEMORY)
+    return not isinstance(error, socket.gaierror) or error.errno in temporary

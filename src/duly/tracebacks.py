@@ -1,7 +1,7 @@
-"""The traceback of a failed attempt as text: the user's frames, never the values of variables.
+"""The traceback of a failed attempt as text: the user's frames, without values of variables.
 
-It is written on the event loop for every failure, so everything is cut before it is formatted: not
-by `traceback`, which formats all of it first and asks the user's objects for similar names.
+It is formatted on the event loop for every failure, so everything is cut before it is formatted.
+The `traceback` module would first format all of it, and search user objects for similar names.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from types import TracebackType
 
 OUTER_FRAMES, INNER_FRAMES = 8, 12
 FIRST_CAUSES, LAST_CAUSES = 5, 5
-"""How many exceptions of a longer chain are kept: from the first cause, and up to the error."""
+"""How many exceptions of a long chain are kept, at its start and at its end."""
 MOST_MEMBERS, MOST_DEPTH, MOST_NOTES = 15, 10, 15
 MOST_EXCEPTIONS = 100
-"""After so many, no further members of groups are written."""
+"""After this many, no further members of groups are written."""
 LONGEST_ENTRY = 1000
-"""How many characters of one frame, or of one exception's message, are kept."""
+"""Characters kept of one frame or one exception's message."""
 LONGEST_HEAD, LONGEST_TAIL = 3000, 5000
-"""How many characters of a longer text are kept: its beginning, and its end, where the error is."""
+"""Characters kept of a long text: its start, and its end, which has the error."""
 MACHINERY = tuple(
     f"{Path(file).parent}{os.sep}"
     for file in (__file__, asyncio.__file__, concurrent.futures.__file__)
 )
-"""Code that stands between a worker's task and the user's function."""
+"""Folders of the code between a worker's task and the user's function."""
 CAUSED = "\nThe above exception was the direct cause of the following exception:\n\n"
 DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
@@ -38,8 +38,9 @@ DURING = "\nDuring handling of the above exception, another exception occurred:\
 def traceback_text(error: BaseException, *, own: bool = False) -> str | None:
     """The traceback of an error with its causes and groups; None if no frame is the user's.
 
-    Frames of duly and asyncio above the user's function are left out, and what is too long is cut
-    in the middle. `own` keeps them if there are no others: then the fault is probably duly's.
+    Frames of duly and asyncio above the user's function are left out, and a long text is cut in
+    the middle. With `own`, these frames are kept if there are no others: the error is then
+    probably in duly.
     """
     written = Written(error)
     if not written.has_frames:
@@ -54,14 +55,14 @@ def traceback_text(error: BaseException, *, own: bool = False) -> str | None:
 
 
 class Written:
-    """An exception and all that belong to it, laid out as Python does."""
+    """An exception with its causes and members, formatted as Python does."""
 
     def __init__(self, error: BaseException, *, keeps_machinery: bool = False) -> None:
         self.entries: list[str] = []
         self.has_frames = False
-        self._whole = error if keeps_machinery else None
+        self._kept_whole = error if keeps_machinery else None
         self._seen: set[int] = set()
-        self._left = MOST_EXCEPTIONS
+        self._remaining = MOST_EXCEPTIONS
         self._write(error, 0)
 
     def _write(self, error: BaseException, depth: int) -> None:
@@ -74,13 +75,13 @@ class Written:
             self._write_one(each, link, depth)
 
     def _chain(self, error: BaseException) -> list[tuple[BaseException, str]]:
-        """The error after its causes, each with the words that link it to the one before."""
+        """The causes and then the error, each with the text that links it to the one before."""
         chain: list[tuple[BaseException, str]] = []
         following: BaseException | None = error
         while following is not None:
             each = following
             self._seen.add(id(each))
-            following, link = _behind(each)
+            following, link = _cause(each)
             if id(following) in self._seen:
                 following = None
             chain.append((each, "" if following is None else link))
@@ -88,19 +89,19 @@ class Written:
         return chain
 
     def _write_one(self, error: BaseException, link: str, depth: int) -> None:
-        self._left -= 1
+        self._remaining -= 1
         if link:
             self._add(link, depth)
         is_group = isinstance(error, BaseExceptionGroup)
         depth = max(depth, is_group)
         traceback = error.__traceback__
-        if error is not self._whole:
-            traceback = _from_the_user_on(traceback)
+        if error is not self._kept_whole:
+            traceback = _user_frames(traceback)
         if traceback is not None:
             self.has_frames = True
             kind = "Exception Group Traceback" if is_group else "Traceback"
             self._add(f"{kind} (most recent call last):\n", depth)
-        for entry in (*_frames(traceback), *_final_lines(error)):
+        for entry in (*_frames(traceback), *_message_lines(error)):
             self._add(entry, depth)
         if isinstance(error, BaseExceptionGroup):
             self._write_members(error.exceptions, depth)
@@ -108,11 +109,11 @@ class Written:
     def _write_members(self, members: tuple[BaseException, ...], depth: int) -> None:
         indent, written = "  " * depth, 0
         for each in members[: MOST_MEMBERS if depth < MOST_DEPTH else 0]:
-            if self._left <= 0:
+            if self._remaining <= 0:
                 break
-            joint = "  " if written else "+-"
+            corner = "  " if written else "+-"
             written += 1
-            self.entries.append(f"{indent}{joint}+---------------- {written} ----------------\n")
+            self.entries.append(f"{indent}{corner}+---------------- {written} ----------------\n")
             self._write(each, depth + 1)
         if left_out := len(members) - written:
             self._add(f"... {left_out} more exceptions left out ...\n", depth + 1)
@@ -127,7 +128,7 @@ class Written:
         self.entries.append(entry)
 
 
-def _behind(error: BaseException) -> tuple[BaseException | None, str]:
+def _cause(error: BaseException) -> tuple[BaseException | None, str]:
     if error.__cause__ is not None:
         return error.__cause__, CAUSED
     context = error.__context__
@@ -137,13 +138,13 @@ def _behind(error: BaseException) -> tuple[BaseException | None, str]:
 
 
 def _is_machinery(error: BaseException) -> bool:
-    """Whether it is none of the user's: the cancellation of the task that waits for a thread."""
+    """Whether no frame is the user's, as in the cancellation of a task waiting for a thread."""
     has_frames = error.__traceback__ is not None
     is_group = isinstance(error, BaseExceptionGroup)
-    return has_frames and not is_group and _from_the_user_on(error.__traceback__) is None
+    return has_frames and not is_group and _user_frames(error.__traceback__) is None
 
 
-def _from_the_user_on(traceback: TracebackType | None) -> TracebackType | None:
+def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
     while traceback is not None:
         if not traceback.tb_frame.f_code.co_filename.startswith(MACHINERY):
             return traceback
@@ -174,25 +175,25 @@ def _frame(traceback: TracebackType) -> str:
     frame, number = traceback.tb_frame, traceback.tb_lineno
     file = frame.f_code.co_filename
     place = f'  File "{file}", line {number}, in {frame.f_code.co_name}\n'
-    # An instruction that belongs to no line has None, whatever its type says.
+    # `tb_lineno` is None for an instruction without a line, although typed as int.
     line = linecache.getline(file, number or 0, frame.f_globals).strip()
     return f"{place}    {line}\n" if line else place
 
 
-def _final_lines(error: BaseException) -> Iterator[str]:
+def _message_lines(error: BaseException) -> Iterator[str]:
     if isinstance(error, SyntaxError) and error.filename:
         yield f'  File "{error.filename}", line {error.lineno}\n    {(error.text or "").strip()}\n'
     kind = type(error)
     is_plain = kind.__module__ in ("__main__", "builtins")
     name = kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
-    said = _said(error)
-    yield f"{name}: {said}\n" if said else f"{name}\n"
+    message = _text(error)
+    yield f"{name}: {message}\n" if message else f"{name}\n"
     notes = getattr(error, "__notes__", None)
     for note in notes[:MOST_NOTES] if isinstance(notes, list | tuple) else ():
-        yield f"{_said(note)}\n"
+        yield f"{_text(note)}\n"
 
 
-def _said(thing: object) -> str:
+def _text(thing: object) -> str:
     try:
         return str(thing)
     except Exception:

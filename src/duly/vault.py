@@ -1,7 +1,8 @@
-"""Keeping secrets: sealed with a key from the settings before they are stored, opened to sign.
+"""Encrypts secrets with a key from the settings before they are stored, and decrypts them.
 
-Without a key they are stored as they are. With several, the first seals and all of them open, so
-that a new key can be put in front and everything be sealed anew (`duly endpoints reseal`).
+Without a key, secrets are stored as plain text. With several keys, the first one encrypts and all
+of them decrypt, so a new key can be put first and all secrets encrypted again
+(`duly endpoints reseal`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ KEY_BYTES, NONCE_BYTES, ID_LETTERS = 32, 12, 8
 
 
 class CannotOpen(DulyError):
-    """The secret was sealed with a key that is not here, or for another endpoint."""
+    """The secret was sealed with a key that is not configured, or for another endpoint."""
 
 
 class Vault:
-    """Seals and opens; what is sealed for one endpoint opens for no other."""
+    """Seals (encrypts) and opens secrets; one sealed for an endpoint opens for no other."""
 
     def __init__(self, keys: Sequence[bytes], random: Callable[[int], bytes]) -> None:
         self._keys = {_id(key): key for key in keys}
@@ -34,19 +35,19 @@ class Vault:
 
     @property
     def seals(self) -> str | None:
-        """The id of the key that it seals with; None when secrets stay plain."""
+        """The id of the key that encrypts; None if secrets stay plain."""
         return self._first
 
     def seal(self, secret: str, context: str, until: datetime | None = None) -> Sealed:
-        """The secret as it is stored."""
+        """The secret in its stored form, bound to the context."""
         if self._first is None:
             return Sealed(secret, None, until)
         nonce = self._random(NONCE_BYTES)
-        hidden = self._cipher(self._first).encrypt(nonce, secret.encode(), context.encode())
-        return Sealed(base64.b64encode(nonce + hidden).decode(), self._first, until)
+        ciphertext = self._cipher(self._first).encrypt(nonce, secret.encode(), context.encode())
+        return Sealed(base64.b64encode(nonce + ciphertext).decode(), self._first, until)
 
     def open(self, sealed: Sealed, context: str) -> str:
-        """The secret itself, or CannotOpen."""
+        """The plain secret, or CannotOpen."""
         if sealed.key is None:
             return sealed.text
         if sealed.key not in self._keys:
@@ -55,15 +56,15 @@ class Vault:
             )
         try:
             whole = base64.b64decode(sealed.text)
-            nonce, hidden = whole[:NONCE_BYTES], whole[NONCE_BYTES:]
+            nonce, ciphertext = whole[:NONCE_BYTES], whole[NONCE_BYTES:]
             cipher = self._cipher(sealed.key)
-            return str(cipher.decrypt(nonce, hidden, context.encode()), "utf-8")
+            return str(cipher.decrypt(nonce, ciphertext, context.encode()), "utf-8")
         except Exception as error:
             raise CannotOpen("it was changed, or sealed for another endpoint") from error
 
     def _cipher(self, id: str) -> Any:
         if id not in self._ciphers:
-            # Imported where it is needed: most apps have no key.
+            # Imported on first use: most apps have no key.
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
             self._ciphers[id] = AESGCM(self._keys[id])
@@ -71,7 +72,7 @@ class Vault:
 
 
 def sealing_keys(setting: str) -> list[bytes]:
-    """The keys in DULY_SECRET_KEY: base64 of 32 bytes each, the one that seals first."""
+    """The keys in DULY_SECRET_KEY: base64 of 32 bytes each, the encrypting key first."""
     return [_key(text) for text in setting.split()]
 
 

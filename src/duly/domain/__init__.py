@@ -1,1 +1,1 @@
-"""What duly knows: values and decisions, without clock, chance, I/O or await."""
+"""Pure values and decisions: no clock, no randomness, no I/O, no await."""

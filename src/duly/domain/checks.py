@@ -1,4 +1,4 @@
-"""What may be taken in: names, keys, tags, ids and moments within limits."""
+"""Checks of input values: names, keys, tags, ids, moments and limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def checked_text(field: str, value: object, limit: int = KEY_LIMIT) -> str:
-    """A short text that both stores keep as it is."""
+    """A printable text of 1 to `limit` bytes, which both stores keep unchanged."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"{quoted(value)} is not text")
     try:
@@ -39,28 +39,28 @@ def checked_text(field: str, value: object, limit: int = KEY_LIMIT) -> str:
 
 
 def checked_start(field: str, value: object) -> str:
-    """Where a page begins: after that name, or with the first."""
+    """The name after which a page starts; empty for the first page."""
     return "" if value == "" else checked_text(field, value)
 
 
 def checked_name(field: str, value: object) -> str:
     """A name: letters, digits and `_ . : / -`, at most 200 of them."""
-    # Asked apart: what is no text cannot always be remembered.
+    # Checked before the cached function: other types may not be hashable.
     if not isinstance(value, str):
-        raise _no_name(field, value)
-    return _named(field, value)
+        raise _invalid_name(field, value)
+    return _valid_name(field, value)
 
 
-def _no_name(field: str, value: object) -> InvalidInput:
+def _invalid_name(field: str, value: object) -> InvalidInput:
     return InvalidInput(
         field, f"{quoted(value)} is not a name; take letters, digits and _ . : / -, at most 200"
     )
 
 
 @lru_cache(4096)
-def _named(field: str, value: str) -> str:
+def _valid_name(field: str, value: str) -> str:
     if not NAME.match(value):
-        raise _no_name(field, value)
+        raise _invalid_name(field, value)
     if value.startswith(("http:", "https:")):
         raise InvalidInput(
             field, f"{quoted(value)} is a URL; deliver to duly.webhook({quoted(value)})"
@@ -72,7 +72,7 @@ def _named(field: str, value: str) -> str:
 
 
 def unknown_handler(name: str, known: Iterable[str]) -> InvalidInput:
-    """Nobody has a handler of that name."""
+    """The error for a target that no handler and no worker is known to have."""
     names = sorted(known)
     shown = ", ".join(names[:MOST_SHOWN]) or "none"
     more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
@@ -85,7 +85,7 @@ def unknown_handler(name: str, known: Iterable[str]) -> InvalidInput:
 
 
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Tags, each once, in the order given."""
+    """The tags without duplicates, in the order given."""
     if isinstance(tags, str):
         raise InvalidInput("tags", f"give a list, as in [{quoted(tags)}]")
     unique: dict[str, None] = {}
@@ -97,7 +97,7 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def checked_priority(value: object) -> int:
-    """A priority: 9 goes first, 1 last."""
+    """A priority from 1 to 9; 9 is delivered first."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or not LEAST_PRIORITY <= value <= MOST_PRIORITY:  # type: ignore[operator]
         raise InvalidInput(
@@ -108,7 +108,7 @@ def checked_priority(value: object) -> int:
 
 
 def checked_moment(field: str, value: object) -> datetime:
-    """A moment with its zone, in UTC."""
+    """An aware datetime, converted to UTC."""
     if not isinstance(value, datetime):
         raise InvalidInput(field, f"{quoted(value)} is not a datetime")
     if value.tzinfo is None or value.utcoffset() is None:
@@ -125,7 +125,7 @@ def checked_moment(field: str, value: object) -> datetime:
 
 
 def checked_wait(field: str, value: float | timedelta) -> float:
-    """A wait in seconds."""
+    """A duration in seconds, from 0 to 100 years."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -136,7 +136,7 @@ def checked_wait(field: str, value: float | timedelta) -> float:
 
 
 def checked_limit(value: object) -> int:
-    """How many to list."""
+    """The maximum number of items in a list."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LONGEST_PAGE:
         raise InvalidInput(
             "limit", f"{quoted(value)} is not a whole number from 1 to {LONGEST_PAGE}"
@@ -145,7 +145,7 @@ def checked_limit(value: object) -> int:
 
 
 def checked_id(value: object) -> str:
-    """A delivery id in its usual spelling."""
+    """A delivery id in canonical UUID form."""
     try:
         return str(UUID(value))  # type: ignore[arg-type]
     except (ValueError, TypeError, AttributeError):
@@ -153,7 +153,7 @@ def checked_id(value: object) -> str:
 
 
 def checked_beginning(value: object) -> str:
-    """A delivery id, or how one begins, in its usual spelling."""
+    """A delivery id or its first digits, as lowercase hexadecimal without hyphens."""
     digits = value.replace("-", "").lower() if isinstance(value, str) else ""
     if not HEXADECIMAL.match(digits):
         raise InvalidInput(

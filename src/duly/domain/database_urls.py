@@ -1,7 +1,7 @@
-"""Addresses of databases, `scheme://user:password@host/name?parameter=value`, as people have them.
+"""Database URLs, `scheme://user:password@host/name?parameter=value`: parse, encode and redact.
 
-A password may hold any character as it is, so an address is read from its right end: the last `@`
-before the parameters ends the password. Every place that reads or shows an address asks here.
+A password may contain any character unescaped, so a URL is parsed from its right end: the last `@`
+before the parameters ends the password. All code that reads or shows a database URL uses this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES = """
     statement_cache_size target_session_attrs tcp_user_timeout user uselibpqcompat
 """
 PARAMETERS = frozenset(_NAMES.split())
-"""What libpq and other drivers of PostgreSQL take, whether it means something here or not."""
+"""Parameter names of libpq and other PostgreSQL drivers, including those that duly ignores."""
 SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
 _QUERY = re.compile(rf"\?(?=(?:{'|'.join(sorted(PARAMETERS))})=)")
 AMBIGUOUS = (
@@ -39,32 +39,32 @@ _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Address(msgspec.Struct, frozen=True):
-    """An address in its parts; user, password, name and values are decoded."""
+    """The parts of a database URL; user, password, name and values are decoded."""
 
     scheme: str
     user: str | None
     password: str | None
     hosts: str
-    """One or several with commas between, each with or without a port."""
+    """One or more hosts separated by commas, each with or without a port."""
     name: str | None
-    """What follows the slash after the hosts."""
+    """The part after the slash that follows the hosts."""
     parameters: tuple[tuple[str, str], ...]
 
     def __repr__(self) -> str:
-        # It may end in a log or a traceback.
+        # A repr may appear in a log or a traceback.
         return f"Address({self.shown!r})"
 
     @property
     def shown(self) -> str:
-        """The address for people: passwords, and parameters of unknown meaning, are hidden."""
+        """The URL with passwords and the values of unknown parameters hidden."""
         known = PARAMETERS - SECRET_PARAMETERS
-        if self._may_be_cut(known):
+        if self._may_be_misparsed(known):
             return f"{self.scheme}://{HIDDEN}"
         parameters = [(key, each if key in known else HIDDEN) for key, each in self.parameters]
         return self._text(HIDDEN, parameters)
 
-    def _may_be_cut(self, known: Collection[str]) -> bool:
-        """Whether a password that holds `?name=` may have been read as hosts and parameters."""
+    def _may_be_misparsed(self, known: Collection[str]) -> bool:
+        """Whether a password containing `?name=` may have been parsed as hosts and parameters."""
         if _NO_PORT.search(_BRACKETS.sub("", self.hosts)):
             return True
         return self.user is None and any(
@@ -73,32 +73,32 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def encoded(self) -> str:
-        """The same address in which every special character is escaped, for other parsers."""
+        """The URL with every special character escaped, for other parsers."""
         password = None if self.password is None else quote(self.password, safe="")
         return self._text(password, self.parameters)
 
     def _text(self, password: str | None, parameters: Iterable[tuple[str, str]]) -> str:
-        owner = "" if self.user is None else quote(self.user, safe="")
+        credentials = "" if self.user is None else quote(self.user, safe="")
         if self.password is not None:
-            owner += f":{password}"
+            credentials += f":{password}"
         at = "@" if self.user is not None else ""
         name = "" if self.name is None else f"/{quote(self.name, safe='/')}"
         pairs = [f"{quote(key)}={quote(each, safe='*/')}" for key, each in parameters]
         query = f"?{'&'.join(pairs)}" if pairs else ""
-        return f"{self.scheme}://{owner}{at}{self.hosts}{name}{query}"
+        return f"{self.scheme}://{credentials}{at}{self.hosts}{name}{query}"
 
 
 def address(text: str) -> Address:
-    """Read an address; whatever it says, it has parts."""
+    """Parse a database URL; any text is accepted."""
     scheme, _, rest = text.strip().partition("://")
     query = ""
     if found := _QUERY.search(rest):
         rest, query = rest[: found.start()], rest[found.end() :]
-    owner, at, place = rest.rpartition("@")
+    credentials, at, location = rest.rpartition("@")
     if not found:
-        place, _, query = place.partition("?")
-    user, colon, password = owner.partition(":")
-    hosts, slash, name = place.partition("/")
+        location, _, query = location.partition("?")
+    user, colon, password = credentials.partition(":")
+    hosts, slash, name = location.partition("/")
     return Address(
         scheme.lower(),
         _decoded(user) if at else None,
@@ -110,9 +110,9 @@ def address(text: str) -> Address:
 
 
 def is_ambiguous(text: str) -> bool:
-    """Whether what is read as user and password may be an address with a mistyped parameter.
+    """Whether the part parsed as user and password may include a host and a misspelled parameter.
 
-    The host after the `@` in its value would be sent the password.
+    The text after the `@` in that parameter's value would become the host and receive the password.
     """
     rest = text.partition("://")[2]
     if found := _QUERY.search(rest):
@@ -121,7 +121,7 @@ def is_ambiguous(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """An address that may be shown: what is secret in it is left out."""
+    """A database URL with its secrets hidden."""
     if not text or text.startswith("sqlite:"):
         return text
     return address(text).shown if "://" in text else HIDDEN
@@ -133,7 +133,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _decoded(text: str) -> str:
-    """Without its escapes. What holds a `%` that begins none was not escaped by anybody."""
+    """The text unescaped, or unchanged if a `%` in it does not begin a valid escape."""
     if _ESCAPE.search(text):
         return text
     try:

@@ -1,4 +1,4 @@
-"""What can be done with a dead letter, what with one that is none, and who is about to be one."""
+"""Dead letters: the refusal to change other deliveries, and which deliveries may die soon."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duly.domain.deliveries.states import State
 from duly.errors import Conflict
 
 LOOKED_AT = 5000
-"""How many of the latest a page looks at, however many there are."""
+"""The number of newest dead letters that a page examines at most."""
 INSTEAD = {
     State.PENDING: "`duly deliveries retry {id}` makes one that waits due now, "
     "`duly deliveries cancel {id}` takes it out",
@@ -22,7 +22,7 @@ INSTEAD = {
 
 
 def not_dead(delivery: Delivery, verb: str) -> Conflict:
-    """The refusal to move what is no dead letter: how it stands, and what can be done instead."""
+    """The Conflict for a delivery that is not dead, with its state and what to do instead."""
     instead = INSTEAD.get(delivery.state, "look again")
     return Conflict(
         f"delivery {delivery.id} is {delivery.state}; only a dead letter can be {verb}; "
@@ -31,7 +31,7 @@ def not_dead(delivery: Delivery, verb: str) -> Conflict:
 
 
 class Suspect(msgspec.Struct, frozen=True):
-    """An unfinished delivery that failed, or whose workers died, with its own plan if any."""
+    """An unfinished delivery that failed or whose worker died; `retry` is its own plan, if any."""
 
     id: str
     target: str
@@ -41,7 +41,7 @@ class Suspect(msgspec.Struct, frozen=True):
 
 
 def why_suspected(suspect: Suspect, plan: RetryPlan) -> str | None:
-    """Why one that is unfinished may soon be dead; None when nothing speaks for it."""
+    """Why an unfinished delivery may soon be dead; None when there is no sign of it."""
     if suspect.crashes:
         return f"{suspect.crashes} workers died while they held it"
     allowed = attempts_allowed(plan if suspect.retry is None else decode(suspect.retry))

@@ -1,7 +1,7 @@
-"""JSON that somebody else wrote: whether it can be taken, found out in slices if it is large.
+"""Checks of JSON documents from callers, in slices if the document is large.
 
-A small document is checked at once, by parsers in C. The same parsers would keep the event loop
-busy for a second with a large one, so that is walked over: a `Walk` stops after every slice.
+A small document is checked at once, by parsers in C. With a large document these parsers would
+block the event loop for up to a second, so a `Walk` scans it and yields after every slice.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from duly.errors import quoted
 
 DEPTH_LIMIT = 64
 LARGE = 8192
-"""Documents with more bytes than this are walked over."""
+"""Documents with more bytes than this are checked in slices."""
 MARKS_IN_A_SLICE = 1024
 LONGEST_INTEGER = 4300
-"""Digits of an integer that Python reads."""
+"""The most digits of an integer that Python parses."""
 STRING = r'"(?:[^"\\]++|\\.)*+"'
-# Numbers as short as these are in range; everything plain is passed over, but not without end.
+# Skips text that needs no check, including numbers too short to be out of range. The repetition is
+# bounded so that one match, and with it a slice, stays short.
 PLAIN = r'(?:[^]["{}0-9-]++|-?[0-9]{1,250}+(?:\.[0-9]{1,50}+)?+(?![0-9.eE+-])){0,2000}+'
 MARK = re.compile(
     rf'{PLAIN}(?:([{{[])|([}}\]])|({STRING})(\s*+:)?|(-?[0-9][0-9.eE+-]*+)|(["-]|\Z))?+', re.DOTALL
@@ -35,13 +36,13 @@ ONE_KIND = bytes.maketrans(b"{}", b"[]")
 
 
 class Unfit(Exception):
-    """JSON that cannot be taken; the message says why."""
+    """The document is not accepted; the message says why."""
 
 
 class Twice(Unfit):
     """An object has a member twice.
 
-    Readers differ in which of them counts, so whoever checks it may not see what another obeys.
+    Parsers differ in which one they use, so a receiver could read another value than we checked.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,31 +50,31 @@ class Twice(Unfit):
 
 
 class TooDeep(Unfit):
-    """Its arrays and objects are nested too deep."""
+    """Arrays and objects are nested too deep."""
 
     def __init__(self) -> None:
         super().__init__(f"it is nested deeper than {DEPTH_LIMIT}")
 
 
 class OutOfRange(Unfit):
-    """It has a number that is too large."""
+    """A number is too large."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(f"it is not valid JSON: {error}")
 
 
 def check(data: bytes, deepest: int = DEPTH_LIMIT) -> None:
-    """Unfit when a document cannot be taken, msgspec's errors when it is no JSON at all."""
+    """Check a document; raises Unfit, or an error of msgspec if it is not JSON."""
     if len(data) <= LARGE:
         check_values(data, deepest)
         check_members(data.decode())
         return
     for _ in checking(data, deepest):
-        """All slices at once."""
+        """Run all slices without a pause."""
 
 
 def checking(data: bytes, deepest: int = DEPTH_LIMIT) -> Iterator[None]:
-    """The same in slices, for a large one."""
+    """Check a large document as `check` does, and yield after each slice."""
     skip(data)
     walk = Walk(data.decode(), deepest=deepest)
     yield from walk.slices()
@@ -82,11 +83,11 @@ def checking(data: bytes, deepest: int = DEPTH_LIMIT) -> Iterator[None]:
 
 
 skip = msgspec.json.Decoder(msgspec.Raw).decode
-"""Reads JSON without making anything of it: all but its text and the range of its numbers."""
+"""Checks JSON syntax without building values; UTF-8 and number ranges are not checked."""
 
 
 def check_values(data: bytes, deepest: int = DEPTH_LIMIT) -> None:
-    """Refuse a small document that is nested too deep, or has a number that is out of range."""
+    """Refuse a small document that is nested too deep or has a number out of range."""
     try:
         msgspec.json.decode(data)
     except RecursionError:
@@ -103,7 +104,7 @@ def check_depth(data: bytes, deepest: int = DEPTH_LIMIT) -> None:
         return
     brackets = STRINGS.sub(b"", data).translate(ONE_KIND, NO_BRACKETS)
     for _ in range(deepest):
-        # Each turn takes the innermost level away.
+        # Each iteration removes the innermost level.
         brackets = brackets.replace(b"[]", b"")
         if not brackets:
             return
@@ -118,22 +119,21 @@ def check_members(text: str) -> None:
         raise TooDeep from None
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> None:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
     names = [name for name, _ in pairs]
     if len(set(names)) != len(names):
-        # Not by looking for each among all: of a hundred thousand that takes minutes.
+        # Not names.count for each name: that is quadratic and takes minutes for 100,000 members.
         raise Twice(Counter(names).most_common(1)[0][0])
 
 
-# What the numbers are is no matter here, and a long one would take long to read.
-MEMBERS = json.JSONDecoder(object_pairs_hook=_each_once, parse_int=len, parse_float=len)
+# The values of numbers are not needed, and parsing a very long integer is slow.
+MEMBERS = json.JSONDecoder(object_pairs_hook=_refuse_duplicates, parse_int=len, parse_float=len)
 
 
 class Walk:
-    """A walk over one value of a JSON text, to its end.
+    """A scan of one JSON value, to its end.
 
-    It finds what is wrong with its members, its depth and its numbers. It does not see whether the
-    rest is JSON.
+    It checks duplicate members, depth and number ranges. It does not check the syntax.
     """
 
     def __init__(
@@ -147,37 +147,37 @@ class Walk:
         self._stop = len(text) if most is None else start + most
         self._deepest = deepest
         self.end: int | None = None
-        """Where the value ends; None if that is not within `most` characters."""
+        """The index after the value; None if it does not end within `most` characters."""
         self.problem: Unfit | None = None
-        """What is wrong first."""
+        """The first problem found."""
 
     def slices(self) -> Iterator[None]:
-        """Walk on, slice by slice."""
-        inside: list[set[str] | None] = []
+        """Scan the value, and yield after each slice."""
+        open_containers: list[set[str] | None] = []
         marks = MARK.finditer(self._text, self._start, self._stop)
         for count, mark in enumerate(marks, 1):
             kind = mark.lastindex
             if kind == OPENED:
-                inside.append(set() if mark[OPENED] == "{" else None)
-                if len(inside) > self._deepest:
-                    self._found(TooDeep())
-            elif kind == CLOSED and inside:
-                inside.pop()
+                open_containers.append(set() if mark[OPENED] == "{" else None)
+                if len(open_containers) > self._deepest:
+                    self._report(TooDeep())
+            elif kind == CLOSED and open_containers:
+                open_containers.pop()
             elif kind == NAME:
-                self._note(inside[-1] if inside else None, mark[TEXT])
+                self._check_duplicate(open_containers[-1] if open_containers else None, mark[TEXT])
             elif kind == NUMBER:
                 self._check_number(mark[NUMBER])
             elif kind == BROKEN:
                 return
-            if not inside and kind is not None:
+            if not open_containers and kind is not None:
                 self.end = mark.end()
                 return
             if kind is None or not count % MARKS_IN_A_SLICE:
                 yield
 
-    def _note(self, names: set[str] | None, written: str) -> None:
+    def _check_duplicate(self, names: set[str] | None, written: str) -> None:
         if names is None:
-            return  # No JSON, which is found elsewhere.
+            return  # Not JSON; the syntax check reports it.
         name = written[1:-1]
         if "\\" in name:
             try:
@@ -185,20 +185,20 @@ class Walk:
             except ValueError:
                 return
         if name in names:
-            self._found(Twice(name))
+            self._report(Twice(name))
         names.add(name)
 
     def _check_number(self, written: str) -> None:
         digits = written.removeprefix("-")
         if digits.isdecimal():
-            # Longer ones take long to read, and are refused all the same.
+            # Parsing a very long integer is slow; 1e999 is refused in the same way.
             written = "1" if len(digits) <= LONGEST_INTEGER else "1e999"
         try:
             msgspec.json.decode(written)
         except msgspec.ValidationError as error:
-            self._found(OutOfRange(error))
+            self._report(OutOfRange(error))
         except msgspec.DecodeError:
-            return  # No JSON either.
+            return  # Not JSON; the syntax check reports it.
 
-    def _found(self, problem: Unfit) -> None:
+    def _report(self, problem: Unfit) -> None:
         self.problem = self.problem or problem

@@ -1,4 +1,4 @@
-"""What happened, as facts that telemetry turns into words and numbers."""
+"""Domain events, which telemetry turns into log lines, metrics and spans."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """The root of all happenings.
+    """The base of all events.
 
-    `namespace` is set by those who work for several, when it is not their own.
+    `namespace` is set when the event belongs to another namespace than the worker's own.
     """
 
     namespace: str | None = None
@@ -26,7 +26,7 @@ class WorkerStopped(Event, frozen=True):
     worker: int
     released: int
     held: int = 0
-    """Still running: they could not be ended, and stay held until the lease runs out."""
+    """Deliveries that could not be stopped; they stay held until the lease expires."""
 
 
 class LeaseWasLost(Event, frozen=True):
@@ -49,7 +49,7 @@ class Reclaimed(Event, frozen=True):
 
 
 class DeliveriesAccepted(Event, frozen=True):
-    """One commit of the acceptor, or a page of the planner: how many are new, how many known."""
+    """Deliveries accepted in one commit of the acceptor or one page of the planner."""
 
     new: int
     known: int = 0
@@ -62,10 +62,10 @@ class LanesClaimed(Event, frozen=True):
 
 
 class Timed(msgspec.Struct, frozen=True, kw_only=True):
-    """How an attempt fared in time, in seconds, and for how many of its batch it stands.
+    """The durations of one sampled attempt, in seconds.
 
-    `pickup` is from when its lane was ready to its start, `late` from when it was due, if it was
-    the first.
+    `pickup` is the time from lane ready to start; `late` the time from due to start, of first
+    attempts only. `weight` is the number of attempts in the batch that the sample represents.
     """
 
     pickup: float
@@ -75,7 +75,7 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchSettled(Event, frozen=True):
-    """What one call wrote; of many attempts, only some are told with their times."""
+    """The outcomes that one settle call wrote; `timed` is a sample of the attempts."""
 
     completed: int = 0
     retried: int = 0
@@ -85,13 +85,13 @@ class BatchSettled(Event, frozen=True):
     skipped: int = 0
     refused: int = 0
     on_time: int = 0
-    """How many were attempted first within the grace period, since the batch before."""
+    """First attempts that started within the grace period, since the last batch."""
     seconds: float | None = None
     timed: list[Timed] = []
     completed_by: dict[str, int] = {}
-    """How many were completed for each target."""
+    """Completed deliveries by target."""
     tries: dict[int, int] = {}
-    """How many ended, completed or dead, with so many attempts."""
+    """Deliveries that ended, completed or dead, by number of attempts."""
 
 
 class AttemptFailed(Event, frozen=True):
@@ -107,7 +107,7 @@ class AttemptFailed(Event, frozen=True):
 
 
 class DeliveryCompleted(Event, frozen=True):
-    """Emitted only where somebody logs it: see `wiring`."""
+    """Emitted only if it is logged: see `wiring`."""
 
     delivery: str
     target: str
@@ -116,7 +116,7 @@ class DeliveryCompleted(Event, frozen=True):
 
 
 class HandlerOverran(Event, frozen=True):
-    """A handler goes on after its deadline: it cannot be ended, and its lane stays held."""
+    """A handler ran past its deadline and cannot be stopped; its lane stays held."""
 
     delivery: str
     target: str
@@ -161,7 +161,7 @@ class PlanUnreadable(Event, frozen=True):
 
 
 class ConnectionsShort(Event, frozen=True):
-    """No more connections to PostgreSQL are to be had; the process makes do with fewer."""
+    """PostgreSQL refuses more connections; the process works with fewer."""
 
     open: int
     wanted: int
@@ -197,7 +197,7 @@ class SweptUp(Event, frozen=True):
 
 
 class RecoveryBegan(Event, frozen=True):
-    """Late deliveries wait; counted with those that this worker attempts already."""
+    """Late deliveries are waiting; the count includes those that this worker already runs."""
 
     deliveries: int
     oldest: datetime
@@ -211,14 +211,14 @@ class RecoveryGoesOn(Event, frozen=True):
 
 
 class RecoveryEnded(Event, frozen=True):
-    """No late delivery waits any more; how many this worker attempted since it began."""
+    """No late delivery is waiting; `deliveries` were attempted by this worker since it began."""
 
     deliveries: int
     seconds: float
 
 
 class PlannerTicked(Event, frozen=True):
-    """The planner looked; drift is by how many seconds the first due schedule had to wait."""
+    """One tick of the planner; `drift` is how many seconds the oldest due schedule had waited."""
 
     drift: float
 

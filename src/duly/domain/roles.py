@@ -1,4 +1,4 @@
-"""What one process of a service does; several may share the work of one PostgreSQL."""
+"""The roles of a process; with PostgreSQL, several processes can share the work."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from duly.errors import BadSetting
 
 
 class Role(StrEnum):
-    """A part of the service; each works alone while others do theirs elsewhere."""
+    """A part of the service that can run in its own process."""
 
     API = "api"
-    """Opens the HTTP port and accepts."""
+    """Opens the HTTP port and accepts deliveries."""
     WORKER = "worker"
-    """Claims and attempts, and takes back what dead workers held."""
+    """Claims and executes deliveries, and reclaims those of dead workers."""
     PLANNER = "planner"
-    """Keeps the next occurrence of every schedule on the books."""
+    """Plans the next occurrence of every schedule."""
 
 
 Roles = frozenset[Role]
 ENGINE: Roles = frozenset({Role.WORKER, Role.PLANNER})
-"""What needs no port."""
+"""The roles that need no port."""
 
 
 def roles_of(text: str) -> Roles:
-    """The roles in a setting, which names them with commas or spaces between."""
+    """The roles in a setting, separated by commas or spaces."""
     return frozenset(Role(each) for each in text.replace(",", " ").split())
 
 
 def refuse_apart(roles: Roles, single_owner: bool) -> None:
-    """BadSetting for a part of the service where one process has to be all of it."""
+    """Raise BadSetting if one process must have all engine roles and lacks some."""
     if single_owner and not roles >= ENGINE:
         lacking = " and ".join(sorted(ENGINE - roles))
         raise BadSetting(
@@ -40,7 +40,7 @@ def refuse_apart(roles: Roles, single_owner: bool) -> None:
 
 
 def refuse_idle(roles: Roles) -> None:
-    """BadSetting for a process without a port whose roles are all the port's."""
+    """Raise BadSetting if a process without a port has no engine role."""
     if not roles & ENGINE:
         raise BadSetting(
             "role",
@@ -50,7 +50,7 @@ def refuse_idle(roles: Roles) -> None:
 
 
 def refuse_several(processes: int, single_owner: bool) -> None:
-    """BadSetting for several processes where there can be one only."""
+    """Raise BadSetting for several processes on a store that allows only one."""
     if single_owner and processes > 1:
         raise BadSetting(
             "processes",

@@ -1,4 +1,4 @@
-"""What the engine asks of the world: Protocols and the values that cross them, no logic."""
+"""The interfaces of store, transport, clock and randomness: Protocols and values, no logic."""
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
 from duly.ports.dead_letters import (

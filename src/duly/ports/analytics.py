@@ -1,4 +1,4 @@
-"""What is asked of the place where counts are kept for others to look at."""
+"""The interface of the analytics database, which keeps counts for other systems."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from duly.domain.monitoring.schedule_counts import Count
 
 
 class AnalyticsFailure(msgspec.Struct, frozen=True):
-    """Why counts were not written, or perhaps were; `unsent` ones were not."""
+    """Why counts may not have been written; `unsent` if they certainly were not."""
 
     problem: str
     unsent: bool
 
 
 class Analytics(Protocol):
-    """Counts by schedule and minute. It may be away for as long as it likes."""
+    """Counts by schedule and minute; duly works without it while it is unavailable."""
 
     async def add(self, counts: Mapping[Count, int]) -> AnalyticsFailure | None:
-        """Add to what is kept, within a few seconds; without counts, see whether it answers."""
+        """Add the counts within a few seconds; without counts, only check that it answers."""
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""

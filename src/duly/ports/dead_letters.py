@@ -1,4 +1,4 @@
-"""What is asked of the store about dead letters."""
+"""The store's interface for dead letters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from duly.domain.deliveries.delivery import Delivery
 
 
 class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which dead letters: those to which all of it applies; empty, it is all of them.
+    """Selects the dead letters that match all given fields; all of them if it is empty.
 
-    `text` is looked for in error, payload and key. `since` and `until` are about when they died.
+    `text` is searched in error, payload and key. `since` and `until` refer to when they died.
     """
 
     reason: str | None = None
@@ -31,7 +31,7 @@ class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Dead letters of like errors; the error is that of the latest."""
+    """Dead letters with the same fingerprint; the error is that of the latest."""
 
     fingerprint: str
     reason: str | None
@@ -43,24 +43,24 @@ class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Again(msgspec.Struct, frozen=True):
-    """Try them again, `spread` seconds apart; without `reset` their attempts stay spent."""
+    """Retry dead letters, `spread` seconds apart; without `reset` their attempts stay spent."""
 
     reset: bool = True
     spread: float = 0.0
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """Discard them."""
+    """Discard dead letters."""
 
     note: str
 
 
 Fortune = Again | GiveUp
-"""What is to become of dead letters."""
+"""What a bulk operation does with dead letters."""
 
 
 class BulkCursor(msgspec.Struct, frozen=True, kw_only=True):
-    """How far many have come: first those without a stream by their deaths, then by stream."""
+    """Position in a bulk operation: first without a stream by `dead_at`, then stream by stream."""
 
     at: datetime | None = None
     stream: str | None = None
@@ -69,7 +69,7 @@ class BulkCursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkProgress(msgspec.Struct, frozen=True):
-    """How far many have come; `until` makes an interrupted operation go on as the same one."""
+    """Progress of a bulk operation; repeat it with `until` to continue after an interruption."""
 
     done: int
     total: int
@@ -77,42 +77,42 @@ class BulkProgress(msgspec.Struct, frozen=True):
 
 
 class DeadLetters(Protocol):
-    """Deliveries that will not be tried again by themselves."""
+    """Deliveries that are not retried automatically."""
 
     async def page(
         self, filter: DeadFilter, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
-        """Dead letters, the latest first; `before` is the death and id to go on from."""
+        """A page of dead letters, latest first; `before` is `dead_at` and id of the last one."""
 
     async def floor(self, before: tuple[datetime, str] | None, most: int) -> datetime | None:
-        """When the one died that has so many above it; None when there is none."""
+        """`dead_at` of the dead letter after the `most` newest ones, or None."""
 
     async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
-        """Dead letters by what their errors have in common, the most frequent first."""
+        """Dead letters grouped by fingerprint, the largest group first."""
 
     async def count(self, filter: DeadFilter) -> int:
-        """How many there are."""
+        """The number of dead letters that match."""
 
     async def retry(self, id: str, actor: str, *, reset: bool) -> Delivery:
-        """Make one pending again, at its place if it has a stream; Conflict if it is not dead."""
+        """Make one pending again, at its position in its stream; Conflict if it is not dead."""
 
     async def edit(self, id: str, payload: bytes, actor: str) -> Delivery:
-        """Give one another payload and all its attempts again; Conflict if it is not dead."""
+        """Replace the payload of one and reset its attempts; Conflict if it is not dead."""
 
     async def discard(self, id: str, note: str, actor: str) -> Delivery:
-        """Cancel one; a stream that it blocked goes on. Conflict if it is not dead."""
+        """Cancel one; a stream that it blocked continues. Conflict if it is not dead."""
 
     async def begin(self, action: str, filter: DeadFilter, actor: str, detail: Any) -> None:
-        """Note in the audit trail that somebody moves all that match."""
+        """Write the audit entry of a bulk operation."""
 
     async def move(
         self, filter: DeadFilter, fortune: Fortune, after: BulkCursor, limit: int
     ) -> tuple[int, BulkCursor | None]:
-        """Move one batch of those that match; how many, and where to go on, None at the end.
+        """Retry or discard one batch; returns how many, and the next cursor or None at the end.
 
-        Those of a stream go in the order of their places. Each transaction is short; what was
-        moved before a crash is moved, and the rest still matches.
+        Those of a stream are processed in its order. Each batch is committed by itself; after a
+        crash the rest still matches.
         """
 
     async def suspects(self, limit: int, *, failed: bool) -> Sequence[Suspect]:
-        """Unfinished deliveries whose workers died, or that `failed` too, the worst first."""
+        """Unfinished deliveries whose workers died, with `failed` also failed ones, worst first."""

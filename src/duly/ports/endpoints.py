@@ -1,4 +1,4 @@
-"""What is asked of the store about endpoints, and about the gates before targets."""
+"""The store's interface for endpoints, and for the gates of targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duly.domain.endpoints.gates import Gate, TargetLimits
 
 
 class SeenGate(msgspec.Struct, frozen=True):
-    """A gate under its lock, with what it is decided by."""
+    """A locked gate with the data for a decision."""
 
     target: int
     name: str
@@ -21,27 +21,27 @@ class SeenGate(msgspec.Struct, frozen=True):
     limits: TargetLimits
     gate: Gate
     elsewhere: int
-    """Under way from other workers."""
+    """Deliveries in flight on other workers."""
 
 
 class GateChange(msgspec.Struct, frozen=True):
-    """What becomes of a gate; `in_flight` is what the worker that asks has under way from now."""
+    """The new state of a gate; `in_flight` is the asking worker's new count."""
 
     gate: Gate
     in_flight: int | None = None
     disable: str | None = None
-    """Why the endpoint behind it takes nothing any more."""
+    """The reason to disable the endpoint, if it is to be disabled."""
 
 
 class EndpointBacklog(msgspec.Struct, frozen=True):
-    """What an endpoint has on the books; `waiting` includes what is under way."""
+    """The unfinished deliveries of an endpoint; `waiting` includes those under way."""
 
     waiting: int
     under_way: int
 
 
 class Gates(Protocol):
-    """What all workers know of targets: circuits, rates, and what is under way."""
+    """State of targets that all workers share: circuits, rates, and deliveries in flight."""
 
     async def revise(
         self,
@@ -49,7 +49,7 @@ class Gates(Protocol):
         targets: Collection[int],
         decide: Callable[[SeenGate, datetime], GateChange],
     ) -> dict[int, tuple[SeenGate, GateChange]]:
-        """Change the gates by what `decide` makes of each; one at a time over all workers."""
+        """Change each gate as `decide` returns; only one worker at a time changes a gate."""
 
 
 class Endpoints(Protocol):
@@ -59,10 +59,10 @@ class Endpoints(Protocol):
         """One endpoint, or NotFound."""
 
     async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
-        """Those of the names that exist."""
+        """The endpoints with these names, as far as they exist."""
 
     async def page(self, after: str, limit: int) -> list[StoredEndpoint]:
-        """Endpoints by name."""
+        """A page of endpoints, sorted by name."""
 
     async def revise(
         self,
@@ -72,21 +72,21 @@ class Endpoints(Protocol):
         action: str,
         detail: Mapping[str, Any] | None = None,
     ) -> StoredEndpoint:
-        """Create or change one by what `decide` makes of it, with its row locked."""
+        """Create or change one as `decide` returns, with its row locked."""
 
     async def refuse_if_scheduled(self, endpoint: StoredEndpoint) -> None:
-        """Conflict when a schedule names it."""
+        """Raise Conflict if a schedule uses the endpoint."""
 
     async def remove(
         self, name: str, actor: str, check: Callable[[StoredEndpoint], None]
     ) -> StoredEndpoint:
-        """Remove one that nothing waits for and no schedule names; else Conflict.
+        """Remove one; Conflict if deliveries wait for it or a schedule uses it.
 
-        `check` is called with it locked, and may refuse.
+        `check` is called with the locked endpoint, and may raise.
         """
 
     async def waiting(self, target: int) -> EndpointBacklog:
-        """How much is on the books for it; counted up to a million."""
+        """The unfinished deliveries to the target, counted up to a million."""
 
     async def cancel_waiting(self, target: int, limit: int) -> int:
-        """Cancel one batch of what waits and nobody holds; returns how many."""
+        """Cancel one batch of waiting deliveries that are not claimed; returns how many."""

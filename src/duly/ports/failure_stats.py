@@ -1,4 +1,4 @@
-"""What is asked of the store about how deliveries fare."""
+"""The store's interface for failure statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from duly.domain.monitoring.failure_stats import FailureStats
 
 
 class FailureStatsTable(Protocol):
-    """Figures of failure; each reads a bounded number of rows, however many there are."""
+    """Failure statistics; each reads a bounded number of rows."""
 
     async def stats(self, since: datetime | timedelta | float) -> FailureStats:
-        """How it stands by the store's clock, and how it fared since then."""
+        """The statistics from `since` to now, by the store's clock."""

@@ -1,4 +1,4 @@
-"""What is asked of the store about requests that must not count twice."""
+"""The store's interface for idempotent requests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 
 KEPT_FOR = timedelta(days=1)
 PATIENCE = timedelta(seconds=30)
-"""How long whoever began a request may be silent before another takes it over."""
+"""How long a begun request may stay unanswered before a repetition may take it over."""
 
 
 class IdempotentRequest(msgspec.Struct, frozen=True):
-    """A request under its key: what was asked, what it makes, and its answer if it has one."""
+    """A request under its key: its fingerprint, the seed of its ids, and its answer if any."""
 
     key: str
     fingerprint: str
@@ -24,26 +24,26 @@ class IdempotentRequest(msgspec.Struct, frozen=True):
 
 
 class IdempotentRequests(Protocol):
-    """Requests by their keys, for a day."""
+    """Requests by key, kept for a day."""
 
     async def begin(self, asked: IdempotentRequest) -> IdempotentRequest | None:
-        """Note a request before it is carried out; None when it is new, otherwise the first."""
+        """Record a request before it is executed; None if it is new, else the first one."""
 
     async def take_over(self, first: IdempotentRequest, *, at_once: bool) -> bool:
-        """Whether a request that nobody answered yet may be carried out by another as well.
+        """Whether a request that has no answer yet may be executed by the caller.
 
-        If not `at_once`, only when whoever began it was silent for PATIENCE. From then on it
-        cannot be abandoned.
+        Unless `at_once`, only when the first caller has not answered for PATIENCE. After a
+        takeover the request cannot be abandoned.
         """
 
     async def finish(self, asked: IdempotentRequest) -> None:
-        """Keep the answer, once."""
+        """Store the answer, once."""
 
     async def abandon(self, asked: IdempotentRequest) -> None:
-        """Forget a request that came to nothing, so that it can be made again.
+        """Delete a request that failed without effect, so that it can be repeated.
 
-        Nothing happens when it was taken over: whoever did may have carried it out.
+        Does nothing if it was taken over: the other caller may have executed it.
         """
 
     async def prune(self, kept_for: timedelta, batch: int) -> int:
-        """Forget at most a batch of what was begun longer ago; returns how many."""
+        """Delete at most a batch of older requests; returns how many."""

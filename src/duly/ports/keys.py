@@ -1,4 +1,4 @@
-"""What is asked of the store about API keys."""
+"""The store's interface for API keys."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from duly.domain.access.keys import StoredKey
 
 
 class Keys(Protocol):
-    """Keys to the HTTP port; those of one namespace, but at the door those of all."""
+    """API keys of one namespace; the methods for authentication, from `find` on, cover all."""
 
     async def create(self, key: StoredKey, hash: bytes, actor: str) -> StoredKey:
-        """Keep a new key of this namespace, with its audit entry."""
+        """Store a new key of this namespace, with its audit entry."""
 
     async def create_first(self, key: StoredKey, hash: bytes, actor: str) -> bool:
-        """Keep a key like `create`, if no namespace has any; of several at once one does.
+        """Store a key like `create`, only if no namespace has a key; returns whether it did.
 
-        Keys that are revoked or expired count. Returns whether it was kept.
+        Revoked and expired keys count. Of several concurrent calls, one succeeds.
         """
 
     async def get(self, id: str) -> StoredKey:
         """One key, or NotFound."""
 
     async def page(self, after: str, limit: int) -> list[StoredKey]:
-        """Keys by id, those that are revoked or expired too."""
+        """A page of keys by id, including revoked and expired ones."""
 
     async def revoke(self, id: str, actor: str) -> StoredKey:
-        """Let one open nothing any more, with an audit entry; again it changes nothing."""
+        """Revoke a key, with an audit entry; safe to repeat."""
 
     async def find(self, id: str) -> tuple[StoredKey, bytes] | None:
-        """A key of any namespace with what was kept of its token."""
+        """A key of any namespace with the hash of its token."""
 
     async def touch(self, id: str, before: datetime) -> None:
-        """Note that it is in use, unless that was noted after `before`."""
+        """Set `last_used_at` to now, unless it is later than `before`."""
 
     async def spend(self, id: str, uses: int, rate: float, most: float) -> float:
-        """Take uses out of a key's bucket, which fills at a rate and holds so many; what is left.
+        """Take uses out of a key's bucket, which refills at `rate` up to `most`.
 
-        It may be less than nothing.
+        Returns the new level, which may be negative.
         """
 
     async def any_active(self) -> bool:
-        """Whether any key of any namespace opens anything now."""
+        """Whether any namespace has an active key."""

@@ -1,4 +1,4 @@
-"""What is asked of the store by those who watch: how it stands, what happened, what is alarming."""
+"""The store's interface for monitoring: status, rollups, traces and alerts."""
 
 from __future__ import annotations
 
@@ -11,58 +11,58 @@ from duly.domain.monitoring.status import NamespaceStatus
 
 
 class StatusReader(Protocol):
-    """How it stands; each figure reads a bounded number of rows through an index."""
+    """The status; each count reads a bounded number of rows through an index."""
 
     async def look(self, grace: timedelta) -> NamespaceStatus:
-        """How it stands by the store's clock."""
+        """The status by the store's clock."""
 
     async def behind(self) -> int:
-        """How many wait in streams besides the heads of those that go on."""
+        """The number of deliveries waiting in streams, without heads of streams that can run."""
 
 
 class Rollups(Protocol):
-    """What happened in each minute, summed up by those who did it."""
+    """Counts by minute, written by each worker."""
 
     async def add(self, worker: int, tally: Counts) -> None:
-        """Add to the worker's present minute. A call whose answer is lost may count twice."""
+        """Add to the worker's present minute; not idempotent if the answer is lost."""
 
     async def series(self, span: Span) -> dict[datetime, Counts]:
-        """What happened in each step, by its beginning; steps without anything are left out."""
+        """The counts of each step by its start; empty steps are left out."""
 
 
 class Traces(Protocol):
-    """Where deliveries belong in their callers' traces."""
+    """The parent spans of deliveries."""
 
     async def keep(self, delivery: str, parent: str) -> None:
-        """Keep the span under which it was accepted."""
+        """Store the span in which the delivery was accepted."""
 
     async def parent(self, delivery: str) -> str | None:
-        """The span under which it was accepted, if that is known."""
+        """The span in which the delivery was accepted, if known."""
 
 
 class Alerts(Protocol):
-    """Alerts that are raised, and those that were."""
+    """Active and cleared alerts."""
 
     async def raised(self) -> list[Alert]:
-        """Those that are not cleared."""
+        """The active alerts."""
 
     async def page(self, before: int | None, limit: int) -> list[Alert]:
-        """All that are kept, newest first; `before` is the last id of the page before."""
+        """A page of all alerts, newest first; `before` is the last id of the previous page."""
 
     async def raise_one(self, trouble: AlertCause) -> bool:
-        """Raise it; False when it is raised already, by whomever."""
+        """Raise an alert; False if it is already active."""
 
     async def see(self, trouble: AlertCause) -> None:
-        """Note that it is still the matter."""
+        """Mark the alert as still active."""
 
     async def clear(self, alert: Alert) -> bool:
-        """Clear it; False when another did."""
+        """Clear an alert; False if another process did."""
 
     async def untold(self, limit: int) -> list[Alert]:
-        """Those whose raising or clearing was not handed to the alert webhook yet."""
+        """Alerts whose raising or clearing was not yet passed to the alert webhook."""
 
     async def tell(self, alert: Alert, told: str) -> None:
-        """Note how much of it was."""
+        """Record which changes were passed to the alert webhook."""
 
     async def died(self, since: datetime) -> int:
-        """How many of the deliveries that were to tell of alerts died since then."""
+        """The number of alert notifications that became dead letters since a moment."""

@@ -1,4 +1,4 @@
-"""What is asked of the store about schedules."""
+"""The store's interface for schedules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duly.ports.transactions import Transaction
 
 
 class DueSchedule(msgspec.Struct, frozen=True):
-    """A schedule that is due to be planned; without timing it cannot be read."""
+    """A schedule that is due to be planned; without `timing` it is unreadable."""
 
     id: int
     name: str
@@ -27,14 +27,14 @@ class DueSchedule(msgspec.Struct, frozen=True):
 
 
 class UnreadableSchedule(msgspec.Struct, frozen=True):
-    """A schedule that a newer version wrote."""
+    """A schedule that a newer version wrote and this one cannot read."""
 
     name: str
     problem: str
 
 
 class ZoneUse(msgspec.Struct, frozen=True):
-    """Zone data from which something was computed."""
+    """Zone data from which stored occurrences were computed."""
 
     zone: str
     hash: str
@@ -42,7 +42,7 @@ class ZoneUse(msgspec.Struct, frozen=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """One change: who, what, and of which thing."""
+    """One change: actor, action and subject."""
 
     id: int
     done_at: datetime
@@ -53,13 +53,13 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 class Schedules(Protocol):
-    """Schedules as people read and change them."""
+    """Reading and changing schedules."""
 
     async def get(self, name: str) -> StoredSchedule:
-        """One schedule, or NotFound; UnreadableRule when a newer version wrote it."""
+        """One schedule, or NotFound; UnreadableRule if a newer version wrote it."""
 
     async def page(self, after: str, limit: int) -> list[StoredSchedule | UnreadableSchedule]:
-        """Schedules by name."""
+        """A page of schedules, sorted by name."""
 
     async def revise(
         self,
@@ -69,11 +69,11 @@ class Schedules(Protocol):
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
     ) -> tuple[StoredSchedule | None, Revision | None]:
-        """Change one schedule by what `decide` makes of it, the present, and which of its
-        deliveries nobody has claimed; returns it as it is now.
+        """Change one schedule as `decide` returns; returns the new version.
 
-        Atomic, by itself or with the transaction that is given: the row is locked while it is
-        decided, and its delivery moves with it.
+        `decide` gets the schedule, the present moment, and its unclaimed deliveries. Atomic, by
+        itself or in the given transaction: the row is locked while `decide` runs, and its delivery
+        is changed with it.
         """
 
     async def create_all(
@@ -82,43 +82,43 @@ class Schedules(Protocol):
         actor: str,
         transaction: Transaction | None = None,
     ) -> None:
-        """Create many schedules, all or none; Conflict when one of the names is taken."""
+        """Create many schedules, all or none; Conflict if one of the names exists."""
 
     async def unfinished(self, name: str, transaction: Transaction | None = None) -> list[str]:
-        """Of its latest occurrences, those under way; the next one on the books is not."""
+        """The unfinished ones of its latest occurrences, without the next one."""
 
     async def add_runs(
         self, schedule: StoredSchedule, planned: Sequence[Planned], actor: str
     ) -> int:
-        """Make occurrences beside the plan; returns how many were new."""
+        """Store extra occurrences beside the plan; returns how many were new."""
 
     async def unfinished_before(self, delivery: str, stream: str) -> int:
-        """How many earlier occurrences of its schedule are unfinished, in its stream or not."""
+        """The number of unfinished earlier occurrences; those in its stream count as one."""
 
     async def zones(self) -> list[ZoneUse]:
-        """From which data of which zones something was computed."""
+        """The zone data from which stored occurrences were computed."""
 
     async def of_zone(self, use: ZoneUse, after: str, limit: int) -> list[str]:
-        """The names of schedules that were computed from that data."""
+        """The names of schedules computed from this zone data."""
 
     async def without_next(self, after: str, batch: int) -> tuple[list[str], str | None]:
-        """Schedules of one slice that lack their next occurrence, and where to go on."""
+        """Schedules of one slice whose next occurrence is missing, and where to continue."""
 
 
 class Sitting(Protocol):
-    """Some schedules that a planner holds, and what it decides about them."""
+    """Schedules that a planner has locked, and its decisions about them."""
 
     due: list[DueSchedule]
 
     async def untouched(self, ids: Sequence[str | None]) -> set[str]:
-        """Of these deliveries, those that nobody has claimed; nobody can until the end."""
+        """The unclaimed ones of these deliveries; they are locked until the sitting ends."""
 
     def write(self, schedule: int, plan: Plan) -> None:
-        """Have the plan written when the sitting ends."""
+        """Write the plan when the sitting ends."""
 
 
 class Soonest(msgspec.Struct, frozen=True):
-    """When a namespace has something to plan next, by the store's clock."""
+    """When a namespace next has a schedule to plan, by the store's clock."""
 
     namespace: str
     next_at: datetime
@@ -126,42 +126,42 @@ class Soonest(msgspec.Struct, frozen=True):
 
 
 class Plans(Protocol):
-    """The planner's side of schedules."""
+    """The planner's interface to schedules."""
 
     async def soonest(self, served: Sequence[str] | None) -> list[Soonest]:
-        """When each of these namespaces, or of all, has something to plan next."""
+        """When each of these namespaces, or of all, next has a schedule to plan."""
 
     async def clock(self) -> tuple[datetime, datetime | None]:
-        """The store's present, and the moment up to which anyone has planned."""
+        """The present moment by the store's clock, and the moment up to which planning was done."""
 
     async def is_behind(self, until: datetime, passed_over: Sequence[int]) -> bool:
-        """Whether anything is due to be planned, be it another planner's already or not."""
+        """Whether any schedule is due to be planned, including those locked by other planners."""
 
     async def next_at(self, passed_over: Sequence[int]) -> datetime | None:
-        """When a planner has something to do next."""
+        """When the next schedule is due to be planned."""
 
     async def ready(
         self, until: datetime, batch: int, passed_over: Sequence[int], after: DueSchedule | None
     ) -> list[DueSchedule]:
-        """A page of what is due to be planned, nothing locked; `after` is the last one before."""
+        """A page of schedules due to be planned, not locked; `after` is the last one before it."""
 
     async def write(self, plans: Sequence[tuple[DueSchedule, Plan]]) -> int:
-        """Write plans that make one occurrence each and nothing else; returns how many applied.
+        """Write plans that only make one occurrence each; returns how many applied.
 
-        A schedule that was changed since it was read is left as it is.
+        A schedule that was changed since it was read is skipped.
         """
 
     async def note(self, until: datetime) -> None:
-        """Remember up to which moment was planned."""
+        """Record the moment up to which planning was done."""
 
     def sit(
         self, until: datetime, batch: int, passed_over: Sequence[int]
     ) -> AbstractAsyncContextManager[Sitting]:
-        """Schedules that are due to be planned, locked until what was decided is written."""
+        """Schedules due to be planned, locked until their plans are written."""
 
 
 class Audit(Protocol):
-    """Who changed what."""
+    """The audit log."""
 
     async def page(self, limit: int, before: int) -> list[AuditEntry]:
-        """Entries, the latest first; `before` is the id to go on from."""
+        """A page of entries, latest first; `before` is the last id of the previous page."""

@@ -1,4 +1,4 @@
-"""What is asked about the steps of deliveries: of the store, and of the attempt under way."""
+"""The interfaces for steps of deliveries: of the store, and of the running attempt."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from duly.domain.deliveries.steps import Step
 
 
 class Steps(Protocol):
-    """The steps that are on the books; they are added, never changed or taken back."""
+    """Stored steps; they are added, never changed or removed."""
 
     async def load(self, delivery: str) -> list[Step]:
-        """The steps of one delivery in the order in which they were done."""
+        """The steps of one delivery in the order of completion."""
 
     async def record(self, claimed: Claimed, step: Step) -> Step:
-        """Add a step at once; returns the one on the books, which is the first of its name.
+        """Store a step immediately; returns the stored one, which is the first of its name.
 
-        LeaseLost, and nothing is written, when its lane is held under another token.
+        LeaseLost, and nothing is written, if the lane is held under another token.
         """
 
 
 class StepRecorder(Protocol):
-    """The steps of one attempt: those of earlier ones, and those that it adds."""
+    """The steps of one attempt: those of earlier attempts, and new ones."""
 
     async def begin(self, name: str) -> Step | None:
-        """The step if it is done already; None when it is to be done now, by the caller."""
+        """The step if it is already done; None if the caller has to do it now."""
 
     def give_up(self, name: str) -> None:
-        """What was begun was not done."""
+        """Report that a begun step failed."""
 
     async def record(self, name: str, result: msgspec.Raw, *, late: bool) -> Step:
-        """What was begun is done: on the books when this returns, or with the outcome if late."""
+        """Record a begun step: stored when this returns, or if `late`, with the outcome."""

@@ -1,4 +1,4 @@
-"""What is asked of the store about deliveries, workers and itself."""
+"""The store's interface: deliveries, targets, agenda, maintenance, and the store itself."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from duly.ports.workers import Workers
 
 
 class ClaimableGroup(msgspec.Struct, frozen=True):
-    """Lanes of one level and target that nobody holds, and when the first of them is due."""
+    """Unclaimed lanes of one priority and target, and when the first of them is due."""
 
     priority: int
     target: int
     due_at: datetime
     seen_at: datetime | None = None
-    """When the store looked, by its own clock."""
+    """When this was read, by the store's clock."""
     shut: bool = False
-    """Its endpoint is paused or disabled, or there is none."""
+    """The endpoint is paused, disabled or removed."""
     probe_at: datetime | None = None
-    """Its circuit is open, and this is when one may try it."""
+    """When the next probe is allowed, if the circuit is open."""
     failing: bool = False
     limited: bool = False
-    """Its endpoint takes only so many a second, or at once."""
+    """The endpoint has a rate limit or an in-flight limit."""
 
 
 class ClaimRequest(msgspec.Struct, frozen=True):
-    """How many lanes to take of one opening; lanes due before `floor_at` are not looked at."""
+    """How many lanes to claim of one group; lanes due before `floor_at` are not examined."""
 
     priority: int
     target: int
@@ -61,17 +61,17 @@ class ClaimRequest(msgspec.Struct, frozen=True):
 
 
 class LateWork(msgspec.Struct, frozen=True):
-    """What is due for long: how many deliveries (counted up to a million), and the oldest."""
+    """Late deliveries: their number, counted up to a million, and the oldest due moment."""
 
     count: int
     oldest: datetime
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries to list: newest first, `before` is the id to go on from.
+    """Selects the deliveries to list, newest first; `before` is the id to continue from.
 
-    `since` and `until` are about when they were accepted; `text` is in the error, key or payload.
-    `id` is how their ids begin.
+    `since` and `until` refer to acceptance; `text` is searched in error, key and payload; `id` is a
+    prefix of the id.
     """
 
     id: str | None = None
@@ -90,7 +90,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """What the sweep put back; all zeros when all is well."""
+    """What the sweep repaired; all zeros if nothing was wrong."""
 
     without_lane: int = 0
     held_by_nobody: int = 0
@@ -99,157 +99,160 @@ class Swept(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """How many things no ordinary path would have picked up."""
+        """The number of repairs."""
         return sum(msgspec.structs.astuple(self))
 
 
 class Deliveries(Protocol):
-    """The ledger: every delivery and what became of it."""
+    """The ledger: every delivery and its history."""
 
     async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
-        """Store each for itself, in one commit; safe to repeat with the same ids.
+        """Store deliveries independently, in one commit; safe to repeat with the same ids.
 
-        A key that is known with another target or payload is answered with a Conflict.
+        The result is a Conflict if a key is known with another target or payload.
         """
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
-        """Store them all or, when one conflicts, none; safe to repeat with the same ids."""
+        """Store all deliveries or, if one conflicts, none; safe to repeat with the same ids."""
 
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""
 
     async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
-        """A page of deliveries, newest first, and the id to go on from, None at the end.
+        """A page of deliveries, newest first, and the id to continue from, None at the end.
 
-        Only so many are looked at: there may be fewer than asked for, or none, and still more
-        to come. Of one stream they come in its order, of one schedule by their occurrences.
+        The number of examined rows is bounded, so a page may have fewer items than the limit, or
+        none, before the end. Those of one stream are in its order, those of one schedule by
+        occurrence.
         """
 
     async def attempts(self, id: str) -> list[Attempt]:
         """The history of one delivery, oldest first, or NotFound."""
 
     async def cancel(self, id: str, actor: str | None = None) -> Delivery:
-        """Cancel what is pending; Conflict when it is not. An actor gets an audit entry."""
+        """Cancel a pending delivery, else Conflict; with an actor, write an audit entry."""
 
     async def retry(self, id: str, actor: str | None = None) -> Delivery:
-        """Make a dead letter pending again, or a waiting one due now; else Conflict.
+        """Make a dead letter pending again, or a waiting delivery due now; else Conflict.
 
-        An actor gets an audit entry.
+        With an actor, write an audit entry.
         """
 
     async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
-        """What is due for longer than `grace` and held by nobody, oldest first."""
+        """Unclaimed deliveries that are due for longer than `grace`, oldest first."""
 
     async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
-        """What will not move by itself, and why."""
+        """Deliveries that need an operator, and why."""
 
 
 class TargetName(msgspec.Struct, frozen=True):
-    """What a target's number stands for."""
+    """The namespace and name of a target."""
 
     namespace: str
     name: str
 
 
 class Targets(Protocol):
-    """The short numbers under which the agenda knows where deliveries go."""
+    """Targets and their numbers, which the agenda uses in place of names."""
 
     async def numbers(self, names: Collection[str], *, create: bool) -> dict[str, int]:
-        """The numbers of those names that are known; unknown ones are made on request."""
+        """The numbers of known names; with `create`, unknown names get a number."""
 
     async def named(self, numbers: Collection[int]) -> dict[int, TargetName]:
         """Targets of any namespace, by number."""
 
     async def namespaces(self, served: Sequence[str] | None) -> list[str]:
-        """Of these namespaces, or of all, those that have a target or a key."""
+        """The namespaces that have a target or a key, among `served` or all."""
 
     async def refresh(self) -> dict[int, str]:
-        """Every target of the namespace, by number, read anew."""
+        """All targets of the namespace by number, read from the store and cached."""
 
 
 class Agenda(Protocol):
     """The lanes that have work: the hot path."""
 
     async def survey(self) -> list[ClaimableGroup]:
-        """Each level and target that has lanes nobody holds, with its first due moment."""
+        """The groups of unclaimed lanes, by priority and target."""
 
     async def look(self) -> list[ClaimableGroup]:
-        """The same for whoever only looks: it waits for nobody who writes."""
+        """The same as `survey` for read-only callers: it never waits for a writer."""
 
     async def late_work(
         self, grace: timedelta, targets: Collection[int] | None = None
     ) -> LateWork | None:
-        """How much, of these targets or all, is due for longer than `grace` and held by nobody."""
+        """Unclaimed work due for longer than `grace`, of these targets or all."""
 
     async def claim(
         self, token: int, slots: int, asks: Sequence[ClaimRequest], finished: Sequence[int] = ()
     ) -> list[Claimed]:
-        """Take at most `slots` due lanes under the token; atomic, skips what others hold.
+        """Claim at most `slots` due lanes under the token; atomic, skips lanes that others hold.
 
-        The most urgent come first. A worker that was declared dead gets nothing. `finished` are
-        earlier tokens under which nothing is held any more: the store may forget them.
+        `asks` are served in their order, in each the earliest due lanes first. A worker that was
+        declared dead gets nothing. `finished` are earlier tokens that hold nothing any more: the
+        store may forget them.
         """
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
-        """Write what became of held lanes; returns the lanes to which it applied.
+        """Write the outcomes of held lanes; returns the lanes to which they applied.
 
         Atomic. A settlement whose token does not hold its lane changes nothing.
         """
 
     async def release(self, token: int) -> int:
-        """Hand back, untouched, whatever is held under the token."""
+        """Release all lanes held under the token, without an attempt."""
 
     async def held_by_dead(self, limit: int) -> list[Claimed]:
-        """Deliveries whose holder is dead, with the token under which it held them."""
+        """Deliveries that dead workers hold, with their tokens."""
 
 
 class Maintenance(Protocol):
-    """The slow work on the store."""
+    """Background maintenance of the store."""
 
     async def prune(
         self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
     ) -> tuple[int, str | None]:
         """Remove finished deliveries of one slice of the ledger.
 
-        Returns how many, and the id to go on from, None at the end. Never removes unfinished work.
+        Returns how many, and the id to continue from, None at the end. Never removes unfinished
+        work.
         """
 
     async def count_prunable(
         self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
     ) -> tuple[int, str | None]:
-        """How many deliveries of one slice `prune` would remove, and the id to go on from."""
+        """How many deliveries of one slice `prune` would remove, and the id to continue from."""
 
     async def forget(self, namespace: str, after: str, batch: int) -> str | None:
-        """Remove whatever a namespace has in one slice, unfinished work too.
+        """Remove all data of a namespace in one slice, including unfinished work.
 
-        Returns the id to go on from, None at the end. Only for a namespace made to throw away.
+        Returns the id to continue from, None at the end. Only for temporary namespaces.
         """
 
     async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
-        """Put back what no ordinary path would pick up, in one slice of the ledger."""
+        """Repair inconsistencies in one slice of the ledger, such as a delivery without a lane."""
 
 
 class Wakeups(Protocol):
-    """Hints that something became due; losing all of them costs at most one poll."""
+    """Hints that a delivery became due; losing all of them costs at most one poll."""
 
     def hint(self) -> None:
-        """Say that something is runnable now; cheap, and merged with others."""
+        """Signal that a delivery can run now; cheap, and merged with other hints."""
 
     def listen(self, callback: Callable[[], None]) -> None:
-        """Call back on every hint from now on."""
+        """Call `callback` on every hint from now on."""
 
     async def check(self) -> bool:
-        """Mend or ask whatever brings hints from other processes; False when none can come."""
+        """Check or reopen the source of hints from other processes; False if none can arrive."""
 
 
 class Store(Protocol):
-    """Everything that is kept."""
+    """A store: all tables of one namespace, and its connections."""
 
     namespace: str
     single_owner: bool
     one_loop: bool
     source: object
-    """What its StoreUnavailable errors carry: a handler may use other stores too."""
+    """The `source` of its StoreUnavailable errors: a handler may use other stores too."""
 
     @property
     def deliveries(self) -> Deliveries: ...
@@ -304,16 +307,16 @@ class Store(Protocol):
         """Connect, and bring the schema up to date."""
 
     async def reserve(self) -> None:
-        """Open the connections that a worker cannot do without, and keep them."""
+        """Open the connections that a worker needs, and keep them open."""
 
     async def own(self) -> None:
-        """Become the one server of a store that allows only one; StoreIsOwned otherwise."""
+        """Become the only server of a store that allows one; StoreIsOwned if another is."""
 
     def stay_owned(self) -> None:
-        """Keep the ownership until the process ends: a handler of it has not ended."""
+        """Keep the ownership until the process ends, because a handler is still running."""
 
     async def close(self) -> None:
-        """Let go of everything; safe to call twice."""
+        """Close all connections; safe to call twice."""
 
     def within(self, namespace: str) -> Store:
         """The tables of another namespace over the same connections; closed with this one."""
@@ -321,29 +324,29 @@ class Store(Protocol):
     def serving(self, served: Sequence[str] | None) -> Store:
         """This store for an engine that works for these namespaces, or for all.
 
-        Its agenda, maintenance and workers look at all of them; the rest is of its own namespace.
+        Agenda, maintenance and workers cover all of them; everything else only its namespace.
         """
 
     def enter(self) -> None:
-        """Belong to the running event loop until it is closed; OtherEventLoop if to another."""
+        """Bind the store to the running event loop; OtherEventLoop if it is bound to another."""
 
     def check_loop(self) -> None:
-        """OtherEventLoop when the store belongs to another event loop than the running one."""
+        """Raise OtherEventLoop if the store is bound to another event loop."""
 
     def check_writable(self) -> None:
-        """Conflict when the caller is in a transaction that its write would wait for.
+        """Raise Conflict if the caller is in a transaction that its write would wait for.
 
-        OtherEventLoop as `check_loop`.
+        Also raises OtherEventLoop as `check_loop` does.
         """
 
     async def begin(self, worker: int | None = None) -> OpenTransaction:
-        """Open a transaction for a handler of the worker; it ends if the worker is buried."""
+        """Open a transaction for a handler; it is aborted if the worker is declared dead."""
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction for a block of code: committed at its end, undone if it raises."""
+        """A transaction for a block of code: committed at its end, rolled back if it raises."""
 
     async def facts(self) -> dict[str, Any]:
-        """What the doctor looks at."""
+        """Data for `duly doctor`."""
 
     def beside(self) -> AbstractAsyncContextManager[Workers]:
-        """The roster over a connection of its own, for use on another thread's loop."""
+        """The workers table over a separate connection, for the event loop of another thread."""

@@ -1,4 +1,4 @@
-"""What is asked of the store about streams."""
+"""The store's interface for streams."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from duly.domain.streams.operations import Intervention
 from duly.domain.streams.stream import StreamRow, StreamState
 
 DecideStream = Callable[[StreamRow, datetime], Intervention]
-"""What is to become of a stream, given how it stands and the moment; Conflict to leave it alone."""
+"""Returns the change of a stream, given its row and the moment; raises Conflict to refuse."""
 
 
 class Joined(StrEnum):
-    """What became of an occurrence that was to join the line of its schedule."""
+    """The result for an occurrence that was to join the queue of its schedule."""
 
     IN_LINE = "in_line"
     MUST_WAIT = "must_wait"
-    """An earlier one is under way elsewhere, or about to join."""
+    """An earlier occurrence is running outside the stream, or is about to join."""
     GONE = "gone"
-    """It is no longer held: a later one may have taken it along."""
+    """It is no longer held: a later occurrence may have moved it into the queue."""
 
 
 class Streams(Protocol):
     """Deliveries that run in order."""
 
     async def enlist(self, claimed: Claimed) -> bool:
-        """Let a delivery join the line of its stream; False when it is no longer held."""
+        """Add a claimed delivery to the queue of its stream; False if it is no longer held."""
 
     async def join(self, claimed: Claimed, stream: str) -> Joined:
-        """Let an occurrence of a schedule join a stream, behind all that fell due before it."""
+        """Add an occurrence of a schedule to a stream, behind all that were due before it."""
 
     async def get(self, name: str, most: int) -> StreamRow:
-        """One stream, or NotFound; those who wait in it are counted up to `most`."""
+        """One stream, or NotFound; its waiting deliveries are counted up to `most`."""
 
     async def page(
         self, state: StreamState | None, after: str, limit: int, most: int
     ) -> list[StreamRow]:
-        """Streams by name: all of them, or those that are blocked or paused."""
+        """A page of streams by name: all of them, or those that are blocked or paused."""
 
     async def revise(
         self,
@@ -52,8 +52,8 @@ class Streams(Protocol):
         *,
         create: bool = False,
     ) -> None:
-        """Change one by what `decide` makes of it, in one transaction with its audit entry.
+        """Change one as `decide` returns, in one transaction with its audit entry.
 
-        While it decides nobody adds to the stream, claims from it or settles in it. NotFound when
-        there is none, unless it is to be created.
+        The stream is locked meanwhile: nothing is added to it, claimed from it or settled in it.
+        NotFound if it does not exist, unless `create`.
         """

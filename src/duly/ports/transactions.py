@@ -1,4 +1,4 @@
-"""Transactions in which others write, and what can be taken in and handed out in them."""
+"""Transactions shared with user code, and the inbox and outbox that work in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Transaction(Protocol):
 
     @property
     def connection(self) -> Any:
-        """The driver's connection, if there is one to be had."""
+        """The driver's connection, if the store has one to share."""
 
     async def execute(self, sql: str, *parameters: Any) -> None:
         """Run one statement."""
@@ -26,14 +26,14 @@ class Transaction(Protocol):
 
 @runtime_checkable
 class WithTransaction(Protocol):
-    """What of duly's own can be given as `connection=`."""
+    """Objects of duly that can be passed as `connection=`."""
 
     async def opened(self) -> Transaction:
-        """The transaction that is meant, begun if need be."""
+        """The transaction, begun if it is not open yet."""
 
 
 async def transaction_of(connection: object) -> Transaction:
-    """The transaction that `connection=` means, where it has to be one of duly's own."""
+    """The transaction of a `connection=` argument that must be one of duly's own."""
     if not isinstance(connection, WithTransaction):
         raise InvalidInput(
             "connection",
@@ -52,65 +52,65 @@ class Message(WithTransaction, Protocol):
     def consumer(self) -> str: ...
     @property
     def is_new(self) -> bool:
-        """Whether it is to be handled; otherwise it was, and `result` is what was kept then."""
+        """Whether it has to be handled; if not, `result` is what was stored the first time."""
 
     @property
     def result(self) -> Any:
-        """What was kept of handling it, now or the first time."""
+        """The result stored for it, now or the first time."""
 
     @property
     def received_at(self) -> datetime | None:
-        """When it was first received; None if that is now."""
+        """When it was first received; None if it is new."""
 
     @property
     def connection(self) -> Any:
         """On PostgreSQL, asyncpg's connection."""
 
     async def keep(self, result: Any) -> None:
-        """Keep a result, as JSON, with which duplicates are answered."""
+        """Store a result as JSON, which duplicates of the message then get."""
 
     async def execute(self, sql: str, *parameters: Any) -> None:
-        """Run one statement in the transaction that the message is handled in."""
+        """Run one statement in the message's transaction."""
 
     async def fetch(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Run one statement there and return its rows."""
+        """Run one statement in the message's transaction and return its rows."""
 
 
 class Inbox(Protocol):
-    """What consumers have handled."""
+    """The messages that consumers have handled."""
 
     async def receive(self, transaction: Transaction, message_id: str, consumer: str) -> Message:
-        """Take a message, or learn that it was handled; waits for whoever is at it."""
+        """Receive a message, new or already handled; waits while another transaction handles it."""
 
     async def prune(self, kept_for: timedelta, batch: int) -> int:
-        """Forget at most a batch of what was received longer ago; returns how many."""
+        """Delete at most a batch of older messages; returns how many."""
 
 
 class Outbox(Protocol):
-    """Accepting deliveries in transactions that others end.
+    """Accepts deliveries in transactions that the caller commits.
 
-    A Conflict, or a target that nobody has, leaves the transaction as it was.
+    A Conflict or an unknown target leaves the transaction unchanged.
     """
 
     async def enlist(self, transaction: Transaction, request: PreparedDelivery) -> Accepted:
-        """Store one in a transaction of the store itself; the commit wakes the workers."""
+        """Store a delivery in a transaction of this store; the commit wakes the workers."""
 
     async def hand_over(
         self, connection: Any, request: PreparedDelivery, *, is_expected: bool
     ) -> Accepted:
-        """Store one through a driver's connection, of whichever driver."""
+        """Store a delivery through a driver's connection, of any supported driver."""
 
     def hand_over_now(
         self, connection: Any, request: PreparedDelivery, *, is_expected: bool
     ) -> Accepted:
-        """The same without an event loop, for drivers that need none."""
+        """The same as `hand_over` for synchronous drivers, without an event loop."""
 
 
 class OpenTransaction(Transaction, Protocol):
-    """The engine's side of a transaction: how it ends."""
+    """The engine's interface to a transaction: how it ends."""
 
     async def complete(self, settlement: Settlement) -> None:
         """Write the settlement and commit; LeaseLost, and a rollback, if it does not apply."""
 
     async def roll_back(self) -> None:
-        """Undo everything."""
+        """Roll the transaction back."""

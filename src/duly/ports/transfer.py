@@ -1,4 +1,4 @@
-"""What is asked of the store by those who move its contents to another."""
+"""The store's interface for export and import."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from duly.errors import Conflict
 
 
 class ImportResult(StrEnum):
-    """What becomes of something that is imported."""
+    """The result of importing one entry."""
 
     NEW = "new"
     KNOWN = "known"
-    """It is there already, and stays as it is."""
+    """It already exists, and is not changed."""
 
 
 class ExportSnapshot(Protocol):
-    """All that a namespace has, as it stood at one moment; read in pages, so memory is bounded."""
+    """The contents of a namespace at one moment, read in pages to bound memory."""
 
     async def moment(self) -> datetime:
-        """Which moment that is, by the store's clock; asked first, it is this one."""
+        """The moment of the snapshot, by the store's clock; the first call fixes it."""
 
     def endpoints(self) -> AsyncIterator[StoredEndpoint]:
-        """Endpoints by name."""
+        """Endpoints, sorted by name."""
 
     def streams(self) -> AsyncIterator[StreamEntry]:
-        """Streams of which somebody said something, by name."""
+        """Streams with a policy or a pause, sorted by name."""
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
-        """Schedules by name; UnreadableRule when a newer version wrote one."""
+        """Schedules, sorted by name; UnreadableRule if a newer version wrote one."""
 
     def deliveries(self, *, everything: bool) -> AsyncIterator[DeliveryEntry]:
-        """What is not over, or everything: first those in line, each stream's in their order."""
+        """Unfinished deliveries, or all; first those in queues, in the order of their streams."""
 
 
 class Transfer(Protocol):
-    """Reading a namespace as a whole, and writing what was read elsewhere."""
+    """Reads a whole namespace, and writes entries of an export."""
 
     @property
     def schema(self) -> int:
-        """The number of the schema's last step."""
+        """The number of the last schema migration."""
 
     def snapshot(self) -> AbstractAsyncContextManager[ExportSnapshot]:
-        """All that there is at one moment, while others go on writing."""
+        """A snapshot of the namespace, which does not block writers."""
 
     async def scheduled(self, names: Collection[str]) -> set[str]:
-        """Those of the names that are schedules."""
+        """The names among these that are schedules."""
 
     async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
-        """What `deliver` would do with each; nothing is written."""
+        """The result that `deliver` would have for each; nothing is written."""
 
     async def deliver(
         self, entries: Sequence[DeliveryEntry], *, skip: bool
     ) -> list[ImportResult | Conflict]:
-        """Put deliveries on the books as they are; safe to repeat, atomic.
+        """Store deliveries with all their fields; atomic, and safe to repeat.
 
-        They are given in the order of their streams. Unless `skip` says that what conflicts is
-        passed over, one of those keeps all others out too.
+        They are given in the order of their streams. With `skip`, conflicting entries are skipped;
+        without it, one conflict keeps all of them from being stored.
         """
 
     async def note(self, actor: str, action: str, subject: str, detail: Mapping[str, Any]) -> None:
-        """Write an entry in the audit trail."""
+        """Write an audit entry."""

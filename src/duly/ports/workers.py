@@ -1,4 +1,4 @@
-"""What is asked of the store about workers and their leases."""
+"""The store's interface for workers and their leases."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 import msgspec
 
 EVERY = "*"
-"""Stands for all namespaces."""
+"""Means all namespaces."""
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as the store knows it."""
+    """A worker as it is stored."""
 
     id: int
     name: str
@@ -24,7 +24,7 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
     handlers: list[str]
     namespaces: list[str]
-    """Those it works for; `*` stands for all."""
+    """The namespaces it works for; `*` means all."""
     version: str
     ended_at: datetime | None = None
     ended_how: str | None = None
@@ -34,49 +34,49 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workers(Protocol):
-    """The roster of worker processes and their leases."""
+    """Worker processes and their leases."""
 
     async def register(
         self, name: str, lease: float, concurrency: int, handlers: Sequence[str]
     ) -> int:
-        """Write a new worker row; its number is never given again."""
+        """Add a worker; its number is never used again."""
 
     async def beat(self, worker: int) -> bool:
-        """Renew the lease of all that the worker holds; False when it was declared dead."""
+        """Renew the lease of all that the worker holds; False if it was declared dead."""
 
     async def is_draining(self, worker: int) -> bool:
-        """Whether the worker is to start nothing more."""
+        """Whether the worker must not start new deliveries."""
 
     async def drain(self, worker: int, actor: str, *, draining: bool) -> None:
-        """Let a living worker start nothing more, or go on; NotFound if there is none.
+        """Start or stop draining a live worker; NotFound if there is none.
 
-        Atomic with its entry in the audit trail. The worker hears of it with its next heartbeat.
+        Atomic with its audit entry. The worker learns of it with its next heartbeat.
         """
 
     async def step_aside(self, worker: int) -> bool:
-        """Stand aside for a suspect; False while one that shares a namespace does."""
+        """Reserve the right to run a suspect; False while another worker of a namespace has it."""
 
     async def step_in(self, worker: int) -> None:
-        """Stand aside no more; safe to repeat."""
+        """Give the right to run a suspect back; safe to repeat."""
 
     async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
-        """Declare dead whoever missed its lease, but never the `worker` who asks.
+        """Declare workers with an expired lease dead, except the asking `worker`.
 
-        With `survivor`, everyone but that worker: for a store that has one owner.
+        With `survivor`, all workers but that one: for a store that has one owner.
         """
 
     async def close_graves(self) -> None:
-        """Forget dead workers that hold nothing any more."""
+        """Mark dead workers that hold nothing as done, so that recovery skips them."""
 
     async def acquit(self, worker: int, suspect_after: int) -> int:
-        """Take back the crashes that were counted for a worker that lives; returns how many.
+        """Undo the crashes counted for a worker that turned out to be alive; returns how many.
 
-        What it still holds is handed back. Atomic, and safe to repeat. A lane with fewer crashes
-        than `suspect_after` is no suspect any more.
+        Lanes that it still holds are released. Atomic, and safe to repeat. A lane with fewer
+        crashes than `suspect_after` is no longer a suspect.
         """
 
     async def end(self, worker: int) -> None:
-        """The worker stopped by itself."""
+        """Record that the worker stopped normally."""
 
     async def roster(self, limit: int = 100) -> list[WorkerRow]:
-        """Workers, those alive first."""
+        """The workers, live ones first."""

@@ -1,4 +1,4 @@
-"""Time, chance, and where deliveries leave the building."""
+"""The interfaces of clock, randomness, transports and the running attempt."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from duly.ports.steps import StepRecorder
 from duly.ports.transactions import Message, Transaction
 
 Emit = Callable[[Event], None]
-"""Who hears what happened."""
+"""Receives each event."""
 
 
 class Clock(Protocol):
-    """The one source of time; a virtual one also decides for a database that has its own."""
+    """The only source of time; a virtual clock also replaces the database's clock."""
 
     virtual: bool
 
@@ -28,34 +28,34 @@ class Clock(Protocol):
         """The present moment in UTC."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back; for timeouts inside the process."""
+        """Seconds of a clock that never goes back; for timeouts inside the process."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for some seconds."""
 
 
 class Chance(Protocol):
-    """The one source of randomness and of ids."""
+    """The only source of randomness and ids."""
 
     def fraction(self) -> float:
-        """A number from 0 to 1."""
+        """A random number from 0 to 1."""
 
     def bytes(self, many: int) -> bytes:
-        """Bytes that nobody can guess."""
+        """Cryptographically random bytes."""
 
     def delivery_id(self) -> str:
-        """A new delivery id, later than the ones before."""
+        """A new delivery id, which sorts after the ones before."""
 
 
 class Execution(Protocol):
-    """One claimed delivery being attempted, as a transport sees it."""
+    """A running attempt of a claimed delivery, as a transport sees it."""
 
     claimed: Claimed
     target: str
     started_at: datetime
     task: asyncio.Task[Any]
     foreign: str | None
-    """The delivery's namespace, if that is not the worker's own."""
+    """The delivery's namespace, if it is not the worker's own."""
 
     @property
     def namespace(self) -> str:
@@ -66,7 +66,7 @@ class Execution(Protocol):
         """The delivery's steps."""
 
     def now(self) -> datetime:
-        """The present by the store's clock."""
+        """The present moment by the store's clock."""
 
     @property
     def is_in_transaction(self) -> bool:
@@ -74,36 +74,36 @@ class Execution(Protocol):
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the worker ends what it runs."""
+        """Whether the worker is stopping its running attempts."""
 
     def is_store_away(self, error: BaseException) -> bool:
-        """Whether the error says that this very store is away, and nothing else."""
+        """Whether the error means that this store, not another one, is unavailable."""
 
     async def begin(self) -> Transaction:
-        """The transaction in which the attempt's completion will be written."""
+        """The transaction in which the completion of the attempt is written."""
 
     async def receive(self, message_id: str, consumer: str) -> Message:
-        """Take a message in that transaction, or learn that it was handled."""
+        """Receive a message in that transaction, new or already handled."""
 
 
 RUNNING: ContextVar[Execution | None] = ContextVar("running", default=None)
-"""The attempt of the present task, and of whatever tasks its handler starts."""
+"""The attempt of the current task, and of the tasks that its handler starts."""
 
 
 class Transport(Protocol):
-    """Where deliveries leave the building."""
+    """Sends deliveries to their targets."""
 
     def serves(self) -> Sequence[str]:
-        """The targets that this process can reach."""
+        """The names of the targets that this process serves."""
 
     def reaches(self, target: str) -> bool:
-        """Whether this process can reach the target, be it among those it serves by name or not."""
+        """Whether this process can reach the target, also if `serves` does not list it."""
 
     def plan(self, target: str, namespace: str) -> RetryPlan:
-        """The retry plan of deliveries to a target of a namespace that carry none."""
+        """The retry plan for deliveries to a target that have none of their own."""
 
     async def attempt(self, execution: Execution) -> Outcome:
-        """Make one attempt; what the world did is an outcome, never an exception.
+        """Make one attempt; a failure of the target is an outcome, never an exception.
 
-        Cancelled, it stops and lets the cancellation through.
+        If cancelled, it stops and raises the cancellation.
         """

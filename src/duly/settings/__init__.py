@@ -1,4 +1,4 @@
-"""The settings in force, and how they are read."""
+"""The settings, and how they are loaded."""
 
 from duly.settings.keywords import Keywords
 from duly.settings.loading import Described, described, load, problems, variable

@@ -1,4 +1,4 @@
-"""The settings as keyword arguments of an App, so that a type checker sees a wrong one."""
+"""The settings as keyword arguments of an App, for type checkers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class Keywords(TypedDict, total=False):
-    """Every setting but `database`, which has a place of its own; None leaves it to the others."""
+    """All settings but `database`, which is positional; None uses environment, file or default."""
 
     namespace: str | None
     namespaces: str | None

@@ -1,4 +1,4 @@
-"""Reads the settings: from a flag, the environment, `duly.toml` or the default, in that order."""
+"""Loads the settings: from a flag, the environment, `duly.toml` or the default, in that order."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CHECKS: dict[str, Callable[[str], object]] = {
     "retry": lambda text: plan_from_text("retry", text),
     "bootstrap_key": check_random,
 }
-"""What a kind and a pattern cannot say."""
+"""Checks that a type and a pattern cannot express."""
 NO_SETTINGS = frozenset({"DULY_FAILPOINTS"})
-"""Variables of ours that are none: see failpoints."""
+"""DULY_ variables that are not settings."""
 
 
 def load(
     flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None = None
 ) -> Settings:
-    """Put the settings together; BadSetting names the one that cannot be."""
+    """Load all settings; BadSetting names the one that is not valid."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for field, value, origin in _given(flags, environment, folder):
@@ -41,10 +41,10 @@ def load(
 def problems(
     flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None = None
 ) -> list[BadSetting]:
-    """Everything for which `load` would refuse, and variables that are no settings."""
+    """All errors that `load` would raise, and unknown DULY_ variables."""
     names = {variable(field.name) for field in _fields()} | NO_SETTINGS
-    strange = sorted(name for name in environment if name.startswith("DULY_") and name not in names)
-    found = [BadSetting(name, "there is no such setting") for name in strange]
+    unknown = sorted(name for name in environment if name.startswith("DULY_") and name not in names)
+    found = [BadSetting(name, "there is no such setting") for name in unknown]
     try:
         for given in _given(flags, environment, folder):
             try:
@@ -57,7 +57,7 @@ def problems(
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A setting as the docs tell it."""
+    """A setting as the documentation lists it."""
 
     name: str
     variable: str
@@ -67,27 +67,27 @@ class Described(msgspec.Struct, frozen=True):
 
 
 def described() -> list[Described]:
-    """Every setting."""
+    """All settings, for the documentation."""
     return [_described(field) for field in _fields()]
 
 
 def _described(field: msgspec.structs.FieldInfo) -> Described:
     default = msgspec.json.encode(field.default).decode()
-    told = _told(field)[1]
+    schema = _type_and_schema(field)[1]
     return Described(
-        field.name, variable(field.name), default, _allowed(field), told["description"]
+        field.name, variable(field.name), default, _allowed(field), schema["description"]
     )
 
 
 def variable(name: str) -> str:
-    """The environment's name of a setting."""
+    """The environment variable of a setting."""
     return f"DULY_{name.upper()}"
 
 
 def _given(
     flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None
 ) -> Iterator[tuple[msgspec.structs.FieldInfo, Any, str]]:
-    """Each setting with what counts for it, and where that comes from."""
+    """Each setting with the value that applies, and its origin."""
     _refuse_unknown(flags)
     file = _file(folder or Path())
     for field in _fields():
@@ -103,7 +103,7 @@ def _given(
 
 @cache
 def _fields() -> tuple[msgspec.structs.FieldInfo, ...]:
-    # Kept: to find out what they are takes milliseconds, and every command asks several times.
+    # Cached: this takes milliseconds, and every command needs it several times.
     return tuple(each for each in msgspec.structs.fields(Settings) if each.name != "origins")
 
 
@@ -149,8 +149,8 @@ def _shown(field: msgspec.structs.FieldInfo, value: Any) -> str:
 
 
 def _allowed(field: msgspec.structs.FieldInfo) -> str:
-    """What a setting may be, in words."""
-    kind, told = _told(field)
+    """The allowed values of a setting, as text."""
+    kind, schema = _type_and_schema(field)
     match kind:
         case inspect.BoolType():
             return "true or false"
@@ -158,10 +158,10 @@ def _allowed(field: msgspec.structs.FieldInfo) -> str:
             return f"a whole number from {_number(kind.ge)} to {_number(kind.le)}"
         case inspect.FloatType():
             return f"a number from {_number(kind.ge)} to {_number(kind.le)}"
-    return str(told.get("title", "text"))
+    return str(schema.get("title", "text"))
 
 
-def _told(field: msgspec.structs.FieldInfo) -> tuple[inspect.Type, Mapping[str, Any]]:
+def _type_and_schema(field: msgspec.structs.FieldInfo) -> tuple[inspect.Type, Mapping[str, Any]]:
     info = inspect.type_info(field.type)
     assert isinstance(info, inspect.Metadata), f"{field.name} has no description"
     return info.type, info.extra_json_schema or {}

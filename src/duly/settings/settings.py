@@ -1,4 +1,4 @@
-"""Every setting, what it may be, and what it is for."""
+"""All settings: type, allowed values, default and description."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DAY = 86400.0
 CENTURY = 36500 * DAY
 SECRETS = frozenset({"key", "bootstrap_key", "webhook_secret", "secret_key", "alert_url"})
 ADDRESSES = frozenset({"database", "server", "analytics"})
-"""What may carry a password."""
+"""Settings that may contain a password."""
 DEFAULT_NAMESPACE = "default"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings in force; durations are in seconds."""
+    """The loaded settings; durations are in seconds."""
 
     database: Annotated[
         str,
@@ -246,12 +246,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plan(self) -> RetryPlan | None:
-        """The retry plan where there is no other; None for those that are built in."""
+        """The default retry plan; None for the built-in ones."""
         return plan_from_text("retry", self.retry) if self.retry else None
 
     @property
     def roles(self) -> Roles:
-        """What this process does."""
+        """The roles of this process."""
         return roles_of(self.role)
 
     @property
@@ -263,6 +263,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return None if names == ["*"] else names
 
     def __repr__(self) -> str:
-        # It may end in a log; an address of a database carries a password too.
+        # A repr may appear in a log, and values such as the database URL contain passwords.
         shown = ", ".join(f"{name} from {origin}" for name, origin in self.origins.items())
         return f"Settings({shown})"

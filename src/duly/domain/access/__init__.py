@@ -1,1 +1,1 @@
-"""Who may call: keys and their rates."""
+"""API keys and rate limits."""

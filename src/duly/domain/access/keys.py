@@ -1,7 +1,7 @@
-"""API keys: what one may do and for whom; of its secret only the hash is kept.
+"""API keys: their scope, namespace and state; only a hash of the token is stored.
 
-A token reads `duly_ID_SECRET`. The id is public and tells keys apart; the secret is 32 random
-bytes, so that a plain hash of the whole is as good as a slow one.
+A token has the form `duly_ID_SECRET`. The id is public. The secret is 32 random bytes, so a plain
+SHA-256 of the token is as safe as a slow password hash.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ ID = re.compile(r"[a-z2-7]{16}\Z")
 TOKEN = re.compile(r"duly_([a-z2-7]{16})_[a-z2-7]{52}\Z")
 LONGEST_NAME = 200
 FEWEST_LETTERS = 12
-"""Different letters in a secret; 32 random bytes have more in all but one of a billion cases."""
+"""Distinct characters in a secret; random secrets have fewer in one of a billion cases."""
 
 
 class Scope(StrEnum):
-    """What a key may do; each may do what those before it may."""
+    """What a key may do; each scope includes those before it."""
 
     READ = "read"
     OPERATE = "operate"
     ADMIN = "admin"
 
     def allows(self, needed: Scope) -> bool:
-        """Whether this is enough where that is needed."""
+        """Whether this scope includes the needed one."""
         order = list(Scope)
         return order.index(self) >= order.index(needed)
 
 
 class KeyState(StrEnum):
-    """Whether a key opens anything."""
+    """Whether a key is valid."""
 
     ACTIVE = "active"
     EXPIRED = "expired"
@@ -47,7 +47,7 @@ class KeyState(StrEnum):
 
 
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as everyone may see it."""
+    """A key without its secret."""
 
     id: str
     namespace: str
@@ -60,11 +60,11 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def actor(self) -> str:
-        """Who the audit trail says it was."""
+        """The key's name in the audit log."""
         return f"key:{self.id}"
 
     def standing(self, now: datetime) -> KeyState:
-        """Whether it opens anything now."""
+        """The state of the key at a moment."""
         if self.revoked_at is not None:
             return KeyState.REVOKED
         if self.expires_at is not None and self.expires_at <= now:
@@ -73,18 +73,18 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A new key with its token, which is told once and never again."""
+    """A new key with its token, which is shown only once."""
 
     key: StoredKey
     token: str
 
     def __repr__(self) -> str:
-        # Whoever prints it, as in a log, does not mean to tell the token.
+        # A repr may appear in a log.
         return f"Made({self.key.id!r})"
 
 
 def new_token(chance: bytes) -> tuple[str, str]:
-    """The id and the token of a new key, from ID_BYTES and SECRET_BYTES of chance."""
+    """The id and the token of a new key, from ID_BYTES + SECRET_BYTES random bytes."""
     id = _letters(chance[:ID_BYTES])
     return id, f"duly_{id}_{_letters(chance[ID_BYTES:])}"
 
@@ -94,24 +94,24 @@ def _letters(chance: bytes) -> str:
 
 
 def id_in(token: str) -> str | None:
-    """The id in a token; None when it cannot be one of ours."""
+    """The id in a token; None if the text does not have the form of a token."""
     found = TOKEN.match(token)
     return None if found is None else found[1]
 
 
 def check_random(token: str) -> None:
-    """Refuse a token that somebody typed, or copied from an example."""
+    """Refuse a token that was typed by hand or copied from an example."""
     if len(set(token.rpartition("_")[2])) < FEWEST_LETTERS:
         raise InvalidInput("key", "it is not random; `duly keys bootstrap` prints one that is")
 
 
 def digest(token: str) -> bytes:
-    """What is kept of a token."""
+    """The hash of a token, which is stored in its place."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def is_token_of(token: str, kept: bytes) -> bool:
-    """Whether the token is the one of which that was kept."""
+    """Whether the stored hash is that of the token; compares in constant time."""
     return hmac.compare_digest(digest(token), kept)
 
 
@@ -126,12 +126,12 @@ def checked_scope(value: object) -> Scope:
 
 
 def checked_id(value: str) -> str:
-    """An id as it may be; NotFound when there can be no such key."""
+    """A key's id; NotFound if no key can have it."""
     if not isinstance(value, str) or not ID.match(value):
         raise no_key(str(value))
     return value
 
 
 def no_key(id: str) -> NotFound:
-    """There is no such key."""
+    """The error for a key that does not exist."""
     return NotFound("key", id, "`duly keys list` shows what there is")

@@ -1,1 +1,1 @@
-"""One delivery: its states, its attempts, and what becomes of each."""
+"""Deliveries: states, attempts, outcomes, retries and payloads."""

@@ -1,4 +1,4 @@
-"""The delivery in its three guises: asked for, claimed by a worker, and on the books."""
+"""The three forms of a delivery: prepared by a caller, claimed by a worker, and stored."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ALONE = 0
 
 
 Lane = str | int
-"""How a store names a lane; nobody else looks into it."""
+"""A lane's key in its store; opaque to everything else."""
 
 
 class PreparedDelivery(msgspec.Struct, frozen=True):
-    """A delivery as it was asked for, checked and ready to be stored."""
+    """A checked delivery, ready to be stored."""
 
     id: str
     target: str
@@ -36,16 +36,16 @@ class PreparedDelivery(msgspec.Struct, frozen=True):
     stream: str | None = None
     on_failure: str | None = None
     again: bool = False
-    """Its id was given, and may be on the books already."""
+    """The caller gave the id, so the delivery may already be stored."""
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing on the books can be in its way."""
+        """Whether it cannot conflict with anything stored: no key, no stream, no given id."""
         return self.key is None and self.stream is None and not self.again
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The store's yes: the delivery's id, and whether it was there already under its key."""
+    """The store's confirmation; `known` if the delivery was already stored under its key or id."""
 
     id: str
     due_at: datetime
@@ -74,17 +74,17 @@ class Claimed(msgspec.Struct):
     position: int | None = None
     on_failure: str | None = None
     joins: bool = False
-    """It belongs to its stream, but was planned before it was due: now it joins the line."""
+    """It was planned before it was due and joins the queue of its stream now."""
     expires_in: float | None = None
-    """How many seconds it had left when it was claimed, by the store's clock."""
+    """Seconds from claim to expiry, by the store's clock."""
     expires_on: float | None = None
-    """The same as a moment of this process's monotonic clock."""
+    """The expiry on this process's monotonic clock."""
     followers: list[Claimed] | None = None
-    """Those behind it in its stream that were claimed with it, to be attempted in turn."""
+    """The next deliveries of its stream, claimed with it and attempted in order."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery on the books, with all its facts."""
+    """A stored delivery with all its fields."""
 
     id: str
     namespace: str
@@ -109,14 +109,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     merged: int = 0
     tags: list[str] = []
     retry: RetryPlan | None = None
-    """Its own plan; None when that of its target counts."""
+    """Its own retry plan; None if the target's plan applies."""
     reason: str | None = None
     error: str | None = None
     fingerprint: str | None = None
     crashes: int = 0
     worker: int | None = None
     payload_json: msgspec.Raw = msgspec.field(name="payload", default=msgspec.Raw(b"null"))
-    """The payload as it was given, byte for byte."""
+    """The payload as the caller gave it, byte for byte."""
 
     @property
     def payload(self) -> Any:
@@ -125,12 +125,12 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def late_by(self) -> timedelta | None:
-        """How long after its due moment the last attempt started."""
+        """How long after `due_at` the last attempt started."""
         return None if self.started_at is None else late_by(self.due_at, self.started_at)
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try of a delivery, or another move of its state, as the history keeps it."""
+    """One attempt or other state change of a delivery, as the history keeps it."""
 
     delivery: str
     attempt: int
@@ -146,15 +146,15 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     answer: Any = None
     traceback: str | None = None
-    """Where in the user's code it failed."""
+    """The traceback in the user's code."""
 
     @property
     def is_crash(self) -> bool:
-        """Whether it ended with its worker: when it started nobody was left to say."""
+        """Whether the worker died during it: only the worker would have reported the start."""
         ends = ("reclaimed", "retry", "dead")
         return self.started_at is None and self.token is not None and self.outcome in ends
 
 
 def late_by(due_at: datetime, started_at: datetime) -> timedelta:
-    """How late something started; never less than nothing."""
+    """How late an attempt started; never negative."""
     return max(started_at - due_at, timedelta())

@@ -1,4 +1,4 @@
-"""Why an attempt failed: the reasons, and the exceptions with which a handler names one."""
+"""Failure reasons, and the exceptions with which a handler reports one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reason(StrEnum):
 
 
 def reason_from(value: Reason | str) -> Reason:
-    """The reason with that name, or a clear refusal that lists them."""
+    """The reason with this name; InvalidInput lists the valid ones."""
     try:
         return Reason(value)
     except ValueError:
@@ -33,7 +33,7 @@ def reason_from(value: Reason | str) -> Reason:
 class Fail(Exception):
     """Raised in a handler: this attempt failed for the given reason.
 
-    Whether it is tried again is up to the retry plan's rule for that reason;
+    The retry plan's rule for that reason decides whether it is tried again;
     `retry=False` ends the delivery at once.
     """
 
@@ -50,9 +50,9 @@ class Fail(Exception):
 
 
 class Retry(Exception):
-    """Raised in a handler: try again, after the given time if one is given.
+    """Raised in a handler: try again, after `after` if given, else after the plan's delay.
 
-    It spends an attempt, so a plan's limit holds here too.
+    It spends an attempt, so the plan's limit on attempts applies.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Retry(Exception):
 
 
 class ValidationFailure(Fail):
-    """Raised in a handler: what came cannot be right, so trying again is no use."""
+    """Raised in a handler: the payload is invalid, so a retry would not help."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message, reason=Reason.VALIDATION_FAILURE)
 
 
 class DependencyFailure(Fail):
-    """Raised in a handler: something it needs is away."""
+    """Raised in a handler: a service that it needs is unavailable."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message, reason=Reason.DEPENDENCY_FAILURE)

@@ -1,4 +1,4 @@
-"""Names that duly gives: delivery ids, which sort by time, and fencing tokens."""
+"""Delivery ids, which sort by time, and fencing tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LAST_ID = (1 << 128) - 1
 
 
 def delivery_id(milliseconds: int, chance: int) -> str:
-    """A version 7 UUID: the moment first, then 74 bits of chance."""
+    """A version 7 UUID: the moment, then 74 random bits."""
     moment = f"{milliseconds:012x}"
     return (
         f"{moment[:8]}-{moment[8:]}-7{chance >> 62:03x}-"
@@ -19,21 +19,21 @@ def delivery_id(milliseconds: int, chance: int) -> str:
 
 
 def span_of(beginning: str) -> tuple[str, str]:
-    """Of the ids that begin with these hexadecimal digits the first, and what follows the last."""
+    """The range of ids with this prefix: the first one, and the one after the last."""
     digits = beginning.replace("-", "")
     last = int(digits.ljust(ID_DIGITS, "f"), 16)
-    return _spelled(int(digits.ljust(ID_DIGITS, "0"), 16)), _spelled(min(last + 1, LAST_ID))
+    return _formatted(int(digits.ljust(ID_DIGITS, "0"), 16)), _formatted(min(last + 1, LAST_ID))
 
 
-def _spelled(number: int) -> str:
+def _formatted(number: int) -> str:
     digits = f"{number:032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def sibling(id: str, place: int) -> str:
-    """The id in that place, below 16 384, of those that are made of one; they sort by place.
+    """The id number `place`, below 16 384, of those derived from one id; they sort by place.
 
-    As hard to guess twice as the id itself, and the same whenever it is asked for.
+    It is deterministic, and as unlikely to collide as the id itself.
     """
     digest = sha256(f"{id} {place}".encode()).digest()
     chance = place << 60 | int.from_bytes(digest[:8], "big") >> 4
@@ -43,12 +43,11 @@ def sibling(id: str, place: int) -> str:
 def token(worker: int, claim: int) -> int:
     """The fencing token of a worker's n-th claim.
 
-    The worker is readable from it, so that one column says who holds a lane and
-    entitles whom to settle it.
+    It contains the worker's id, so one column is both the owner of a lane and the fence.
     """
     return worker * CLAIMS_PER_WORKER + claim
 
 
 def worker_of(token: int) -> int:
-    """The worker to whom the token was given."""
+    """The id of the worker that holds the token."""
     return token // CLAIMS_PER_WORKER

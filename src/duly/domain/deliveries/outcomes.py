@@ -1,4 +1,4 @@
-"""What came of an attempt, and what follows from it: decided here, written by the store."""
+"""Outcomes of attempts, and the settlement that follows: decided here, written by the store."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ LONGEST_TRACEBACK = 8192
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """The target took it; `answer` is what the attempt's record keeps of its reply."""
+    """The target accepted the delivery; `answer` is stored with the attempt."""
 
     answer: str | None = None
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The attempt failed; `after` is a wait that was asked for, `again=False` forbids another.
+    """The attempt failed; `again=False` forbids another one.
 
-    `at_least` never shortens the plan's wait, as `after` may.
+    `after` replaces the wait of the retry plan; `at_least` can only lengthen it.
     """
 
     reason: Reason
@@ -40,35 +40,35 @@ class Failed(msgspec.Struct, frozen=True):
     at_least: float | None = None
     answer: str | None = None
     gone: bool = False
-    """The target says that it wants nothing any more."""
+    """The target answered that it no longer exists (410)."""
     traceback: str | None = None
-    """Where in the user's code it failed."""
+    """The traceback in the user's code."""
     status: int | None = None
-    """The status of an answer that ends the delivery unless the plan's `retry_on` has it."""
+    """A status that ends the delivery unless the plan's `retry_on` includes it."""
     advice: str = ""
-    """What to do about it; added to the error if it ends the delivery."""
+    """What to do about it; added to the error unless `retry_on` applies."""
 
 
 class Released(msgspec.Struct, frozen=True):
-    """It was handed back untouched: no attempt is spent."""
+    """The delivery was released without an attempt."""
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """Its time had passed before it was started."""
+    """The delivery expired before its attempt started."""
 
 
 class Overlapped(msgspec.Struct, frozen=True):
-    """An earlier occurrence of its schedule was unfinished, and the schedule says to skip then."""
+    """Skipped: an earlier occurrence of the schedule was unfinished and `overlap` is `skip`."""
 
 
 class Deferred(msgspec.Struct, frozen=True):
-    """It cannot run yet, through no fault of its own: no attempt is spent, nothing is told."""
+    """The delivery cannot run yet: no attempt is spent and none is recorded."""
 
     wait: float
 
 
 STORE_AWAY = Deferred(1.0)
-"""The store went away in the middle of the attempt; the wait keeps a worker from spinning."""
+"""The store failed during the attempt; the wait keeps the worker from retrying in a tight loop."""
 
 
 class Crashed(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ Outcome = Completed | Failed | Released | Expired | Overlapped | Deferred | Cras
 
 
 class Verdict(StrEnum):
-    """The move that a settlement makes; each is a word of the history too."""
+    """The state change of a settlement; the values also appear in the history."""
 
     COMPLETED = "completed"
     RETRY = "retry"
@@ -93,7 +93,7 @@ class Verdict(StrEnum):
 
 
 class Settlement(msgspec.Struct):
-    """What to write about a lane that is held under `token`; nothing is written under another."""
+    """What to write for a lane held under `token`; if the token has changed, nothing is written."""
 
     lane: Lane
     token: int
@@ -109,20 +109,20 @@ class Settlement(msgspec.Struct):
     error: str | None = None
     answer: str | None = None
     fingerprint: str | None = None
-    """Of one that is dead: what its error has in common with others."""
+    """The fingerprint of the error, if the delivery is dead."""
     gone: bool = False
     position: int | None = None
     on_failure: str | None = None
     follower: tuple[str, int] | None = None
-    """The next of the same run, which is attempted now under the same token: id and position."""
+    """Id and position of the next delivery of the same run, attempted under the same token."""
     target: int = 0
     due_at: datetime | None = None
     ready_at: datetime | None = None
-    """Where it goes and since when it could be attempted, for the figures."""
+    """`target`, `due_at` and `ready_at` are for statistics."""
     occasion: str | None = None
-    """What the delivery knows of its schedule, as it is stored."""
+    """The encoded Occasion of the schedule."""
     steps: tuple[Step, ...] = ()
-    """What the attempt did in part and is not on the books yet; written whatever the verdict."""
+    """Steps of the attempt that are not stored yet; written with every verdict."""
     traceback: str | None = None
 
 
@@ -132,7 +132,7 @@ def complete(
     finished_at: datetime,
     answer: str | None = None,
 ) -> Settlement:
-    """What the usual outcome means: nothing but an end."""
+    """The settlement of a completed delivery."""
     return Settlement(
         claimed.lane,
         claimed.token,
@@ -153,7 +153,7 @@ def complete(
 
 
 def emptied(claimed: Claimed, now: datetime) -> Settlement:
-    """What a stream's lane means in which nobody was found."""
+    """The settlement of a stream's lane in which no delivery was found."""
     return Settlement(
         claimed.lane,
         claimed.token,
@@ -177,7 +177,7 @@ def settle(
     chance: Callable[[], float],
     crash_rule: CrashRule,
 ) -> Settlement:
-    """Decide what an outcome means for its delivery."""
+    """The settlement of a delivery for an outcome."""
     settlement = complete(claimed, started_at, finished_at)
     match outcome:
         case Completed():
@@ -185,13 +185,13 @@ def settle(
         case Failed():
             _fail(settlement, outcome, plan, chance)
         case Released():
-            _hand_back(settlement, claimed)
+            _release(settlement, claimed)
         case Expired():
-            _end_unrun(settlement, claimed, Verdict.EXPIRED, "expired")
+            _end_unstarted(settlement, claimed, Verdict.EXPIRED, "expired")
         case Overlapped():
-            _end_unrun(settlement, claimed, Verdict.SKIPPED, "overlap")
+            _end_unstarted(settlement, claimed, Verdict.SKIPPED, "overlap")
         case Deferred():
-            _hand_back(settlement, claimed)
+            _release(settlement, claimed)
             settlement.verdict = Verdict.DEFERRED
             settlement.wait = outcome.wait
         case Crashed():
@@ -203,7 +203,7 @@ def settle(
     return settlement
 
 
-def _end_unrun(settlement: Settlement, claimed: Claimed, verdict: Verdict, reason: str) -> None:
+def _end_unstarted(settlement: Settlement, claimed: Claimed, verdict: Verdict, reason: str) -> None:
     settlement.verdict = verdict
     settlement.attempt = claimed.attempt
     settlement.reason = reason
@@ -231,9 +231,9 @@ def _fail(
         settlement.wait = wait
 
 
-def _storable(told: str, most: int) -> str:
-    # A NUL or a lone surrogate in one error would make the store refuse the whole batch, for ever.
-    text = told[:most].replace("\0", "\N{REPLACEMENT CHARACTER}")
+def _storable(error: str, max_length: int) -> str:
+    # The store would refuse the whole batch, on every try, for one NUL or lone surrogate.
+    text = error[:max_length].replace("\0", "\N{REPLACEMENT CHARACTER}")
     return text.encode(errors="replace").decode()
 
 
@@ -243,13 +243,13 @@ def _wait(
     if failed.again is False:
         return None
     if failed.after is not None:
-        # A wait that was asked for replaces the plan's, but never its limit.
+        # A requested wait replaces the plan's wait, but not its limit on attempts.
         return failed.after if failures < attempts_allowed(plan) else None
     wait = next_delay(plan, failed.reason, failures, chance())
     return wait if wait is None else max(wait, failed.at_least or 0.0)
 
 
-def _hand_back(settlement: Settlement, claimed: Claimed) -> None:
+def _release(settlement: Settlement, claimed: Claimed) -> None:
     settlement.verdict = Verdict.RELEASED
     settlement.attempt = claimed.attempt
     settlement.crashes = claimed.crashes

@@ -1,4 +1,4 @@
-"""Payloads: the JSON bytes that are stored, signed and sent, within limits."""
+"""Payloads as JSON bytes: encoded and checked once, then stored, signed and sent unchanged."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ BODY_LIMIT = 256 * 1024
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """A payload in a document that was checked as a whole (see documents)."""
+    """A payload from a document that was already checked (see documents)."""
 
     data: bytes
 
 
 def payload_bytes(value: Any, limit: int = BODY_LIMIT) -> bytes:
-    """The payload as the JSON bytes that are stored, signed and sent, never made again.
+    """The payload as JSON bytes; InvalidInput if it is too large or cannot be encoded.
 
-    `bytes` and a `Raw` are taken as JSON that was already encoded; anything else is encoded here.
+    `bytes` and `Raw` must be JSON already; any other value is encoded.
     """
     if isinstance(value, Checked):
-        return _within(value.data, limit)
+        return _checked_size(value.data, limit)
     if isinstance(value, msgspec.Raw):
         value = bytes(value)
     if isinstance(value, bytes):
-        _check_json(_within(value, limit))
+        _check_json(_checked_size(value, limit))
         return value
-    data = _within(_encode(value), limit)
+    data = _checked_size(_encode(value), limit)
     _check_depth(data)
     if b"null" in data:
         _check_numbers(value)
     return data
 
 
-def _within(data: bytes, limit: int) -> bytes:
+def _checked_size(data: bytes, limit: int) -> bytes:
     if len(data) > limit:
         raise InvalidInput(
             "payload",
@@ -61,7 +61,7 @@ def _encode(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    # Pydantic models know best how they are written.
+    # Pydantic models encode themselves.
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else value
 
@@ -85,14 +85,14 @@ def _check_depth(data: bytes) -> None:
 
 
 def _check_numbers(value: Any) -> None:
-    # They are written as null, which is somebody else's value.
-    if _has_unreal_number(msgspec.to_builtins(_plain(value))):
+    # msgspec encodes NaN and infinity as null, which would change the value silently.
+    if _has_non_finite_number(msgspec.to_builtins(_plain(value))):
         raise InvalidInput("payload", "NaN and infinity are not JSON; use null or a string")
 
 
-def _has_unreal_number(value: Any) -> bool:
+def _has_non_finite_number(value: Any) -> bool:
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, dict):
-        return any(map(_has_unreal_number, value.values()))
-    return isinstance(value, list | tuple) and any(map(_has_unreal_number, value))
+        return any(map(_has_non_finite_number, value.values()))
+    return isinstance(value, list | tuple) and any(map(_has_non_finite_number, value))

@@ -1,6 +1,6 @@
-"""Retry plans: data that says how long to wait before the next attempt, or that there is none.
+"""Retry plans: whether there is another attempt, and how long to wait before it.
 
-A plan is stored with the delivery as JSON, so it outlives the process that chose it.
+A plan is stored as JSON with the delivery, so that every process applies the same plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from duly.errors import InvalidInput, misfit
 SHORTEST, YEAR = 0.001, 366 * 86400.0
 MOST_ATTEMPTS = 1000
 DEEPEST = 3
-"""How deep rules may be nested; the rule of a rule counts for the same reason only."""
+"""How deep rules may be nested; a nested rule applies only for the same reason."""
 Wait = Annotated[float, Meta(ge=0, le=YEAR)]
 CLIENT_ERRORS: Literal["4xx"] = "4xx"
 LEAST_STATUS, MOST_STATUS, GONE = 300, 599, 410
@@ -32,7 +32,7 @@ RetryOn = (
 class _Plan(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """What every plan has: its own rules for single reasons, and which answers it retries."""
+    """Fields of all plans: rules for single reasons, and the statuses to retry."""
 
     rules: Annotated[
         dict[Reason, RetryPlan], Meta(description="other plans, by the reason of the failure")
@@ -46,19 +46,19 @@ class _Plan(
     ] = ()
 
     def retries_on(self, status: int) -> bool:
-        """Whether an answer with a status that would end the delivery is tried again."""
+        """Whether to retry after a status that would otherwise end the delivery."""
         if self.retry_on == CLIENT_ERRORS:
             return 400 <= status < 500 and status != GONE
         return status in self.retry_on
 
     def on(self, reason: Reason | str, plan: RetryPlan) -> RetryPlan:
-        """The same plan with another one for failures of this reason."""
+        """A copy of the plan with a rule for this reason."""
         rules = {**self.rules, reason_from(reason): plan}
         return msgspec.structs.replace(self, rules=rules)  # type: ignore[return-value]
 
 
 class Exponential(_Plan, frozen=True, tag="exponential", kw_only=True):
-    """Wait `base * 2^n` seconds, at most `cap`; jitter adds up to that share on top."""
+    """Wait `base * 2^n` seconds, at most `cap`, plus a random share of up to `jitter`."""
 
     base: Annotated[
         float, Meta(ge=SHORTEST, le=YEAR, description="seconds before the second attempt")
@@ -74,7 +74,7 @@ class Exponential(_Plan, frozen=True, tag="exponential", kw_only=True):
     ] = 0.2
 
     def delay(self, failures: int, spread: float) -> float:
-        """Seconds to wait after that many failures; `spread` is chance from 0 to 1."""
+        """Seconds to wait after this many failures; `spread` is a random number from 0 to 1."""
         doubled = self.base * 2.0 ** min(failures - 1, 60)
         return float(min(doubled, self.cap) * (1.0 + self.jitter * spread))
 
@@ -90,12 +90,12 @@ class Delays(_Plan, frozen=True, tag="delays", kw_only=True):
         return len(self.seconds) + 1
 
     def delay(self, failures: int, spread: float) -> float:  # noqa: ARG002 - one shape for all plans
-        """Seconds to wait after that many failures."""
+        """Seconds to wait after this many failures."""
         return self.seconds[failures - 1]
 
 
 class NoRetry(_Plan, frozen=True, tag="none", kw_only=True):
-    """One attempt, and no other."""
+    """One attempt only."""
 
     @property
     def attempts(self) -> int:
@@ -103,7 +103,7 @@ class NoRetry(_Plan, frozen=True, tag="none", kw_only=True):
         return 1
 
     def delay(self, failures: int, spread: float) -> float:
-        """Never asked for: the only attempt is spent."""
+        """Never called: there is no second attempt."""
         raise AssertionError(f"no retry has no delay ({failures}, {spread})")
 
 
@@ -114,7 +114,7 @@ PLANS = (Exponential, Delays, NoRetry)
 no_retry = NoRetry()
 
 NEVER_AGAIN = frozenset({Reason.VALIDATION_FAILURE, Reason.SERIALIZATION_ERROR})
-"""Reasons that are not retried unless the plan has a rule for them: the bytes will not change."""
+"""Reasons retried only if the plan has a rule for them: the same payload would fail again."""
 
 
 def exponential(
@@ -125,10 +125,10 @@ def exponential(
     *,
     retry_on: str | Iterable[int] = (),
 ) -> Exponential:
-    """A plan that doubles its wait; the default one.
+    """A plan that doubles its wait after each attempt; the default plan.
 
-    `retry_on` has the statuses of a webhook's answer that are tried again although they would end
-    the delivery: "4xx", or some as in [404, 409].
+    `retry_on` lists webhook statuses to retry that would otherwise end the delivery: "4xx", or a
+    list as in [404, 409].
     """
     _check("base", base, SHORTEST, YEAR)
     _check("cap", cap, base, YEAR)
@@ -146,7 +146,7 @@ def exponential(
 def delays(*seconds: float, retry_on: str | Iterable[int] = ()) -> Delays:
     """A plan with explicit waits, in seconds, before each attempt after the first.
 
-    `retry_on` is that of `exponential`.
+    `retry_on` is the same as in `exponential`.
     """
     if len(seconds) >= MOST_ATTEMPTS:
         raise InvalidInput("delays", f"give fewer than {MOST_ATTEMPTS} delays")
@@ -158,7 +158,7 @@ def delays(*seconds: float, retry_on: str | Iterable[int] = ()) -> Delays:
 
 
 def checked_retry_on(given: object) -> RetryOn:
-    """`4xx`, or statuses of answers, each once and in order."""
+    """`4xx`, or the given statuses, sorted and without duplicates."""
     if given == CLIENT_ERRORS:
         return CLIENT_ERRORS
     is_several = isinstance(given, Iterable) and not isinstance(given, str | bytes)
@@ -182,7 +182,7 @@ def _refuse_gone(field: str, retry_on: Collection[object]) -> None:
 
 def _check(field: str, value: object, least: float, most: float) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # Written so that NaN is refused too.
+    # Written so that NaN is refused: each comparison with it is false.
     if not is_number or not least <= value <= most:  # type: ignore[operator]
         raise InvalidInput(field, f"{value!r} is not between {least:g} and {most:g}")
 
@@ -192,9 +192,9 @@ WEBHOOK = delays(30, 120, 600)
 
 
 def next_delay(plan: RetryPlan, reason: Reason, failures: int, spread: float) -> float | None:
-    """Seconds until the next attempt, or None when there is none.
+    """Seconds until the next attempt, or None if there is none.
 
-    `failures` counts the failed attempts including the one just made.
+    `failures` includes the attempt just made.
     """
     if reason is Reason.POISON_MESSAGE:
         return None
@@ -207,7 +207,7 @@ def next_delay(plan: RetryPlan, reason: Reason, failures: int, spread: float) ->
 
 
 def attempts_allowed(plan: RetryPlan) -> int:
-    """The most attempts that any path through the plan allows."""
+    """The maximum number of attempts of the plan and all its rules."""
     return max([plan.attempts, *(attempts_allowed(rule) for rule in plan.rules.values())])
 
 
@@ -215,28 +215,28 @@ _decoder: msgspec.json.Decoder[RetryPlan] = msgspec.json.Decoder(RetryPlan)
 
 
 def encode(plan: RetryPlan) -> str:
-    """The plan as the JSON that is stored."""
+    """The plan as JSON for the store."""
     return msgspec.json.encode(plan).decode()
 
 
 def decode(stored: str) -> RetryPlan:
-    """The plan that was stored."""
+    """The plan from stored JSON."""
     plan: RetryPlan = _decoder.decode(stored)
     return plan
 
 
 def encode_checked(plan: object) -> str:
-    """A plan as it is stored; anything else is refused."""
+    """The plan as JSON for the store; InvalidInput if it is no valid plan."""
     if not isinstance(plan, PLANS):
         raise InvalidInput("retry", f"{plan!r} is no retry plan; try duly.exponential()")
     stored = encode(plan)
-    # What was put together by hand may hold anything; a plan that cannot be read would be ignored.
+    # The constructors check nothing, and a stored plan that cannot be decoded would be ignored.
     decode_checked(stored)
     return stored
 
 
 def decode_checked(text: str | bytes) -> RetryPlan:
-    """A plan that somebody wrote as JSON; InvalidInput says what is wrong with it."""
+    """A plan from a caller's JSON; InvalidInput says what is wrong with it."""
     try:
         plan: RetryPlan = _decoder.decode(text)
     except msgspec.ValidationError as error:
@@ -250,7 +250,7 @@ def decode_checked(text: str | bytes) -> RetryPlan:
 
 
 def _check_plan(plan: RetryPlan, place: str, deepest: int) -> None:
-    """What a kind alone cannot say."""
+    """The checks that the types cannot express."""
     if isinstance(plan, Exponential):
         _check(f"{place}.cap", plan.cap, plan.base, YEAR)
     _refuse_gone(f"{place}.retry_on", plan.retry_on)

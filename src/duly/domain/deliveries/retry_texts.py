@@ -1,4 +1,4 @@
-"""Retry plans as people write them on a command line and in a setting."""
+"""Retry plans as text, for the command line and settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RETRY_ON = "retry_on"
 def plan_from_text(field: str, text: str) -> RetryPlan:
     """A plan such as `delays:30,2m`, `exponential:attempts=5;timeout_exceeded=none`, or its JSON.
 
-    Waits are in seconds, or durations as in 2m. `;retry_on=4xx` names answers to try again.
+    Waits are in seconds, or durations as in 2m. `;retry_on=4xx` names statuses to retry.
     """
     if text.startswith("{"):
         return decode_checked(text)
@@ -41,32 +41,32 @@ def plan_from_text(field: str, text: str) -> RetryPlan:
         plan = _plan(first)
         for each in rules:
             name, _, rule = (part.strip() for part in each.partition("="))
-            plan = _retrying(plan, rule) if name == RETRY_ON else plan.on(name, _plan(rule))
+            plan = _with_retry_on(plan, rule) if name == RETRY_ON else plan.on(name, _plan(rule))
     except InvalidInput as error:
         which = f"{error.field}: " if error.field in (*FIELDS, RETRY_ON) else ""
         raise InvalidInput(field, f"{which}{error.problem}; {FORMS}") from None
     return plan
 
 
-def _retrying(plan: RetryPlan, said: str) -> RetryPlan:
-    given = said if said == CLIENT_ERRORS else [_whole(each.strip()) for each in said.split(",")]
+def _with_retry_on(plan: RetryPlan, text: str) -> RetryPlan:
+    given = text if text == CLIENT_ERRORS else [_whole(each.strip()) for each in text.split(",")]
     return msgspec.structs.replace(plan, retry_on=checked_retry_on(given))
 
 
 def _plan(text: str) -> RetryPlan:
-    name, _, said = text.strip().partition(":")
-    if (make := PLANS.get(name)) is None or (said and name in ALONE):
+    name, _, arguments = text.strip().partition(":")
+    if (make := PLANS.get(name)) is None or (arguments and name in ALONE):
         raise InvalidInput("retry", f"{quoted(text)} is no retry plan")
-    return make(said)
+    return make(arguments)
 
 
-def _delays(said: str) -> RetryPlan:
-    return delays(*(_seconds(each) for each in said.split(",")))
+def _delays(arguments: str) -> RetryPlan:
+    return delays(*(_seconds(each) for each in arguments.split(",")))
 
 
-def _exponential(said: str) -> RetryPlan:
+def _exponential(arguments: str) -> RetryPlan:
     given: dict[str, float] = {}
-    for each in said.split(",") if said else ():
+    for each in arguments.split(",") if arguments else ():
         name, _, value = (part.strip() for part in each.partition("="))
         if name not in FIELDS or name in given:
             known = ", ".join(FIELDS)

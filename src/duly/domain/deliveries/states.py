@@ -1,4 +1,4 @@
-"""The states of a delivery and the moves between them; every other move is refused."""
+"""The states of a delivery and the allowed moves between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from duly.errors import InvalidInput, quoted
 
 
 class State(StrEnum):
-    """Where a delivery stands."""
+    """The state of a delivery."""
 
     PENDING = "pending"
     PROCESSING = "processing"
@@ -29,7 +29,7 @@ FINISHED = frozenset({State.COMPLETED, State.DEAD, State.CANCELLED})
 
 
 def may_move(before: State, after: State) -> bool:
-    """Whether the drawing has an arrow from one state to the other."""
+    """Whether a delivery may move from one state to the other."""
     return after in MOVES[before]
 
 

@@ -1,4 +1,4 @@
-"""Named steps of a delivery: what a handler did in part is kept when a later part fails."""
+"""Named steps of a delivery, whose results are kept when a later step fails."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ NOTHING = msgspec.Raw(b"null")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that is done; nothing of it is ever changed."""
+    """A completed step; it never changes."""
 
     name: str
     attempt: int
     done_at: datetime
     result_json: msgspec.Raw = msgspec.field(name="result", default=NOTHING)
-    """Its result as it was recorded."""
+    """The result as JSON."""
 
     @property
     def result(self) -> Any:
-        """Its result, decoded."""
+        """The result, decoded."""
         return msgspec.json.decode(self.result_json)
 
 
@@ -38,7 +38,7 @@ def checked_step(name: object) -> str:
 
 
 def kept_result(value: Any) -> msgspec.Raw:
-    """A step's result as the JSON that is kept."""
+    """A step's result as JSON for the store."""
     try:
         return msgspec.Raw(payload_bytes(value, RESULT_LIMIT))
     except InvalidInput as error:

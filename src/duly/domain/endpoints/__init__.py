@@ -1,1 +1,1 @@
-"""Where webhooks go: endpoints, their signatures, and when they may be called."""
+"""Webhooks and endpoints: addresses, signatures, limits and circuits."""

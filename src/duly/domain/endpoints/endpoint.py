@@ -1,4 +1,4 @@
-"""An endpoint: a webhook with a name, which people can edit, pause and limit while work waits."""
+"""Endpoints: named webhooks that can be edited, paused and limited while deliveries wait."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ LEAST_RATE, MOST_RATE = 0.001, 100_000.0
 MOST_IN_FLIGHT = 10_000
 LONGEST_DESCRIPTION = 1000
 UNKEPT = re.compile("[\\0\ud800-\udfff]")
-"""What is no text to a store: NUL, and halves of surrogate pairs."""
+"""Characters that a store cannot keep: NUL and surrogates."""
 OVERLAP = timedelta(hours=24)
 LONGEST_OVERLAP = timedelta(days=30)
 
 
 class EndpointState(StrEnum):
-    """Whether deliveries go out; if not they wait, whatever the state."""
+    """Whether deliveries are sent; if the endpoint is paused or disabled, they wait."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -51,22 +51,22 @@ class EndpointTarget(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """Under which name the store knows it."""
+        """The target's name in the store."""
         return PREFIX + self.name
 
 
 def endpoint(name: str) -> EndpointTarget:
-    """A named endpoint as a target; its URL is the one it has when the attempt is made."""
+    """A named endpoint as a target; each attempt uses the URL it has then."""
     return EndpointTarget(checks.checked_name("endpoint", name))
 
 
 def endpoint_name(target: str) -> str | None:
-    """The endpoint that a target is; None when it is a handler or a plain URL."""
+    """The endpoint's name in a target; None if the target is a handler or a URL."""
     return target.removeprefix(PREFIX) if target.startswith(PREFIX) else None
 
 
 def wanted_target(target: object) -> str:
-    """A target that somebody looks for: a handler's name, `endpoint:` and a name, or a URL."""
+    """The target of a filter, given as a handler's name, `endpoint:NAME` or a URL."""
     if not isinstance(target, str):
         raise InvalidInput("target", f"{target!r} is not text")
     if is_webhook(target):
@@ -76,25 +76,25 @@ def wanted_target(target: object) -> str:
 
 
 def is_outside(target: str) -> bool:
-    """Whether a target is a webhook, by its URL or as an endpoint, and no handler."""
+    """Whether a target is a webhook, given by URL or as an endpoint."""
     return is_webhook(target) or target.startswith(PREFIX)
 
 
 class Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A secret as it is stored: sealed with the key of that id, or plain without one."""
+    """A stored secret, encrypted with the key of that id; plain if there is no key."""
 
     text: str
     key: str | None = None
     until: datetime | None = None
-    """When it stops being signed with, once another has taken its place."""
+    """When it is no longer used to sign, if a new secret has replaced it."""
 
     def __repr__(self) -> str:
-        # Without a key the text is the secret itself, and this may end in a log.
+        # Without a key the text is the secret itself, and a repr may appear in a log.
         return f"Sealed(key={self.key!r}, until={self.until!r})"
 
 
 class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """What people say of an endpoint."""
+    """The settings of an endpoint."""
 
     url: str
     description: str = ""
@@ -107,21 +107,21 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def webhook(self) -> Webhook:
-        """Where its deliveries go."""
+        """The webhook that its deliveries are sent to."""
         return Webhook(self.url, self.method, self.headers, self.timeout)
 
     def __repr__(self) -> str:
-        # It may end in a log, and headers carry credentials.
+        # A repr may appear in a log, and headers contain credentials.
         return f"Details({self.webhook!r}, rate={self.rate!r}, in_flight={self.in_flight!r})"
 
     @property
     def limits(self) -> TargetLimits:
-        """How much it takes."""
+        """The rate limit and in-flight limit."""
         return TargetLimits(self.rate, self.in_flight)
 
 
 class StoredEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint on the books."""
+    """An endpoint as it is stored."""
 
     name: str
     target: int
@@ -136,7 +136,7 @@ class StoredEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def details(given: Mapping[str, Any], before: Details | None = None) -> Details:
-    """Checked, field by field; what is not given stays as it was before."""
+    """The checked settings; fields that are not given keep their value of `before`."""
     known = Details.__struct_fields__
     if unknown := sorted(given.keys() - set(known)):
         raise InvalidInput(
@@ -149,18 +149,18 @@ def details(given: Mapping[str, Any], before: Details | None = None) -> Details:
 
 
 def changed_headers(before: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Headers with some added or changed, or with None left out, whatever their case.
+    """Headers with changes applied; None removes one. Names are compared without case.
 
-    The new ones are checked; the others may be sealed, and stay as they are.
+    New values are checked; the others may be sealed and stay as they are.
     """
-    known, less = {each.lower() for each in before}, {each.lower() for each in changes}
+    known, changed = {each.lower() for each in before}, {each.lower() for each in changes}
     for name, value in changes.items():
         if value is None and name.lower() not in known:
             raise InvalidInput("header_changes", f"it has no header {name!r}")
-    more = checked_headers({name: each for name, each in changes.items() if each is not None})
-    if len(known - less) + len(more) > MOST_HEADERS:
+    added = checked_headers({name: each for name, each in changes.items() if each is not None})
+    if len(known - changed) + len(added) > MOST_HEADERS:
         raise InvalidInput("headers", f"an endpoint has at most {MOST_HEADERS} of them")
-    return {name: value for name, value in before.items() if name.lower() not in less} | more
+    return {name: value for name, value in before.items() if name.lower() not in changed} | added
 
 
 def _description(value: object) -> str:
@@ -207,14 +207,14 @@ CHECKS: dict[str, Callable[[Any], object]] = {
 
 
 def still_used(secrets: tuple[Sealed, ...], now: datetime) -> tuple[Sealed, ...]:
-    """Those that are signed with now: the present one first, then those on their way out."""
+    """The secrets used to sign now: the current one first, then replaced ones."""
     return tuple(each for each in secrets if each.until is None or each.until > now)
 
 
 def rotated(
     secrets: tuple[Sealed, ...], new: Sealed, now: datetime, overlap: timedelta
 ) -> tuple[Sealed, ...]:
-    """The new one first; the others are signed with for `overlap` more, at most."""
+    """The secrets with the new one first; the others are used for at most `overlap` more."""
     ends = now + overlap
     old = [
         msgspec.structs.replace(each, until=min(each.until or ends, ends))
@@ -224,36 +224,36 @@ def rotated(
 
 
 def no_endpoint(name: str) -> NotFound:
-    """There is none of that name."""
+    """The error for an endpoint that does not exist."""
     return NotFound("endpoint", name, "duly endpoints list shows what there is")
 
 
 def why_shut(name: str, found: StoredEndpoint | None) -> str | None:
-    """Why its deliveries wait until somebody does something, and what; None if they do not."""
+    """Why its deliveries wait for an operator, and what to do; None if they do not."""
     if found is None:
         return f"endpoint {name} no longer exists; add it again: duly endpoints add {name} URL"
     if found.state is EndpointState.ACTIVE:
         return None
     reason = f" ({found.state_reason})" if found.state_reason else ""
     return (
-        f"endpoint {name} is {found.state} since {_told(found.state_at)}{reason}; "
+        f"endpoint {name} is {found.state} since {_utc(found.state_at)}{reason}; "
         f"duly endpoints resume {name}"
     )
 
 
 def why_waiting(name: str, found: StoredEndpoint | None) -> str | None:
-    """Why its deliveries wait, for somebody or for its circuit to close; None if they do not."""
+    """Why its deliveries wait, for an operator or for the circuit; None if they do not."""
     if found is None or found.state is not EndpointState.ACTIVE:
         return why_shut(name, found)
     gate = found.gate
     if gate.circuit is Circuit.CLOSED:
         return None
-    tries = "now" if gate.circuit is Circuit.PROBING else f"at {_told(gate.probe_at)}"
+    tries = "now" if gate.circuit is Circuit.PROBING else f"at {_utc(gate.probe_at)}"
     return (
         f"endpoint {name} failed {gate.failures} times in a row since "
-        f"{_told(gate.first_failed_at)}, so its circuit is open; one delivery tries it {tries}"
+        f"{_utc(gate.first_failed_at)}, so its circuit is open; one delivery tries it {tries}"
     )
 
 
-def _told(moment: datetime | None) -> str:
+def _utc(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"

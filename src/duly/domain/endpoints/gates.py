@@ -1,7 +1,7 @@
-"""The gate before a target, shared by all workers: its circuit, its rate, and how many at once.
+"""The gate of a target, shared by all workers: its circuit, rate limit and in-flight limit.
 
-A **circuit** opens after repeated failures: deliveries then wait without spending attempts, one
-at a time is let through as a probe, and a success closes it again.
+A circuit opens after repeated failures. Deliveries then wait without spending attempts; one at a
+time is admitted as a probe, and a success closes the circuit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from duly.domain.deliveries.failures import Reason
 OPENS_AFTER = 5
 FIRST_REST, LONGEST_REST = timedelta(seconds=10), timedelta(minutes=5)
 PROBE_TAKES = timedelta(seconds=75)
-"""Longer than any attempt: if its worker died, another probe may go."""
+"""The lease of a probe, longer than any attempt: if its worker died, another probe follows."""
 GIVES_UP_AFTER = timedelta(days=5)
 BURST_SECONDS = 0.1
-"""How late a worker may be without losing what the rate would have let through."""
+"""How much unused rate is kept, in seconds, so that a late worker does not lose it."""
 AGAIN = timedelta(seconds=0.25)
 
 COUNTED = {
@@ -28,11 +28,11 @@ COUNTED = {
     ),
     False: frozenset({Reason.DEPENDENCY_FAILURE}),
 }
-"""Which failures speak against the target itself: of a webhook (True), of a handler (False)."""
+"""The failures that count against the target: of a webhook (True), of a handler (False)."""
 
 
 class Circuit(StrEnum):
-    """Whether deliveries pass."""
+    """Whether deliveries are admitted."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -40,7 +40,7 @@ class Circuit(StrEnum):
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """What all workers know of one target; `paced_at` is up to when its rate is used up."""
+    """The shared state of one target; its rate is used up until `paced_at`."""
 
     failures: int = 0
     first_failed_at: datetime | None = None
@@ -52,21 +52,21 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def circuit(self) -> Circuit:
-        """How its circuit stands."""
+        """The state of the circuit."""
         if self.opened_at is None:
             return Circuit.CLOSED
         return Circuit.PROBING if self.probing else Circuit.OPEN
 
 
 class TargetLimits(msgspec.Struct, frozen=True):
-    """At most so many a second, and so many at once; None for any number."""
+    """Deliveries per second, and in flight at once; None for no limit."""
 
     rate: float | None = None
     in_flight: int | None = None
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """How many deliveries may go now, and when it is worth asking again."""
+    """How many deliveries are admitted now, and when to ask again."""
 
     many: int
     again_at: datetime | None = None
@@ -75,9 +75,9 @@ class Pass(msgspec.Struct, frozen=True):
 def admit(
     gate: Gate, limits: TargetLimits, wanted: int, here: int, elsewhere: int, now: datetime
 ) -> tuple[Gate, Pass]:
-    """Let as many through as circuit, rate and limit allow.
+    """Admit as many deliveries as circuit, rate and in-flight limit allow.
 
-    `here` are in flight from the worker that asks, `elsewhere` from all others.
+    `here` are in flight on the asking worker, `elsewhere` on all others.
     """
     if gate.opened_at is not None:
         return _probe(gate, now)
@@ -85,7 +85,7 @@ def admit(
     if limits.in_flight is not None:
         most = min(most, limits.in_flight - here - elsewhere)
         if most <= 0:
-            # One of ours that ends wakes us; of the others nobody tells.
+            # A delivery that ends on this worker wakes it; those of other workers do not.
             return gate, Pass(0, now + AGAIN)
     if limits.rate is None:
         return gate, Pass(most)
@@ -100,22 +100,22 @@ def _probe(gate: Gate, now: datetime) -> tuple[Gate, Pass]:
 
 
 def _paced(gate: Gate, rate: float, most: int, now: datetime) -> tuple[Gate, Pass]:
-    """Each delivery uses up 1/rate seconds of a line that runs at most a moment behind now."""
+    """Each delivery moves `paced_at` forward by 1/rate seconds; it stays at most a burst behind."""
     interval = 1 / rate
     burst = 1.0 + rate * BURST_SECONDS
-    begins = now - timedelta(seconds=burst * interval)
-    used_up = max(gate.paced_at or now - timedelta(seconds=interval), begins)
-    # Rounding must not cost a delivery that is due to the microsecond.
+    earliest = now - timedelta(seconds=burst * interval)
+    used_up = max(gate.paced_at or now - timedelta(seconds=interval), earliest)
+    # The small addend keeps rounding from losing a delivery.
     free = int((now - used_up).total_seconds() * rate + 1e-6)
-    # Whoever waited for the gate may come with an earlier moment than the one before.
+    # A worker that waited for the lock on the gate may have an earlier `now` than the last one.
     many = max(0, min(most, free))
     used_up += timedelta(seconds=many * interval)
-    worth_it = timedelta(seconds=max(1.0, burst / 2) * interval)
-    return msgspec.structs.replace(gate, paced_at=used_up), Pass(many, used_up + worth_it)
+    pause = timedelta(seconds=max(1.0, burst / 2) * interval)
+    return msgspec.structs.replace(gate, paced_at=used_up), Pass(many, used_up + pause)
 
 
 def failed(gate: Gate, times: int, now: datetime) -> Gate:
-    """So many attempts failed, the last one now, and none succeeded since."""
+    """The gate after `times` failures in a row, the last one now."""
     failures, since = gate.failures + times, gate.first_failed_at or now
     gate = msgspec.structs.replace(gate, failures=failures, first_failed_at=since)
     if gate.opened_at is None:
@@ -129,19 +129,19 @@ def failed(gate: Gate, times: int, now: datetime) -> Gate:
 
 
 def succeeded(gate: Gate) -> Gate:
-    """The target answered: whatever was held against it is forgotten."""
+    """The gate after a success: failures and circuit are reset."""
     return Gate(paced_at=gate.paced_at)
 
 
 def unclear(gate: Gate, now: datetime, rest: timedelta) -> Gate:
-    """A probe ended, or never began, and told nothing of the target: another may go."""
+    """The gate after an inconclusive probe: the next one is admitted after `rest`."""
     return (
         msgspec.structs.replace(gate, probing=False, probe_at=now + rest) if gate.probing else gate
     )
 
 
 def is_given_up(gate: Gate, now: datetime) -> bool:
-    """Whether nothing but failures came of it for so long that nobody should go on trying."""
+    """Whether the target has failed for so long that the endpoint should be disabled."""
     if gate.first_failed_at is None or gate.failures < OPENS_AFTER:
         return False
     return now - gate.first_failed_at >= GIVES_UP_AFTER

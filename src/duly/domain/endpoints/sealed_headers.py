@@ -1,4 +1,4 @@
-"""The headers of an endpoint as they are stored: where there is a key, each value is sealed."""
+"""The headers of an endpoint as stored: each value is encrypted if there is a vault key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Open = Callable[[Sealed, str], str]
 
 
 def sealed_headers(headers: Mapping[str, str], endpoint: str, seal: Seal) -> dict[str, str]:
-    """Headers to be stored; values that are sealed already stay as they are."""
+    """Headers for the store; values that are already sealed stay as they are."""
     return {
         name: value if value.startswith(SEALED_MARK) else _stored(seal(value, _use(endpoint, name)))
         for name, value in headers.items()
@@ -21,12 +21,12 @@ def sealed_headers(headers: Mapping[str, str], endpoint: str, seal: Seal) -> dic
 
 
 def opened_headers(headers: Mapping[str, str], endpoint: str, open: Open) -> dict[str, str]:
-    """Stored headers as they are sent; whatever `open` raises when one cannot be opened."""
+    """Stored headers as they are sent; an error of `open` is passed on."""
     return {name: _opened(value, _use(endpoint, name), open) for name, value in headers.items()}
 
 
 def readable_headers(headers: Mapping[str, str], endpoint: str, open: Open) -> dict[str, str]:
-    """The same for people; what cannot be opened stays sealed."""
+    """Stored headers to show; those that cannot be opened stay sealed."""
     found = dict(headers)
     for name, value in headers.items():
         try:
@@ -37,13 +37,13 @@ def readable_headers(headers: Mapping[str, str], endpoint: str, open: Open) -> d
 
 
 def key_ids(stored: StoredEndpoint) -> set[str | None]:
-    """With which keys its secrets and headers are sealed; None is for those that are plain."""
+    """The ids of the keys that seal its secrets and headers; None for plain values."""
     headers = stored.details.headers.values()
     return {each.key for each in (*stored.secrets, *map(_sealed, headers))}
 
 
 def _use(endpoint: str, header: str) -> str:
-    # Names have no line breaks, so this is no other endpoint's secret or header.
+    # Names contain no line breaks, so the label is unique for this endpoint and header.
     return f"{endpoint}\n{header.lower()}"
 
 

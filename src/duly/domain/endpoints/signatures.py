@@ -1,4 +1,4 @@
-"""Signing webhooks and checking what was signed, by the rules of Standard Webhooks (v1)."""
+"""Signs webhooks and verifies signatures as defined by Standard Webhooks (v1)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature
 
 
 class SignatureRefused(DulyError):
-    """The message was not signed with this secret, or not lately; the message says which."""
+    """The signature is not valid for the secret, or is too old; the message says which."""
 
 
 def secret_keys(secrets: str | Iterable[str]) -> list[bytes]:
-    """The keys of one secret or several, as a sequence or with spaces between; at least one."""
+    """The keys of one or more secrets, given as a sequence or separated by spaces."""
     given = secrets.split() if isinstance(secrets, str) else list(secrets or ())
     if not given:
         raise InvalidInput("secret", f"there is none; give what the sender gave you, {PREFIX}...")
@@ -30,7 +30,7 @@ def secret_keys(secrets: str | Iterable[str]) -> list[bytes]:
 
 
 def secret_key(secret: str) -> bytes:
-    """The key in a secret as people hand it around: `whsec_` and base64, padded or not."""
+    """The key of a secret: `whsec_` and base64, with or without padding."""
     try:
         text = secret.removeprefix(PREFIX)
         key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
@@ -49,19 +49,19 @@ def new_secret(key: bytes) -> str:
 
 
 def signatures(keys: Sequence[bytes], id: str, timestamp: int, body: bytes) -> str:
-    """The header for a message: a signature for each key, so that keys can overlap."""
+    """The signature header of a message: one signature per key, so that keys can be rotated."""
     return " ".join(f"v1,{_signature(key, id, timestamp, body)}" for key in keys)
 
 
 def _signature(key: bytes, id: str, timestamp: int, body: bytes) -> str:
-    signing = _begun(key).copy()
+    signing = _keyed_hmac(key).copy()
     signing.update(b"%s.%d.%s" % (id.encode(), timestamp, body))
     return base64.b64encode(signing.digest()).decode()
 
 
 @lru_cache(1000)
-def _begun(key: bytes) -> hmac.HMAC:
-    # Beginning with a key costs more than signing a message with it.
+def _keyed_hmac(key: bytes) -> hmac.HMAC:
+    # Cached: the setup of a key costs more than signing a message with it.
     return hmac.new(key, digestmod="sha256")
 
 
@@ -72,11 +72,12 @@ def check(
     now: datetime,
     tolerance: timedelta = TOLERANCE,
 ) -> str:
-    """Check a received message and return its id, the same on every attempt; or SignatureRefused.
+    """Verify a received message and return its id, which is the same on every attempt.
 
-    Compared in constant time. A timestamp too far from now is refused: it may be a replay.
+    Raises SignatureRefused, also for a timestamp too far from now, which may be a replay.
+    Signatures are compared in constant time.
     """
-    given = _given(headers)
+    given = _signature_headers(headers)
     timestamp = _timestamp(given[TIMESTAMP])
     if abs(now.timestamp() - timestamp) > tolerance.total_seconds():
         raise SignatureRefused("the timestamp is too old or in the future; check the clocks")
@@ -88,17 +89,17 @@ def check(
     return given[ID]
 
 
-def _given(headers: Mapping[str, str]) -> dict[str, str]:
+def _signature_headers(headers: Mapping[str, str]) -> dict[str, str]:
     given = {name.lower(): value for name, value in headers.items()}
     for name in (ID, TIMESTAMP, SIGNATURE):
         if not given.get(name):
             raise SignatureRefused(f"the header {name} is missing")
         if not given[name].isprintable():
-            # Some servers hand on bytes that are no text as lone surrogates.
+            # Some servers pass undecodable bytes on as lone surrogates.
             raise SignatureRefused(f"the header {name} is no text that can be printed")
     if "." in given[ID]:
-        # What is signed is id.timestamp.body: with a full stop, an id could reach into the body
-        # of another message, which the rules therefore forbid.
+        # The signed text is id.timestamp.body. With a full stop in the id, parts of the body of
+        # another message could be passed off as the id, so the standard forbids it.
         raise SignatureRefused(f"the header {ID} holds a full stop, which no id may")
     return given
 

@@ -1,4 +1,4 @@
-"""A webhook: where it goes and how, what may be said of it, and what its answer means."""
+"""Webhooks: URL, method and headers, their checks, and what an answer means."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ RESERVED = frozenset(
         *("expect", "te", "trailer", "upgrade", "idempotency-key", "x-idempotency-key"),
     }
 )
-"""Headers that are ours or the protocol's; those that begin with webhook- are ours too."""
+"""Headers that duly or HTTP sets; duly also sets those that begin with webhook-."""
 CREDENTIAL = re.compile("auth|cookie|token|secret|key|pass|credential|signature", re.IGNORECASE)
-"""What the name of a header that nobody should read looks like."""
+"""Matches the names of headers that probably contain a credential."""
 HIDDEN = "***"
 SEALED_MARK = "\x01"
-"""How the value of a header begins that is stored sealed; no header that is sent has it."""
+"""Prefix of the stored value of a sealed header; a sent value never begins with it."""
 AGAIN = frozenset({408, 425, 429})
 RETRY_ON = ', which ends it; with retry_on="4xx" in its retry plan it is tried again'
 REDIRECTED = ", which ends it: redirects are not followed; give the URL to which it leads"
 
 
 class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A URL that takes deliveries, and how they are sent there."""
+    """A URL that receives deliveries, and how they are sent there."""
 
     url: str
     method: str = "POST"
@@ -49,11 +49,11 @@ class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port: what is slow or dead together."""
+        """Scheme, host and port: URLs that are likely to be slow or down together."""
         return origin_of(self.url)
 
     def __repr__(self) -> str:
-        # It may end in a log, and headers carry credentials.
+        # A repr may appear in a log, and headers contain credentials.
         headers = shown_headers(self.headers)
         return f"Webhook({self.method} {shown_url(self.url)}, headers={headers})"
 
@@ -65,7 +65,7 @@ def webhook(
     headers: Mapping[str, str] | None = None,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Webhook:
-    """A URL as the target of a delivery; each part is checked here, the address when it is used."""
+    """A URL as the target of a delivery; the host's IP address is checked when it is called."""
     return Webhook(
         checked_url(url),
         checked_method(method),
@@ -75,12 +75,12 @@ def webhook(
 
 
 def is_webhook(target: str) -> bool:
-    """Whether a target's name is the origin of webhooks, and no handler's."""
+    """Whether a target's name is the origin of a URL."""
     return target.startswith(("http://", "https://"))
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a checked URL, each in its usual spelling."""
+    """Scheme, host and port of a checked URL, in normal form."""
     parts = urlsplit(url)
     default = 443 if parts.scheme == "https" else 80
     port = "" if parts.port in (None, default) else f":{parts.port}"
@@ -89,21 +89,21 @@ def origin_of(url: str) -> str:
 
 
 def checked_url(url: object) -> str:
-    """A URL that can be called: http or https, a host, no user, no fragment."""
+    """A valid webhook URL: http or https, with a host, without user or fragment."""
     if not isinstance(url, str) or not 1 <= len(url) <= LONGEST_URL:
         raise InvalidInput("url", f"{quoted(url)} is no URL of at most {LONGEST_URL} characters")
     if not url.isascii() or any(each <= " " or each == "\x7f" for each in url):
-        raise InvalidInput("url", f"{_told(url)} has characters that must be escaped in a URL")
+        raise InvalidInput("url", f"{_redacted(url)} has characters that must be escaped in a URL")
     try:
         parts = urlsplit(url)
         _check_parts(parts)
     except ValueError as error:
-        raise InvalidInput("url", f"{_told(url)} cannot be read: {error}") from None
+        raise InvalidInput("url", f"{_redacted(url)} cannot be read: {error}") from None
     return url
 
 
-def _told(url: str) -> str:
-    # An error may end in a log.
+def _redacted(url: str) -> str:
+    # An error may appear in a log.
     return quoted(shown_url(url))
 
 
@@ -123,14 +123,14 @@ def _check_parts(parts: SplitResult) -> None:
 
 
 def checked_method(method: object) -> str:
-    """A method that webhooks are sent with."""
+    """A method that webhooks can use."""
     if method not in METHODS:
         raise InvalidInput("method", f"{method!r} is none of {', '.join(METHODS)}")
     return str(method)
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers that may be added: no line breaks, none of ours."""
+    """Headers that a caller may add: no line breaks, none that duly sets."""
     if not isinstance(headers, Mapping) or len(headers) > MOST_HEADERS:
         raise InvalidInput("headers", f"give a mapping with at most {MOST_HEADERS} of them")
     return {_name(name): _value(name, value) for name, value in headers.items()}
@@ -154,17 +154,17 @@ def _value(name: str, value: object) -> str:
 
 
 def shown_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers as people may see them: what looks like a credential, or is sealed, is hidden."""
+    """Headers to show: credentials and sealed values are hidden."""
     return {name: HIDDEN if is_hidden(name, value) else value for name, value in headers.items()}
 
 
 def is_hidden(name: str, value: str) -> bool:
-    """Whether nobody should read this header, or nobody can."""
+    """Whether a header looks like a credential or is sealed."""
     return bool(CREDENTIAL.search(name)) or value.startswith(SEALED_MARK)
 
 
 def checked_timeout(timeout: object) -> float:
-    """Seconds that an attempt may take in all."""
+    """The time limit of a whole attempt in seconds."""
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if not is_number or not SHORTEST_TIMEOUT <= timeout <= LONGEST_TIMEOUT:  # type: ignore[operator]
         raise InvalidInput(
@@ -178,17 +178,17 @@ _webhooks = msgspec.json.Decoder(Webhook)
 
 
 def encode_webhook(given: Webhook) -> str:
-    """As it is stored with a delivery."""
+    """The webhook as JSON, stored with the delivery."""
     return msgspec.json.encode(given).decode()
 
 
 def decode_webhook(stored: str) -> Webhook:
-    """The webhook that was stored."""
+    """The webhook from stored JSON."""
     return _webhooks.decode(stored)
 
 
 def outcome_of(status: int, retry_after: str | None, now: datetime, answer: str) -> Outcome:
-    """What an answer means: 2xx is done, some are tried again, others only if the plan says so."""
+    """The outcome of an answer: 2xx completes, some are retried, others only with `retry_on`."""
     if 200 <= status < 300:
         return Completed(answer)
     error = f"it answered {status}"
@@ -214,7 +214,7 @@ def _advice(status: int) -> str:
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
-    """How long a Retry-After asks to wait, in seconds or as a date; at most a day."""
+    """The wait in seconds that a Retry-After header asks for; at most a day."""
     if header is None:
         return None
     text = header.strip()

@@ -1,8 +1,8 @@
-"""When somebody has to look: decided from figures, raised and cleared once each.
+"""Alerts: decided from the status and from events, raised once and cleared once.
 
-A state (late work, an open circuit) is an alert while it lasts, and with a lower limit for its end,
-so that one which hovers around the limit is not told again and again. A happening (the clock
-jumped) is one until it was quiet for a while.
+A condition (late deliveries, an open circuit) is an alert while it lasts. It is cleared at a lower
+limit than it is raised, so that a value near the limit does not raise it again and again. An event
+(the clock jumped) is an alert until it has not occurred for QUIET.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from duly.domain.monitoring.status import NamespaceStatus
 SILENCE = timedelta(minutes=5)
 QUIET = timedelta(minutes=15)
 LATELY = timedelta(minutes=15)
-"""Over how long dead letters are counted."""
+"""The period over which dead letters are counted."""
 KEY = "duly.alert."
-"""How the keys of deliveries begin that tell of an alert; its id and what happened to it follow."""
+"""Prefix of the keys of deliveries that notify of an alert; its id and the change follow."""
 
 
 class AlertKind(StrEnum):
-    """What can be the matter."""
+    """The condition or event that an alert is about."""
 
     LATE_DELIVERIES = "late_deliveries"
     PLANNER_SILENT = "planner_silent"
@@ -41,7 +41,7 @@ HAPPENINGS = frozenset({AlertKind.CLOCK_JUMPED, AlertKind.STORE_ERRORS, AlertKin
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert as it is kept; `subject` is the target or endpoint that it is about, if one."""
+    """A stored alert; `subject` is the target or endpoint that it is about, if any."""
 
     id: int
     kind: AlertKind
@@ -54,7 +54,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlertCause(msgspec.Struct, frozen=True):
-    """Something that is the matter now."""
+    """A reason for an alert that exists now."""
 
     kind: AlertKind
     subject: str
@@ -62,27 +62,27 @@ class AlertCause(msgspec.Struct, frozen=True):
 
 
 class AlertLimits(msgspec.Struct, frozen=True):
-    """From how many on late deliveries, and dead letters in a quarter of an hour, are an alert."""
+    """The numbers of late deliveries, and of dead letters in 15 minutes, that raise an alert."""
 
     late: int = 100
     dead: int = 10
 
     def lowered(self) -> AlertLimits:
-        """Below which they are none any more."""
+        """The limits below which alerts are cleared."""
         return AlertLimits(max(self.late // 2, 1), max(self.dead // 2, 1))
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures that are looked at."""
+    """The input for the decision about alerts."""
 
     situation: NamespaceStatus
     dead_lately: int = 0
     happened: Mapping[AlertKind, str] = {}
-    """What this process saw since it last looked."""
+    """Events that this process saw since the last check, with details."""
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What to write: what is new, what is still the matter, what is over."""
+    """What to write: new alerts, alerts still active, alerts to clear."""
 
     raised: list[AlertCause]
     seen: list[AlertCause]
@@ -90,35 +90,35 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def changes(watched: Watched, limits: AlertLimits, known: Sequence[Alert]) -> Changes:
-    """What the figures mean for the alerts that are raised already."""
+    """Compare the present causes with the active alerts."""
     present = {(each.kind, each.subject) for each in known}
     found = list(troubles(watched, limits))
-    lasting = {(each.kind, each.subject) for each in troubles(watched, limits.lowered())}
+    remaining = {(each.kind, each.subject) for each in troubles(watched, limits.lowered())}
     return Changes(
         [each for each in found if (each.kind, each.subject) not in present],
         [each for each in found if (each.kind, each.subject) in present],
-        [each for each in known if _is_over(each, lasting, watched.situation.at)],
+        [each for each in known if _is_over(each, remaining, watched.situation.at)],
     )
 
 
-def _is_over(alert: Alert, lasting: set[tuple[AlertKind, str]], now: datetime) -> bool:
-    if (alert.kind, alert.subject) in lasting:
+def _is_over(alert: Alert, remaining: set[tuple[AlertKind, str]], now: datetime) -> bool:
+    if (alert.kind, alert.subject) in remaining:
         return False
     return alert.kind not in HAPPENINGS or now - alert.seen_at > QUIET
 
 
 def troubles(watched: Watched, limits: AlertLimits) -> Iterator[AlertCause]:
-    """All that is the matter."""
+    """All present causes of alerts."""
     now = watched.situation
     if now.late >= limits.late:
-        detail = f"{_many(now.late, now)} deliveries are late, the oldest due {now.oldest_late_at}"
+        detail = f"{_count(now.late, now)} deliveries are late, the oldest due {now.oldest_late_at}"
         yield AlertCause(AlertKind.LATE_DELIVERIES, "", detail)
     if now.planner_lag >= SILENCE.total_seconds():
         minutes = now.planner_lag / 60
         detail = f"nobody has planned for {minutes:.0f} minutes; see `duly workers list`"
         yield AlertCause(AlertKind.PLANNER_SILENT, "", detail)
-    if _nobody_works(now):
-        detail = f"no worker was heard since {now.last_beat_at}, and {_many(now.due, now)} are due"
+    if _has_no_live_worker(now):
+        detail = f"no worker was heard since {now.last_beat_at}, and {_count(now.due, now)} are due"
         yield AlertCause(AlertKind.WORKERS_SILENT, "", detail)
     if watched.dead_lately >= limits.dead:
         detail = f"{watched.dead_lately} deliveries died within 15 minutes; see `duly dead groups`"
@@ -133,11 +133,11 @@ def troubles(watched: Watched, limits: AlertLimits) -> Iterator[AlertCause]:
         yield AlertCause(kind, "", detail)
 
 
-def _many(count: int, now: NamespaceStatus) -> str:
+def _count(count: int, now: NamespaceStatus) -> str:
     return f"{count} or more" if count >= now.counted_up_to else str(count)
 
 
-def _nobody_works(now: NamespaceStatus) -> bool:
-    """Work is due for long, and whoever was there last has been silent for as long."""
+def _has_no_live_worker(now: NamespaceStatus) -> bool:
+    """Whether work has been due, and no worker has sent a heartbeat, for SILENCE."""
     silent = now.last_beat_at is None or now.at - now.last_beat_at >= SILENCE
     return now.workers == 0 and silent and now.oldest_due_seconds >= SILENCE.total_seconds()

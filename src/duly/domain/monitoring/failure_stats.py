@@ -1,4 +1,4 @@
-"""Figures of failure: how deliveries fare, counted over a time and up to a limit."""
+"""Failure statistics: outcomes, retries and poison, counted over a period and up to a limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAY = timedelta(days=1)
 
 
 class Retries(msgspec.Struct, frozen=True):
-    """What waits for another attempt: how many, and when the first and the last are to be made."""
+    """Deliveries waiting for another attempt: their number, and the first and last due moment."""
 
     count: int = 0
     next_at: datetime | None = None
@@ -23,7 +23,7 @@ class Retries(msgspec.Struct, frozen=True):
 
 
 class LikelyPoison(msgspec.Struct, frozen=True):
-    """A delivery whose worker died while it held it, so many times since its last attempt."""
+    """A delivery whose worker died `crashes` times since its last attempt ended."""
 
     id: str
     target: str
@@ -32,14 +32,14 @@ class LikelyPoison(msgspec.Struct, frozen=True):
 
 
 class Poison(msgspec.Struct, frozen=True):
-    """What may be poison: how many, and those with the most crashes."""
+    """Deliveries that may be poison: their number, and those with the most crashes."""
 
     count: int = 0
     first: list[LikelyPoison] = []
 
 
 class OldestWaiting(msgspec.Struct, frozen=True):
-    """The delivery that is due for longest and held by nobody."""
+    """The delivery that is due the longest and not claimed."""
 
     id: str
     target: str
@@ -47,7 +47,7 @@ class OldestWaiting(msgspec.Struct, frozen=True):
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """What is being tried again, looks like poison, or stands still."""
+    """Counts of retries, likely poison, and streams that are blocked or paused."""
 
     retries: Retries
     poison: int
@@ -56,18 +56,18 @@ class Failing(msgspec.Struct, frozen=True):
 
 
 class FailureStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands and how it fared since a moment."""
+    """Failure statistics since a moment."""
 
     since: datetime
     at: datetime
     counted_up_to: int
-    """No figure looks at more than that many, beginning with the newest."""
+    """Each count examines at most this many rows, newest first."""
     capped: list[str] = []
-    """The figures that did not look at all there is."""
+    """The counts that did not examine all rows, because of `counted_up_to`."""
     states: dict[str, int] = {}
-    """Of the deliveries accepted since: how many are in each state."""
+    """Deliveries accepted since, by state."""
     attempts: dict[int, int] = {}
-    """Of those that are completed or dead: how many took so many attempts."""
+    """Deliveries that are completed or dead, by number of attempts."""
     reasons: dict[str, int] = {}
     """Attempts that failed since, by reason."""
     retries: Retries = Retries()
@@ -78,7 +78,7 @@ class FailureStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked_since(since: datetime | timedelta | float, now: datetime) -> datetime:
-    """From when to count: a moment that has passed, or how long ago that was."""
+    """The start of the period, given as a past moment or as a duration before now."""
     if not isinstance(since, datetime):
         try:
             return checked_moment("since", now - timedelta(seconds=checked_wait("since", since)))

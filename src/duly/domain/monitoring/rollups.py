@@ -1,4 +1,4 @@
-"""What happened in a stretch of time, as counts that are kept by the minute."""
+"""Counts of what happened, kept by the minute and returned as a time series."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from duly.errors import InvalidInput
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 KEPT_FOR = timedelta(days=35)
-"""How long the minutes are kept: a month and some days to compare it with the one before."""
+"""How long the minutes are kept."""
 MOST_POINTS = 1500
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much happened; the sums of seconds divide by the counts beside them.
+    """Counts of one period; sums of seconds, divided by the counts, give averages.
 
-    `failed` counts attempts, whatever came of the delivery; `late` and `on_time` count first
-    attempts, after and within the grace period; `reclaimed` what was taken back from dead workers.
+    `failed` counts attempts, also those of deliveries completed later; `late` and `on_time` count
+    first attempts after and within the grace period; `reclaimed` what dead workers held.
     """
 
     accepted: int = 0
@@ -43,19 +43,19 @@ NOTHING = Counts()
 
 
 def less(tally: Counts, before: Counts) -> Counts:
-    """What happened since."""
+    """The first counts minus the second."""
     names = Counts.__struct_fields__
     return Counts(**{name: getattr(tally, name) - getattr(before, name) for name in names})
 
 
 def plus(tally: Counts, other: Counts) -> Counts:
-    """What happened in both."""
+    """The sum of two counts."""
     names = Counts.__struct_fields__
     return Counts(**{name: getattr(tally, name) + getattr(other, name) for name in names})
 
 
 def grown(now: Mapping[datetime, Counts], before: Mapping[datetime, Counts]) -> Counts:
-    """What came to the minutes since they were last read; of older ones nothing is known."""
+    """What was added since the minutes were last read; older minutes not read then are ignored."""
     newest, total = max(before, default=None), NOTHING
     for minute, tally in now.items():
         if minute in before:
@@ -66,13 +66,13 @@ def grown(now: Mapping[datetime, Counts], before: Mapping[datetime, Counts]) -> 
 
 
 class Point(Counts, frozen=True, kw_only=True):
-    """What happened from a moment on for one step."""
+    """The counts of one step that starts at `at`."""
 
     at: datetime
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened, step by step; a step in which nothing did is there too."""
+    """A time series of counts; steps in which nothing happened are included."""
 
     since: datetime
     until: datetime
@@ -81,7 +81,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A checked stretch of time in steps of whole minutes."""
+    """A checked period in steps of whole minutes."""
 
     since: datetime
     until: datetime
@@ -94,23 +94,25 @@ def checked_span(
     step: timedelta | float,
     now: datetime,
 ) -> Span:
-    """From when to when and in which steps; InvalidInput says what would do."""
+    """Check a period and its step; both ends are rounded outwards to a whole step."""
     width = timedelta(seconds=checked_wait("step", step))
     if width < MINUTE or width % MINUTE:
         raise InvalidInput("step", "give whole minutes, as in 60 or 3600 seconds")
-    # The present minute counts too, also when it begins at this very moment.
+    # The present minute is included, even if it begins exactly now.
     end = now + timedelta(microseconds=1) if until is None else checked_moment("until", until)
-    begin = _begin(since, end)
+    begin = _start_of(since, end)
     if begin >= end:
         raise InvalidInput("since", "it has to be before `until`")
     if (end - begin) / width > MOST_POINTS:
         raise InvalidInput("step", f"that makes more than {MOST_POINTS} points; take longer steps")
     return Span(
-        _floored(begin, width), _floored(end - timedelta(microseconds=1), width) + width, width
+        _rounded_down(begin, width),
+        _rounded_down(end - timedelta(microseconds=1), width) + width,
+        width,
     )
 
 
-def _begin(since: datetime | timedelta | float, end: datetime) -> datetime:
+def _start_of(since: datetime | timedelta | float, end: datetime) -> datetime:
     if isinstance(since, datetime):
         return checked_moment("since", since)
     try:
@@ -119,13 +121,13 @@ def _begin(since: datetime | timedelta | float, end: datetime) -> datetime:
         raise InvalidInput("since", "give a moment, or how long before `until`") from None
 
 
-def _floored(moment: datetime, width: timedelta) -> datetime:
+def _rounded_down(moment: datetime, width: timedelta) -> datetime:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return moment - (moment - epoch) % width
 
 
 def filled(span: Span, found: Mapping[datetime, Counts]) -> Series:
-    """Every step of the span with what was found of it."""
+    """The series of a span: the counts found, and zero for all other steps."""
     points, at = [], span.since
     while at < span.until:
         points.append(Point(at=at, **msgspec.structs.asdict(found.get(at, NOTHING))))

@@ -1,4 +1,4 @@
-"""What is counted of schedules: how their deliveries ended, by the minute."""
+"""Counts of each schedule's delivery outcomes, by the minute."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ FIELDS = {
     Verdict.EXPIRED: "expired",
     Verdict.SKIPPED: "skipped",
 }
-"""What is counted; being handed back or put off is nothing that became of a delivery."""
+"""The counted verdicts; a released, reclaimed or deferred delivery has no outcome yet."""
 
 
 class Count(NamedTuple):
-    """One thing that is counted, in one minute."""
+    """One count of a schedule in one minute."""
 
     schedule: str
     minute: datetime
     field: str
     namespace: str | None = None
-    """Whose schedule it is, if not the worker's own namespace's."""
+    """The schedule's namespace, if it is not the worker's own."""
 
 
 def counts_of(settled: Iterable[Settlement], foreign: Mapping[int, str]) -> Iterator[Count]:
-    """What settlements add one to; those without a schedule add nothing.
+    """The counts that each settlement increases by one, if it belongs to a schedule.
 
-    `foreign` has the namespaces of targets that are not of the worker's own.
+    `foreign` maps targets to their namespaces if these are not the worker's own.
     """
     for each in settled:
         field = FIELDS.get(each.verdict)
@@ -43,6 +43,6 @@ def counts_of(settled: Iterable[Settlement], foreign: Mapping[int, str]) -> Iter
 
 
 def key_of(namespace: str, count: Count) -> str:
-    """The name under which a schedule's minute is kept."""
+    """The key of a schedule's minute in the analytics store."""
     namespace = count.namespace or namespace
     return f"duly:{namespace}:schedule:{count.schedule}:{count.minute:%Y-%m-%dT%H:%MZ}"

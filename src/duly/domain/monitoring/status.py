@@ -1,4 +1,4 @@
-"""How it stands at one moment: what metrics, health, alerts and the live view look at."""
+"""The status at one moment, for metrics, health checks, alerts and the live view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMED_UP_TO = 100
 
 
 class BacklogStatus(msgspec.Struct, frozen=True):
-    """Late work that is being drained; the rate is per second, both unknown at first."""
+    """Late deliveries being worked off; `rate` is per second, and None at first."""
 
     count: int
     oldest: datetime
@@ -22,10 +22,10 @@ class BacklogStatus(msgspec.Struct, frozen=True):
 
 
 class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace as the store sees it; no count goes beyond `counted_up_to`.
+    """The status of a namespace; no count is higher than `counted_up_to`.
 
-    What is `due` is held by nobody; of that, what is `late` is due for longer than the grace period
-    and waits neither for a circuit nor for a paused endpoint. `upcoming` is due later.
+    `due` deliveries are not claimed yet. Of these, `late` ones are due for longer than the grace
+    period and wait neither for a circuit nor for a paused endpoint. `upcoming` ones are due later.
     """
 
     at: datetime
@@ -52,6 +52,6 @@ class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def oldest_due_seconds(self) -> float:
-        """For how long the oldest is due."""
+        """How long the oldest due delivery has been due."""
         due_at = self.oldest_due_at
         return 0.0 if due_at is None else max((self.at - due_at).total_seconds(), 0.0)

@@ -1,1 +1,1 @@
-"""Schedules: what a caller sets, what is due, and what an edit means."""
+"""Schedules: options, planning, and the effect of edits."""

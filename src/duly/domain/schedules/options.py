@@ -1,4 +1,4 @@
-"""What people may say of a schedule: checked here, field by field, before anything is stored."""
+"""The options of a schedule, checked field by field before anything is stored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Span = float | timedelta | str
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a schedule that may be left out, as it was given."""
+    """The optional settings of a schedule, as the caller gave them."""
 
     catch_up: CatchUp | str = CatchUp.LATEST
     window: Span | None = None
@@ -51,7 +51,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Keyworded(TypedDict, total=False):
-    """The same as keyword arguments, so that a type checker sees a wrong one."""
+    """The options as keyword arguments, for type checkers."""
 
     catch_up: CatchUp | str
     window: Span | None
@@ -69,7 +69,7 @@ class Keyworded(TypedDict, total=False):
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:
-    """The options by their names; one that does not exist is refused."""
+    """The options by name; an unknown name is refused."""
     known = Options.__struct_fields__
     if unknown := sorted(given.keys() - set(known)):
         raise InvalidInput(
@@ -79,7 +79,7 @@ def checked_options(given: Mapping[str, Any]) -> Options:
 
 
 def timing(rule: Rule, options: Options) -> ScheduleTiming:
-    """When the schedule is due."""
+    """The checked timing of a schedule."""
     if not isinstance(rule, Cron | Every | At | Yearly):
         raise InvalidInput(
             "rule",
@@ -107,9 +107,9 @@ def timing(rule: Rule, options: Options) -> ScheduleTiming:
 def contents(
     target: str, payload: Any, options: Options, limit: int, address: str | None = None
 ) -> Contents:
-    """What the schedule delivers, to a target and if need be an address there.
+    """The checked contents of a schedule's deliveries; `address` is the encoded webhook, if any.
 
-    No payload means the occasion itself.
+    Without a payload, the occasion is delivered.
     """
     if options.stream is not None and options.overlap != Overlap.ALLOW:
         raise InvalidInput("overlap", "a stream runs one at a time by itself; leave overlap out")

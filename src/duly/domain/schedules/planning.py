@@ -1,8 +1,8 @@
-"""Deciding what a schedule makes next: pure, so that a planner only has to write it down.
+"""Decides which deliveries a schedule makes next; the planner writes the result.
 
-Everything in (last made, now] was missed. Some of it is made by the catch-up rule, the rest is
-merged or skipped, and counted; then the next occurrence in the future goes on the books. The one
-that was on the books already belongs to what was missed, if it is late and nobody touched it.
+Every occurrence in (last made, now] was missed. The catch-up rule decides which of them are made;
+the others are merged or skipped, and counted. Then the next future occurrence is made. The
+occurrence that is already stored counts as missed if it is late and not yet claimed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NewId = Callable[[], str]
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """An occurrence to put on the books, or what the one there becomes."""
+    """An occurrence to store, or the new values of the stored one."""
 
     id: str
     occurrence: str
@@ -43,12 +43,12 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class Drop(StrEnum):
-    """How an occurrence leaves the books that nobody has touched."""
+    """How a stored occurrence that was not claimed is removed."""
 
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
     WITHDRAWN = "withdrawn"
-    """As if it had never been made: a resumed schedule may make it again."""
+    """Deleted, so that a resumed schedule may make it again."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,9 +65,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def usual_plan(
     name: str, timing: ScheduleTiming, progress: ScheduleProgress, now: datetime, new_id: NewId
 ) -> Plan | None:
-    """The plan of a schedule without limits that missed nothing: what Planning says, but sooner.
+    """A fast path with the same result as Planning, for schedules with a rule only.
 
-    None for any other. Of a hundred thousand that fall due at once, these are nearly all.
+    None if other options are set or an occurrence was missed. Most schedules take this path.
     """
     made, made_at = progress.made, progress.made_at
     if made is None or made_at is None or not timing.is_plain:
@@ -96,7 +96,7 @@ def usual_plan(
 
 
 class Planning:
-    """One schedule being planned at one moment."""
+    """The planning of one schedule at one moment."""
 
     def __init__(
         self,
@@ -109,36 +109,40 @@ class Planning:
         self.name = name
         self.timing = timing
         self.now = now
-        self._was = progress
+        self._old = progress
         self._new_id = new_id
         self._after = progress.fired_at if progress.made_at is None else progress.made_at
         if timing.starts_at is not None:
             self._after = max(self._after, timing.starts_at - INSTANT)
         self._done = progress.fired if progress.made is None else progress.made
         has_window = timing.window is not None and not timing.is_never_missed
-        self._begins = now - timedelta(seconds=timing.window or 0) if has_window else None
+        self._window_start = now - timedelta(seconds=timing.window or 0) if has_window else None
         self._until = now if timing.ends_at is None else min(now, timing.ends_at)
         self._first = first_following(timing.rule, self._done, self._after)
         self._kept: list[tuple[str, Occurrence, int]] = []
         self._make: list[Planned] = []
         self._move: Planned | None = None
         self._drop: tuple[str, Drop] | None = None
-        self._left = None if timing.max_runs is None else timing.max_runs - progress.runs
+        self._runs_left = None if timing.max_runs is None else timing.max_runs - progress.runs
         self._runs = self._merged = self._skipped = 0
 
     @property
     def is_behind(self) -> bool:
-        """Whether anything but the next occurrence has to be decided."""
-        was = self._was
-        if was.made is not None and self._is_stale(_on_books(was)):
+        """Whether occurrences were missed, so that more than the next one must be decided."""
+        old = self._old
+        if old.made is not None and self._is_stale(_stored_occurrence(old)):
             return True
         return self._first is not None and self._first.at <= self._until
 
     def plan(self, *, untouched: bool) -> Plan:
-        """Decide; `untouched` says that the one on the books was not yet claimed."""
+        """Decide what to write; `untouched` means that the stored occurrence is not yet claimed."""
         if not self.is_behind:
             return self._with_next()
-        waiting = untouched and self._was.made is not None and self._is_late(_on_books(self._was))
+        waiting = (
+            untouched
+            and self._old.made is not None
+            and self._is_late(_stored_occurrence(self._old))
+        )
         if self.timing.makes_up_all:
             self._make_all(waiting)
         elif self.timing.catch_up is CatchUp.LATEST:
@@ -147,8 +151,8 @@ class Planning:
             self._make_fresh(waiting)
         return self._with_next()
 
-    def _is_late(self, on_books: Occurrence) -> bool:
-        return due_at(self.name, self.timing.jitter, on_books) <= self.now
+    def _is_late(self, stored: Occurrence) -> bool:
+        return due_at(self.name, self.timing.jitter, stored) <= self.now
 
     def _make_all(self, waiting: bool) -> None:
         since = self._since(waiting)
@@ -159,12 +163,12 @@ class Planning:
         for index, each in enumerate(made):
             self._add(each, rest if index == len(made) - 1 else 0)
         if rest and not made:
-            self._merge_into_waiting(waiting, rest)
+            self._merge_into_stored(waiting, rest)
         self._merged += rest
 
-    def _merge_into_waiting(self, waiting: bool, rest: int) -> None:
+    def _merge_into_stored(self, waiting: bool, rest: int) -> None:
         if waiting and self._drop is None:
-            self._become(_on_books(self._was), rest)
+            self._replace_stored(_stored_occurrence(self._old), rest)
 
     def _make_latest(self, waiting: bool) -> None:
         since = self._since(waiting)
@@ -174,10 +178,10 @@ class Planning:
         latest = self._last(since)
         assert latest is not None
         if waiting:
-            was_kept = self._drop is None
-            merged = missed - 1 + (1 if was_kept else 0)
+            is_kept = self._drop is None
+            merged = missed - 1 + (1 if is_kept else 0)
             self._drop = None
-            self._become(latest, merged)
+            self._replace_stored(latest, merged)
         elif self._room(1):
             merged = missed - 1
             self._add(latest, merged)
@@ -186,37 +190,37 @@ class Planning:
         self._merged += merged
 
     def _make_fresh(self, waiting: bool) -> None:
-        if waiting and self._is_stale(_on_books(self._was)):
-            self._skip_waiting()
+        if waiting and self._is_stale(_stored_occurrence(self._old)):
+            self._skip_stored()
         fresh_from = self.now - STILL_FRESH
-        if self._begins is not None:
-            fresh_from = max(fresh_from, self._begins)
+        if self._window_start is not None:
+            fresh_from = max(fresh_from, self._window_start)
         fresh_since = max(self._after, fresh_from - INSTANT)
         self._skipped += self._count(self._after, min(fresh_since, self._until))
         for each in islice(self._missed(fresh_since), self._room(self.timing.cap)):
             self._add(each, 0)
 
     def _since(self, waiting: bool) -> datetime:
-        """Where the window begins; what lies before it is skipped, on the books too when late."""
-        if self._begins is None:
+        """The start of the window; earlier occurrences are skipped, the stored one too if late."""
+        if self._window_start is None:
             return self._after
-        if waiting and self._is_stale(_on_books(self._was)):
-            self._skip_waiting()
-        since = max(self._after, self._begins - INSTANT)
+        if waiting and self._is_stale(_stored_occurrence(self._old)):
+            self._skip_stored()
+        since = max(self._after, self._window_start - INSTANT)
         self._skipped += self._count(self._after, min(since, self._until))
         return since
 
-    def _skip_waiting(self) -> None:
-        assert self._was.made_id is not None
-        self._drop = (self._was.made_id, Drop.SKIPPED)
+    def _skip_stored(self) -> None:
+        assert self._old.made_id is not None
+        self._drop = (self._old.made_id, Drop.SKIPPED)
         self._skipped += 1
 
-    def _is_stale(self, on_books: Occurrence) -> bool:
-        if due_at(self.name, self.timing.jitter, on_books) >= self.now - STILL_FRESH:
-            # It is not missed yet: somebody is about to claim it.
+    def _is_stale(self, stored: Occurrence) -> bool:
+        if due_at(self.name, self.timing.jitter, stored) >= self.now - STILL_FRESH:
+            # Not missed yet: a worker may be about to claim it.
             return False
         is_skipping = self.timing.catch_up is CatchUp.SKIP and not self.timing.makes_up_all
-        return is_skipping or (self._begins is not None and on_books.at < self._begins)
+        return is_skipping or (self._window_start is not None and stored.at < self._window_start)
 
     def _missed(self, since: datetime) -> Iterator[Occurrence]:
         found = following(self.timing.rule, self._done, since)
@@ -232,10 +236,10 @@ class Planning:
         return self.timing.rule.last(since, self._until)
 
     def _room(self, wanted: int) -> int:
-        if self._left is None:
+        if self._runs_left is None:
             return max(wanted, 0)
         given_back = 0 if self._drop is None else 1
-        return max(0, min(wanted, self._left + given_back - self._runs))
+        return max(0, min(wanted, self._runs_left + given_back - self._runs))
 
     def _add(self, occurrence: Occurrence, merged: int) -> None:
         planned = self._planned(self._new_id(), occurrence, merged)
@@ -243,10 +247,10 @@ class Planning:
         self._kept.append((planned.id, occurrence, merged))
         self._runs += 1
 
-    def _become(self, occurrence: Occurrence, merged: int) -> None:
-        assert self._was.made_id is not None
-        self._move = self._planned(self._was.made_id, occurrence, merged)
-        self._kept.append((self._was.made_id, occurrence, merged))
+    def _replace_stored(self, occurrence: Occurrence, merged: int) -> None:
+        assert self._old.made_id is not None
+        self._move = self._planned(self._old.made_id, occurrence, merged)
+        self._kept.append((self._old.made_id, occurrence, merged))
 
     def _planned(self, id: str, occurrence: Occurrence, merged: int) -> Planned:
         occasion = Occasion(self.name, occurrence.at, merged, self.timing.overlap)
@@ -254,12 +258,12 @@ class Planning:
         return Planned(id, occurrence.identity, due, encode_occasion(occasion))
 
     def _with_next(self) -> Plan:
-        """Put the next occurrence on the books and say how far the schedule has come."""
+        """Add the next occurrence and the new progress to the plan."""
         fired, fired_at = self._last_decided()
-        following_one = self._upcoming(fired, fired_at)
-        if following_one is not None:
-            self._add(following_one, 0)
-        return self._finished(fired, fired_at, following_one)
+        upcoming = self._upcoming(fired, fired_at)
+        if upcoming is not None:
+            self._add(upcoming, 0)
+        return self._finished(fired, fired_at, upcoming)
 
     def _last_decided(self) -> tuple[str | None, datetime]:
         if self._kept:
@@ -278,19 +282,19 @@ class Planning:
         return found
 
     def _finished(self, fired: str | None, fired_at: datetime, upcoming: Occurrence | None) -> Plan:
-        was = self._was
+        old = self._old
         zone, zone_hash, zone_version = zone_mark(self.timing.rule)
         progress = ScheduleProgress(
             fired=fired,
-            # All up to now is decided, and a clock that steps back must not decide it again.
+            # Everything up to now is decided; it must stay so if the clock steps back.
             fired_at=max(fired_at, self._until),
             made=None if upcoming is None else upcoming.identity,
             made_at=None if upcoming is None else upcoming.at,
             made_id=None if upcoming is None else self._make[-1].id,
             next_at=None if upcoming is None else upcoming.at,
-            runs=was.runs + self._runs - (1 if self._drop else 0),
-            merged=was.merged + self._merged,
-            skipped=was.skipped + self._skipped,
+            runs=old.runs + self._runs - (1 if self._drop else 0),
+            merged=old.merged + self._merged,
+            skipped=old.skipped + self._skipped,
             zone=zone,
             zone_hash=zone_hash,
             zone_version=zone_version,
@@ -309,7 +313,7 @@ class Planning:
 def first_following(rule: Rule, done: str | None, after: datetime) -> Occurrence | None:
     """The first occurrence after a moment that was not made already.
 
-    Remembered: what falls due together mostly goes on together too.
+    Cached: schedules due together often have the same rule.
     """
     return next(following(rule, done, after), None)
 
@@ -317,7 +321,7 @@ def first_following(rule: Rule, done: str | None, after: datetime) -> Occurrence
 def following(rule: Rule, done: str | None, after: datetime) -> Iterator[Occurrence]:
     """The occurrences after a moment, without those that were made already.
 
-    A year is done once, whatever its moment has become since.
+    A year is made only once, even if an edit has changed its moment since.
     """
     for each in rule.occurrences(after):
         if done is None or not _is_done(rule, each.identity, done):
@@ -330,7 +334,7 @@ def _is_done(rule: Rule, identity: str, done: str) -> bool:
     return identity == done
 
 
-def _on_books(progress: ScheduleProgress) -> Occurrence:
+def _stored_occurrence(progress: ScheduleProgress) -> Occurrence:
     assert progress.made is not None
     assert progress.made_at is not None
     return Occurrence(progress.made, progress.made_at)

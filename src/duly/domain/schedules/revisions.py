@@ -1,7 +1,7 @@
-"""Deciding what becomes of a schedule when a person declares, pauses, resumes or removes it.
+"""Decides what changes when a schedule is declared, paused, resumed or removed.
 
-The occurrence on the books moves with its schedule as long as nobody has touched it; once claimed
-it goes out as it was, and the change shows from the next one on.
+The stored next occurrence follows the change until it is claimed. A claimed occurrence is
+delivered as it was, and the change applies from the next one on.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from duly.domain.time.rules import At, Yearly
 
 
 class Unclaimed(msgspec.Struct, frozen=True):
-    """Which deliveries of a schedule nobody has claimed."""
+    """The deliveries of a schedule that are not claimed."""
 
     next: bool = False
-    """The one on the books."""
+    """Whether the next occurrence is one of them."""
     late: str | None = None
-    """The one before it, by its id; only of yearly schedules."""
+    """The id of the delivery before it; yearly schedules only."""
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as it is to be written, and what follows for its deliveries."""
+    """The new version of a schedule, and the plan for its deliveries."""
 
     plan: Plan
     timing: ScheduleTiming
@@ -50,7 +50,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 def create(
     name: str, timing: ScheduleTiming, contents: Contents, now: datetime, new_id: NewId
 ) -> Revision:
-    """A new schedule begins now; what its rule named before is not made up, but for an `at`."""
+    """A new schedule starts now; past occurrences are not made, except that of an `at`."""
     fired_at = now
     if isinstance(timing.rule, At):
         fired_at = EARLIEST - INSTANT
@@ -71,8 +71,8 @@ def change(
     late: str | None = None,
     action: str = "changed",
 ) -> Revision:
-    """Declare a schedule anew; `late` is the delivery before the next, if nobody has claimed it."""
-    schedule = _freed_of_start(schedule, now)
+    """Change a schedule; `late` is the delivery before the next one, if it is not claimed."""
+    schedule = _decided_until_now(schedule, now)
     if schedule.paused_at is not None:
         plan = Plan(progress=schedule.progress)
     elif isinstance(timing.rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
@@ -80,7 +80,7 @@ def change(
     elif untouched:
         plan = _moved(schedule, timing, now)
     else:
-        plan = _planned_anew(schedule, timing, now, new_id)
+        plan = _replanned(schedule, timing, now, new_id)
     return Revision(
         plan=plan,
         timing=timing,
@@ -91,26 +91,26 @@ def change(
     )
 
 
-def _freed_of_start(schedule: StoredSchedule, now: datetime) -> StoredSchedule:
-    """With its start still ahead nothing was due until now, and nothing of it is made up."""
-    was, starts_at = schedule.progress, schedule.timing.starts_at
+def _decided_until_now(schedule: StoredSchedule, now: datetime) -> StoredSchedule:
+    """The schedule as decided until now if it has not started: nothing was due so far."""
+    old, starts_at = schedule.progress, schedule.timing.starts_at
     if starts_at is None or starts_at <= now:
         return schedule
-    mark = now if was.fired_at == starts_at - INSTANT else max(was.fired_at, now)
-    progress = msgspec.structs.replace(was, fired_at=mark)
+    mark = now if old.fired_at == starts_at - INSTANT else max(old.fired_at, now)
+    progress = msgspec.structs.replace(old, fired_at=mark)
     return msgspec.structs.replace(schedule, progress=progress)
 
 
 def _moved(schedule: StoredSchedule, timing: ScheduleTiming, now: datetime) -> Plan:
-    was = schedule.progress
-    assert was.made_id is not None
-    occurrence = _in_place_of(schedule, timing, now)
-    too_many = timing.max_runs is not None and was.runs > timing.max_runs
+    old = schedule.progress
+    assert old.made_id is not None
+    occurrence = _replacement(schedule, timing, now)
+    too_many = timing.max_runs is not None and old.runs > timing.max_runs
     if occurrence is None or too_many or occurrence.at > (timing.ends_at or occurrence.at):
-        return Plan(progress=_without(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
+        return Plan(progress=_without_stored(old, now), drop=[(old.made_id, Drop.WITHDRAWN)])
     zone, zone_hash, zone_version = zone_mark(timing.rule)
     progress = msgspec.structs.replace(
-        was,
+        old,
         made=occurrence.identity,
         made_at=occurrence.at,
         next_at=occurrence.at,
@@ -120,62 +120,62 @@ def _moved(schedule: StoredSchedule, timing: ScheduleTiming, now: datetime) -> P
     )
     occasion = Occasion(schedule.name, occurrence.at, 0, timing.overlap)
     due = due_at(schedule.name, timing.jitter, occurrence)
-    moved = Planned(was.made_id, occurrence.identity, due, encode_occasion(occasion))
+    moved = Planned(old.made_id, occurrence.identity, due, encode_occasion(occasion))
     return Plan(progress=progress, move=[moved])
 
 
-def _in_place_of(
+def _replacement(
     schedule: StoredSchedule, timing: ScheduleTiming, now: datetime
 ) -> Occurrence | None:
-    """What the occurrence on the books becomes under the new timing."""
-    was, rule = schedule.progress, timing.rule
-    assert was.made is not None
+    """The occurrence that replaces the stored one under the new timing."""
+    old, rule = schedule.progress, timing.rule
+    assert old.made is not None
     if isinstance(rule, Yearly) and isinstance(schedule.timing.rule, Yearly):
-        # Only new zone data comes here; edits of years are decided in years.
-        found = rule.of_year(int(was.made))
+        # Reached only for new zone data; `years` decides edits of yearly schedules.
+        found = rule.of_year(int(old.made))
     elif isinstance(rule, At):
-        found = next(following(rule, was.fired, EARLIEST - INSTANT), None)
+        found = next(following(rule, old.fired, EARLIEST - INSTANT), None)
     else:
-        after = was.fired_at if rule == schedule.timing.rule else max(now, was.fired_at)
-        found = next(following(rule, was.fired, after), None)
+        after = old.fired_at if rule == schedule.timing.rule else max(now, old.fired_at)
+        found = next(following(rule, old.fired, after), None)
     if found is None or timing.starts_at is None or found.at >= timing.starts_at:
         return found
-    return next(following(rule, was.fired, timing.starts_at - INSTANT), None)
+    return next(following(rule, old.fired, timing.starts_at - INSTANT), None)
 
 
-def _planned_anew(
+def _replanned(
     schedule: StoredSchedule, timing: ScheduleTiming, now: datetime, new_id: NewId
 ) -> Plan:
-    """The one on the books is under way, or there is none: plan what comes after it."""
-    was = schedule.progress
-    fired, fired_at = was.fired, was.fired_at
-    if was.made is not None and was.made_at is not None:
-        fired, fired_at = was.made, max(was.made_at, fired_at)
+    """Plan what follows: the stored occurrence is already claimed, or there is none."""
+    old = schedule.progress
+    fired, fired_at = old.fired, old.fired_at
+    if old.made is not None and old.made_at is not None:
+        fired, fired_at = old.made, max(old.made_at, fired_at)
     if isinstance(timing.rule, At):
         fired_at = EARLIEST - INSTANT
     elif timing.rule != schedule.timing.rule:
-        fired_at = max(was.fired_at, now)
+        fired_at = max(old.fired_at, now)
     progress = msgspec.structs.replace(
-        _without(was, now), fired=fired, fired_at=fired_at, runs=was.runs
+        _without_stored(old, now), fired=fired, fired_at=fired_at, runs=old.runs
     )
     return Planning(schedule.name, timing, progress, now, new_id).plan(untouched=False)
 
 
-def _without(was: ScheduleProgress, now: datetime) -> ScheduleProgress:
-    """The progress without what is on the books; all that lies before it is decided."""
+def _without_stored(old: ScheduleProgress, now: datetime) -> ScheduleProgress:
+    """The progress without the stored occurrence; everything before that is decided."""
     return msgspec.structs.replace(
-        was,
-        fired_at=max(was.fired_at, now if was.made_at is None else min(now, was.made_at - INSTANT)),
+        old,
+        fired_at=max(old.fired_at, now if old.made_at is None else min(now, old.made_at - INSTANT)),
         made=None,
         made_at=None,
         made_id=None,
         next_at=None,
-        runs=max(0, was.runs - 1),
+        runs=max(0, old.runs - 1),
     )
 
 
 def rezone(schedule: StoredSchedule, now: datetime, untouched: bool) -> Revision:
-    """Compute what is on the books anew from zone data that has changed."""
+    """Recompute the stored occurrence from changed zone data."""
     zone, zone_hash, zone_version = zone_mark(schedule.timing.rule)
     progress = msgspec.structs.replace(
         schedule.progress, zone=zone, zone_hash=zone_hash, zone_version=zone_version
@@ -183,7 +183,7 @@ def rezone(schedule: StoredSchedule, now: datetime, untouched: bool) -> Revision
     plan = Plan(progress=progress)
     if untouched and schedule.paused_at is None:
         plan = _moved(schedule, schedule.timing, now)
-    return _same(
+    return _unchanged(
         schedule,
         plan,
         "rezoned",
@@ -193,59 +193,61 @@ def rezone(schedule: StoredSchedule, now: datetime, untouched: bool) -> Revision
 
 
 def replan(schedule: StoredSchedule, now: datetime, new_id: NewId) -> Revision:
-    """Make the occurrence again that should be on the books and is not."""
-    was = _without(schedule.progress, now)
-    planning = Planning(schedule.name, schedule.timing, was, now, new_id)
-    return _same(schedule, planning.plan(untouched=False), "mended")
+    """Make the next occurrence again, whose delivery is missing."""
+    progress = _without_stored(schedule.progress, now)
+    planning = Planning(schedule.name, schedule.timing, progress, now, new_id)
+    return _unchanged(schedule, planning.plan(untouched=False), "mended")
 
 
 def pause(
     schedule: StoredSchedule, reason: str | None, now: datetime, *, untouched: bool
 ) -> Revision | None:
-    """Make nothing until it is resumed; what is under way goes on. None if it is paused already."""
+    """Pause a schedule; a claimed delivery continues. None if it is already paused."""
     if schedule.paused_at is not None:
         return None
-    was = schedule.progress
+    old = schedule.progress
     if untouched:
-        assert was.made_id is not None
-        plan = Plan(progress=_without(was, now), drop=[(was.made_id, Drop.WITHDRAWN)])
-    elif was.made is not None and was.made_at is not None:
-        gone = msgspec.structs.replace(
-            _without(was, now),
-            fired=was.made,
-            fired_at=max(was.made_at, was.fired_at),
-            runs=was.runs,
+        assert old.made_id is not None
+        plan = Plan(progress=_without_stored(old, now), drop=[(old.made_id, Drop.WITHDRAWN)])
+    elif old.made is not None and old.made_at is not None:
+        claimed = msgspec.structs.replace(
+            _without_stored(old, now),
+            fired=old.made,
+            fired_at=max(old.made_at, old.fired_at),
+            runs=old.runs,
         )
-        plan = Plan(progress=gone)
+        plan = Plan(progress=claimed)
     else:
-        plan = Plan(progress=was)
-    return _same(schedule, plan, "paused", paused_at=now, pause_reason=reason)
+        plan = Plan(progress=old)
+    return _unchanged(schedule, plan, "paused", paused_at=now, pause_reason=reason)
 
 
 def resume(
     schedule: StoredSchedule, now: datetime, new_id: NewId, *, from_pause: bool
 ) -> Revision | None:
-    """Go on from now, or with what was missed since the pause by the catch-up rule.
+    """Resume a schedule from now, or with `from_pause` catch up on what the pause missed.
 
     None if it is not paused.
     """
     if schedule.paused_at is None:
         return None
-    was = schedule.progress
+    progress = schedule.progress
     if not from_pause and not isinstance(schedule.timing.rule, At):
-        was = msgspec.structs.replace(was, fired_at=max(now, was.fired_at))
-    planning = Planning(schedule.name, schedule.timing, was, now, new_id)
-    return _same(schedule, planning.plan(untouched=False), "resumed")
+        progress = msgspec.structs.replace(progress, fired_at=max(now, progress.fired_at))
+    planning = Planning(schedule.name, schedule.timing, progress, now, new_id)
+    return _unchanged(schedule, planning.plan(untouched=False), "resumed")
 
 
 def remove(schedule: StoredSchedule, *, untouched: bool) -> Revision:
-    """End it; what is pending is cancelled, what is under way goes on."""
-    was = schedule.progress
-    drop = [(was.made_id, Drop.CANCELLED)] if untouched and was.made_id is not None else []
-    return _same(schedule, Plan(progress=was, drop=drop), "removed")
+    """Remove a schedule: a pending delivery is cancelled, a claimed one continues."""
+    progress = schedule.progress
+    drop = (
+        [(progress.made_id, Drop.CANCELLED)] if untouched and progress.made_id is not None else []
+    )
+    return _unchanged(schedule, Plan(progress=progress, drop=drop), "removed")
 
 
-def _same(
+def _unchanged(
     schedule: StoredSchedule,
     plan: Plan,
     action: str,

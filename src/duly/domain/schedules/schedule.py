@@ -1,4 +1,4 @@
-"""A schedule: when it is due, what it delivers, and how far it has come."""
+"""A schedule: its timing, its contents and its progress."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.errors import NotFound
 
 DELIVERY_ID = "{{delivery.id}}"
-"""A text in a schedule's payload in whose place each delivery has its own id."""
+"""A placeholder in a schedule's payload, replaced by the id of each delivery."""
 DEFAULT_CAP = 1000
 LARGEST_CAP = 100_000
 
 
 class CatchUp(StrEnum):
-    """What becomes of the occurrences that were missed; `at` and `yearly` are always made up."""
+    """What happens to missed occurrences; those of `at` and `yearly` are always delivered."""
 
     ALL = "all"
     LATEST = "latest"
@@ -30,7 +30,7 @@ class CatchUp(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What becomes of an occurrence that falls due while an earlier one is unfinished."""
+    """What happens to an occurrence that is due while an earlier one is unfinished."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -38,12 +38,12 @@ class Overlap(StrEnum):
 
 
 class ScheduleTiming(msgspec.Struct, frozen=True, kw_only=True):
-    """When a schedule is due, and what it does about what it missed."""
+    """When a schedule is due, and how it catches up on missed occurrences."""
 
     rule: Rule
     catch_up: CatchUp = CatchUp.LATEST
     window: float | None = None
-    """Missed occurrences older than so many seconds are not made up."""
+    """In seconds; older missed occurrences are skipped."""
     cap: int = DEFAULT_CAP
     overlap: Overlap = Overlap.ALLOW
     starts_at: datetime | None = None
@@ -53,7 +53,7 @@ class ScheduleTiming(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing but the rule decides: no limits, no spread, nothing skipped."""
+        """Whether the rule alone decides: no limits, no jitter, nothing skipped."""
         return (
             self.window is None
             and self.ends_at is None
@@ -65,7 +65,7 @@ class ScheduleTiming(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_never_missed(self) -> bool:
-        """Whether every occurrence is delivered, however late: no window and no cap applies."""
+        """Whether every occurrence is delivered, however late; window and cap do not apply."""
         return isinstance(self.rule, At | Yearly)
 
     @property
@@ -75,7 +75,7 @@ class ScheduleTiming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """What a schedule delivers, and where. Without a payload it is the occasion itself."""
+    """What a schedule delivers, and where; without a payload, the occasion."""
 
     target: str
     address: str | None = None
@@ -88,10 +88,10 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a schedule has come.
+    """The progress of a schedule.
 
-    `made` is the occurrence on the books, `fired` the last one before it; nothing up to these is
-    ever made again. `next_at` is when the planner looks at it, None when nothing is to come.
+    `made` is the stored next occurrence, `fired` the last one before it; neither these nor earlier
+    ones are made again. The planner is due at `next_at`; None if there is no next occurrence.
     """
 
     fired_at: datetime
@@ -106,19 +106,19 @@ class ScheduleProgress(msgspec.Struct, frozen=True, kw_only=True):
     zone: str | None = None
     zone_hash: str | None = None
     zone_version: str | None = None
-    """From which zone data the occurrence on the books was computed."""
+    """The version of the zone data from which `made_at` was computed."""
     missed_at: datetime | None = None
-    """The moment of a year that fell due before an edit moved it on: an edit back restores it."""
+    """The due moment of a year that an edit passed over; reversing the edit restores it."""
 
 
 def zone_mark(rule: Rule) -> tuple[str | None, str | None, str | None]:
-    """The zone of a rule, and the hash and version of its data here."""
+    """The zone of a rule, and the hash and version of this process's zone data."""
     zone = rule.zone_name
     return (None, None, None) if zone is None else (zone, fingerprint(zone), zone_data_version())
 
 
 class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule on the books."""
+    """A schedule as it is stored."""
 
     id: int
     name: str
@@ -133,19 +133,19 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def payload(self) -> Any:
-        """What it delivers, decoded; None when that is the occasion itself."""
+        """The payload, decoded; None if the occasion is delivered."""
         return None if self.contents.payload is None else msgspec.json.decode(self.contents.payload)
 
     @property
     def state(self) -> str:
-        """active, paused, or finished when nothing is to come."""
+        """active, paused, or finished if there is no next occurrence."""
         if self.paused_at is not None:
             return "paused"
         return "active" if self.progress.next_at is not None else "finished"
 
 
 class Occasion(msgspec.Struct, frozen=True):
-    """What a delivery knows of the schedule that made it."""
+    """The schedule and the moment for which a delivery was made."""
 
     schedule: str
     scheduled_for: datetime
@@ -157,12 +157,12 @@ _occasions = msgspec.json.Decoder(Occasion)
 
 
 def encode_occasion(occasion: Occasion) -> str:
-    """As it is stored, and sent where a schedule has no payload of its own."""
+    """The occasion as JSON, for the store and as the payload of schedules without one."""
     return msgspec.json.encode(occasion).decode()
 
 
 def decode_occasion(stored: str) -> Occasion:
-    """The occasion that was stored."""
+    """The occasion from stored JSON."""
     return _occasions.decode(stored)
 
 
@@ -172,9 +172,9 @@ def no_schedule(name: str) -> NotFound:
 
 
 def due_at(name: str, jitter: float, occurrence: Occurrence) -> datetime:
-    """When the occurrence goes out: at its moment, or spread after it by a hash of its name.
+    """When the occurrence is due: at its moment, plus the jitter.
 
-    The same occurrence is always spread alike, whoever computes it and however often.
+    The jitter comes from a hash of schedule and occurrence, so every process computes the same.
     """
     if not jitter:
         return occurrence.at

@@ -1,15 +1,15 @@
-"""Deciding what an edit of a yearly schedule means for the years that are not done.
+"""Decides what an edit of a yearly schedule means for the years that are not done.
 
-A local year is done when its occurrence was claimed. Until then an edit moves it, within the year:
+A local year is done when its occurrence is claimed. Until then an edit moves it within the year:
 
-| the year's moment under the new rule | what becomes of the year                                |
+| the year's moment under the new rule | effect on the year                                      |
 |--------------------------------------|---------------------------------------------------------|
-| is to come                           | it is the next one                                      |
-| is past, and the year had fallen due | it stays due, however late: an outage missed it         |
-| is past, but it is still that day    | it is due now                                           |
-| is past, and on another day          | it is passed over: nobody is greeted on a day that is   |
-|                                      | not theirs. An edit back makes it the next one again,   |
-|                                      | until a later year has fallen due                       |
+| is in the future                     | it is the next one                                      |
+| is past, and the year was due        | it stays due, however late: an outage missed it         |
+| is past, but on the present day      | it is due now                                           |
+| is past, and on another day          | it is passed over: a birthday greeting on another day   |
+|                                      | would be wrong. Reversing the edit makes it the next    |
+|                                      | one again, until a later year is due                    |
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from duly.domain.time.zones import zone
 
 
 class Edit:
-    """One edit of a yearly schedule, which stays one, at one moment.
+    """One edit at one moment of a yearly schedule that stays yearly.
 
-    `untouched` says that nobody has claimed the occurrence on the books, and `late` is the id of
-    the delivery of the one before it, if nobody has claimed that either.
+    `untouched` means that the stored next occurrence is not claimed; `late` is the id of the
+    delivery before it, if that is not claimed either.
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class Edit:
         assert isinstance(schedule.timing.rule, Yearly)
         assert isinstance(timing.rule, Yearly)
         self._name = schedule.name
-        self._was = schedule.progress
-        self._before, self._old = schedule.timing, schedule.timing.rule
+        self._old_progress = schedule.progress
+        self._old_timing, self._old_rule = schedule.timing, schedule.timing.rule
         self._timing, self._rule = timing, timing.rule
         self._now = now
         self._pending = self._unclaimed(untouched, late)
         self._done = self._last_done(untouched)
 
     def plan(self, new_id: NewId) -> Plan:
-        """What to write; all up to now is decided, so that the planner has nothing to make up."""
-        found = list(self._room(self._wanted()))
-        kept, dropped = self._matched([int(each.identity) for each in found])
+        """The plan, which decides all years up to now: the planner has nothing to catch up on."""
+        found = list(self._within_max_runs(self._wanted()))
+        kept, dropped = self._assigned([int(each.identity) for each in found])
         planned = [self._planned(kept.get(int(each.identity)) or new_id(), each) for each in found]
         ids = set(self._pending.values())
         return Plan(
@@ -74,30 +74,30 @@ class Edit:
         )
 
     def _unclaimed(self, untouched: bool, late: str | None) -> dict[int, str]:
-        """The deliveries that can still be moved, by their years."""
-        was, fired, found = self._was, self._fired(), dict[int, str]()
-        if late is not None and fired is not None and (untouched or was.made is None):
+        """The deliveries that can still be moved, by year."""
+        old, fired, found = self._old_progress, self._fired(), dict[int, str]()
+        if late is not None and fired is not None and (untouched or old.made is None):
             found[fired] = late
-        if untouched and was.made is not None and was.made_id is not None:
-            found[int(was.made)] = was.made_id
+        if untouched and old.made is not None and old.made_id is not None:
+            found[int(old.made)] = old.made_id
         return found
 
     def _last_done(self, untouched: bool) -> int | None:
-        if self._was.made is not None and not untouched:
-            return int(self._was.made)
+        if self._old_progress.made is not None and not untouched:
+            return int(self._old_progress.made)
         fired = self._fired()
         return fired - 1 if fired is not None and fired in self._pending else fired
 
     def _fired(self) -> int | None:
-        """The year that fired last; another kind of rule may have, whose occurrences are none."""
-        fired = self._was.fired
+        """The last fired year; None if the last occurrence was that of another kind of rule."""
+        fired = self._old_progress.fired
         return int(fired) if fired is not None and fired.isdecimal() else None
 
     def _wanted(self) -> Iterator[Occurrence]:
         """The years that are due now, and the next one."""
-        first = self._was.fired_at.year - 1 if self._done is None else self._done + 1
+        first = self._old_progress.fired_at.year - 1 if self._done is None else self._done + 1
         for year in range(first, LAST_YEAR + 1):
-            found = self._rule.of_year(year) or self._as_it_was(year)
+            found = self._rule.of_year(year) or self._old_occurrence(year)
             if found is None or found.at < (self._timing.starts_at or found.at):
                 continue
             if found.at > (self._timing.ends_at or found.at):
@@ -107,54 +107,54 @@ class Edit:
             if found.at > self._now:
                 return
 
-    def _as_it_was(self, year: int) -> Occurrence | None:
-        """A year that fell due and that the new rule leaves out: it stays due."""
+    def _old_occurrence(self, year: int) -> Occurrence | None:
+        """The old occurrence of a year that was due and that the new rule omits: it stays due."""
         moment = self._fell_due(year)
         return None if moment is None else Occurrence(str(year), moment)
 
     def _is_due(self, year: int, found: Occurrence) -> bool:
         if self._fell_due(year) is not None or self._is_restored(year, found):
             return True
-        # What was past when the schedule began, or went on after a pause, is not made up.
-        is_open = year in self._pending or found.at > self._was.fired_at
+        # A moment before the schedule was created or resumed was not missed.
+        is_open = year in self._pending or found.at > self._old_progress.fired_at
         return is_open and self._is_today(found.at)
 
     def _is_restored(self, year: int, found: Occurrence) -> bool:
-        """Whether the edit undoes one that moved on what had fallen due, and no year since did."""
+        """Whether the edit reverses one that passed over this year, and no later year was due."""
         later = range(year + 1, self._now.year + 2)
-        return found.at == self._was.missed_at and not any(map(self._fell_due, later))
+        return found.at == self._old_progress.missed_at and not any(map(self._fell_due, later))
 
     def _is_today(self, moment: datetime) -> bool:
-        place = zone(self._rule.tz)
-        return moment.astimezone(place).date() == self._now.astimezone(place).date()
+        tz = zone(self._rule.tz)
+        return moment.astimezone(tz).date() == self._now.astimezone(tz).date()
 
     def _fell_due(self, year: int) -> datetime | None:
-        """The moment at which the year fell due before the edit, if it did and is not done."""
+        """The moment at which the year was due before the edit; None if it was not, or is done."""
         moment = self._moment_before(year)
-        until = min(self._now, self._before.ends_at or self._now)
+        until = min(self._now, self._old_timing.ends_at or self._now)
         return moment if moment is not None and moment <= until else None
 
     def _moment_before(self, year: int) -> datetime | None:
-        """When the year was due before the edit; None if it was not on the books, nor after it."""
-        made = None if self._was.made is None else int(self._was.made)
+        """When the year was due before the edit; None if it was before `made` and not pending."""
+        made = None if self._old_progress.made is None else int(self._old_progress.made)
         if year == made:
-            return self._was.made_at
-        found = self._old.of_year(year)
+            return self._old_progress.made_at
+        found = self._old_rule.of_year(year)
         if year in self._pending:
-            return self._was.fired_at if found is None else found.at
+            return self._old_progress.fired_at if found is None else found.at
         return found.at if found is not None and made is not None and year > made else None
 
-    def _room(self, found: Iterator[Occurrence]) -> Iterator[Occurrence]:
-        """As many as there may still be."""
+    def _within_max_runs(self, found: Iterator[Occurrence]) -> Iterator[Occurrence]:
+        """The occurrences that `max_runs` still allows."""
         if self._timing.max_runs is None:
             return found
-        left = self._timing.max_runs - self._was.runs + len(self._pending)
+        left = self._timing.max_runs - self._old_progress.runs + len(self._pending)
         return (each for each, _ in zip(found, range(left), strict=False))
 
-    def _matched(self, years: list[int]) -> tuple[dict[int, str], list[str]]:
-        """Which delivery becomes which year, and those that are none any more.
+    def _assigned(self, years: list[int]) -> tuple[dict[int, str], list[str]]:
+        """The delivery of each year, and the deliveries to drop.
 
-        A delivery keeps its year if it can: no two are ever of the same one, not for a moment.
+        A delivery keeps its year if it can, so that no two ever have the same year.
         """
         kept = {year: id for year, id in self._pending.items() if year in years}
         free = [id for year, id in self._pending.items() if year not in years]
@@ -169,18 +169,21 @@ class Edit:
         return Planned(id, found.identity, due, encode_occasion(occasion))
 
     def _progress(self, found: list[Occurrence], planned: list[Planned]) -> ScheduleProgress:
-        was, upcoming = self._was, found[-1] if found and found[-1].at > self._now else None
+        old, upcoming = (
+            self._old_progress,
+            found[-1] if found and found[-1].at > self._now else None,
+        )
         due = found if upcoming is None else found[:-1]
-        done = was.fired if self._done is None else str(self._done)
+        done = old.fired if self._done is None else str(self._done)
         zone_name, zone_hash, zone_version = zone_mark(self._rule)
         return msgspec.structs.replace(
-            was,
+            old,
             fired=due[-1].identity if due else done,
             made=None if upcoming is None else upcoming.identity,
             made_at=None if upcoming is None else upcoming.at,
             made_id=None if upcoming is None else planned[-1].id,
             next_at=None if upcoming is None else upcoming.at,
-            runs=was.runs - len(self._pending) + len(found),
+            runs=old.runs - len(self._pending) + len(found),
             missed_at=self._missed_at(due, upcoming),
             zone=zone_name,
             zone_hash=zone_hash,
@@ -188,9 +191,9 @@ class Edit:
         )
 
     def _missed_at(self, due: list[Occurrence], upcoming: Occurrence | None) -> datetime | None:
-        """The moment of the year that had fallen due and is moved on, now or by an earlier edit."""
-        # A year may have fallen due while nobody was there to put it on the books.
+        """The due moment of the year that this or an earlier edit passed over."""
+        # A year may have become due while no planner was running to make its delivery.
         open_years = {*self._pending, *(() if upcoming is None else (int(upcoming.identity),))}
         moved = open_years - {int(each.identity) for each in due}
         found = (self._fell_due(year) for year in sorted(moved))
-        return next((each for each in found if each is not None), self._was.missed_at)
+        return next((each for each in found if each is not None), self._old_progress.missed_at)

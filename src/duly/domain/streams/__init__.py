@@ -1,1 +1,1 @@
-"""Deliveries in order: what holds a stream up, and what can be done."""
+"""Streams: deliveries in order, failure policies and operator actions."""

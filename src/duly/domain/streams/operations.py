@@ -1,4 +1,4 @@
-"""What an operator may do to a stream or one in its line, decided while both are locked.
+"""Operator actions on a stream and its deliveries, decided while both are locked.
 
 | stream            | retry now     | release       | dead-letter head | cancel head |
 |-------------------|---------------|---------------|------------------|-------------|
@@ -26,7 +26,7 @@ from duly.errors import Conflict
 
 
 class Fate(StrEnum):
-    """What becomes of the head of a line; each but the first is a statement of the store."""
+    """What an action does to the head; each value but the first names a statement of the store."""
 
     STAYS = "stays"
     HURRIED = "hurry"
@@ -34,20 +34,20 @@ class Fate(StrEnum):
     RAISED = "raise"
     """A dead letter is pending again, with all its attempts."""
     APART = "apart"
-    """It leaves the line and is tried again when it was to be."""
+    """It leaves the queue and is retried at its planned moment."""
     LEFT = "leave"
-    """A dead letter no longer stands in the line."""
+    """A dead letter leaves the queue and stays dead."""
     BURIED = "bury"
-    """It becomes a dead letter and leaves the line."""
+    """It becomes a dead letter and leaves the queue."""
     DISCARDED = "discard"
-    """A dead letter is given up for good and leaves the line."""
+    """A dead letter is discarded for good and leaves the queue."""
 
 
 LEAVING = frozenset({Fate.APART, Fate.LEFT, Fate.BURIED, Fate.DISCARDED})
 
 
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be written: the line as it becomes, and the fate of its head."""
+    """What to write: the new stream row, and what happens to the head."""
 
     line: StreamRow
     fate: Fate = Fate.STAYS
@@ -55,7 +55,7 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A delivery that has a place in a stream; without a lane it has left the line."""
+    """A delivery with a position in a stream; without a lane it has left the queue."""
 
     id: str
     stream: str
@@ -65,34 +65,34 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Return(StrEnum):
-    """How a dead letter comes back into its line."""
+    """How a dead letter returns to the queue of its stream."""
 
     LEADS = "leads"
-    """The line begins with it, or with one before it."""
+    """The queue starts with it, or with a delivery before it."""
     REPLAYED = "replayed"
-    """The line goes back to it when its present head is done."""
+    """The stream goes back to it when the present head is done."""
     WAITS = "waits"
-    """The line comes to it by itself."""
+    """The stream reaches it without a change."""
 
 
 def configure(line: StreamRow, on_failure: OnFailure | None) -> Intervention:
-    """Give the stream another policy; it counts from the next failure on."""
+    """Change the policy of the stream, from the next failure on."""
     return Intervention(line=msgspec.structs.replace(line, on_failure=on_failure))
 
 
 def pause(line: StreamRow, now: datetime, reason: str | None) -> Intervention:
-    """Start nothing more; what blocks goes on blocking."""
+    """Pause the stream; if it is blocked, it stays blocked."""
     since = line.paused_at or now
     return Intervention(line=msgspec.structs.replace(line, paused_at=since, pause_reason=reason))
 
 
 def resume(line: StreamRow) -> Intervention:
-    """Go on; what blocks goes on blocking."""
+    """Resume the stream; if it is blocked, it stays blocked."""
     return Intervention(line=msgspec.structs.replace(line, paused_at=None, pause_reason=None))
 
 
 def retry_now(line: StreamRow) -> Intervention:
-    """Try the head now, be it that it waits or that it is dead."""
+    """Retry the head now, if it is waiting or dead."""
     match line.state:
         case StreamState.BLOCKED:
             return Intervention(line=_unblocked(line), fate=Fate.RAISED)
@@ -102,7 +102,7 @@ def retry_now(line: StreamRow) -> Intervention:
 
 
 def release(line: StreamRow) -> Intervention:
-    """Let those behind a failed head go on; it is retried beside them, or stays dead."""
+    """Let the deliveries behind a failed head proceed; it is retried beside them or stays dead."""
     match line.state:
         case StreamState.BLOCKED:
             return Intervention(line=_unblocked(line), fate=Fate.LEFT)
@@ -112,7 +112,7 @@ def release(line: StreamRow) -> Intervention:
 
 
 def dead_letter_head(line: StreamRow, note: str | None) -> Intervention:
-    """Give the head up; those behind it go on, whatever the policy."""
+    """Make the head a dead letter; those behind it proceed under any policy."""
     if line.state is StreamState.BLOCKED:
         raise _refused(line, "its head is a dead letter already")
     if line.token is not None or not line.has_pending_head:
@@ -121,14 +121,14 @@ def dead_letter_head(line: StreamRow, note: str | None) -> Intervention:
 
 
 def discard(line: StreamRow, member: Member, note: str) -> Intervention | None:
-    """Give a dead letter up for good; None when it is not the one that its stream stands behind."""
+    """Discard a dead letter for good; None if it does not block its stream."""
     if line.state is not StreamState.BLOCKED or line.head != member.id:
         return None
     return Intervention(line=_unblocked(line), fate=Fate.DISCARDED, note=note)
 
 
 def cancels_head(line: StreamRow, member: Member, *, in_run: bool) -> bool:
-    """Whether one that is cancelled heads its line; Conflict when a worker may be at it."""
+    """Whether the delivery to cancel is the head; Conflict if a worker may be running it."""
     if line.token is not None and in_run:
         raise Conflict(
             f"delivery {member.id} is being run with its stream {line.name!r}; wait until it has "
@@ -138,9 +138,9 @@ def cancels_head(line: StreamRow, member: Member, *, in_run: bool) -> bool:
 
 
 def comes_back(line: StreamRow, members: Sequence[Member]) -> Return:
-    """How dead letters that are retried come back into the line, so that earlier ones go first.
+    """How retried dead letters return to the queue, so that earlier positions run first.
 
-    They are given in the order of their places.
+    `members` are sorted by position.
     """
     if line.token is not None:
         return Return.REPLAYED
@@ -151,10 +151,10 @@ def comes_back(line: StreamRow, members: Sequence[Member]) -> Return:
 
 
 def refuse_if_behind(line: StreamRow, member: Member) -> None:
-    """Conflict when one that waits cannot be due now, since others have to go before it."""
-    stands_still = line.token is not None or line.paused_at is not None or line.halted is not None
+    """Raise Conflict if a pending delivery cannot be due now because others must run first."""
+    is_held = line.token is not None or line.paused_at is not None or line.halted is not None
     is_later = line.position is not None and member.position > line.position
-    if not stands_still and not (is_later and line.has_pending_head):
+    if not is_held and not (is_later and line.has_pending_head):
         return
     raise Conflict(
         f"delivery {member.id} waits in stream {line.name!r}, {plight(line)}; {to_do(line)}"
@@ -162,13 +162,13 @@ def refuse_if_behind(line: StreamRow, member: Member) -> None:
 
 
 def is_dead(member: Member) -> bool:
-    """Whether it is a dead letter."""
+    """Whether the delivery is a dead letter."""
     return member.state == State.DEAD
 
 
-def _unblocked(line: StreamRow) -> StreamRow:
-    return msgspec.structs.replace(line, halted=None, halted_at=None)
+def _unblocked(row: StreamRow) -> StreamRow:
+    return msgspec.structs.replace(row, halted=None, halted_at=None)
 
 
-def _refused(line: StreamRow, rule: str) -> Conflict:
-    return Conflict(f"stream {line.name!r} is {line.state}; {rule}; {to_do(line)}")
+def _refused(row: StreamRow, rule: str) -> Conflict:
+    return Conflict(f"stream {row.name!r} is {row.state}; {rule}; {to_do(row)}")

@@ -1,4 +1,4 @@
-"""What becomes of a stream when its head does: the decision table, and nothing else.
+"""What happens to a stream when its head ends or fails: the decision table.
 
 | head                            | policy  | those behind it                                  |
 |---------------------------------|---------|--------------------------------------------------|
@@ -12,7 +12,7 @@
 | dead                            | queue   | proceed                                          |
 
 `queue` is the policy of the streams in which schedules with `overlap="queue"` run, and of no
-other: a dead occurrence does not end its schedule.
+other: a dead occurrence must not stop its schedule.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import InvalidInput
 
 OF_SCHEDULES = "duly:schedule:"
-"""How the names of streams begin that belong to schedules; nobody else may deliver to them."""
+"""Prefix of the streams of schedules; callers cannot deliver to them."""
 LONGEST_NAME = checks.KEY_LIMIT + len(OF_SCHEDULES)
 
 
 class OnFailure(StrEnum):
-    """What a failed head does to those behind it, as people may ask for it."""
+    """The policies that a caller may choose."""
 
     BLOCK = "block"
     RELEASE = "release"
 
 
 class Policy(StrEnum):
-    """What a failed head does to those behind it."""
+    """What a failed head does to the deliveries behind it."""
 
     BLOCK = "block"
     RELEASE = "release"
@@ -44,23 +44,23 @@ class Policy(StrEnum):
 
 
 class Move(StrEnum):
-    """What a settlement does to the line its delivery stands in."""
+    """What a settlement does to the queue of its stream."""
 
     STAY = "stay"
-    """It stays the head, and all others wait."""
+    """The delivery stays the head, and all others wait."""
     COMPLETE = "complete"
-    """It is done: the next one is the head."""
+    """The delivery is done, and the next one becomes the head."""
     LEAVE = "leave"
-    """It leaves the line, whatever becomes of it: the next one is the head."""
+    """The delivery leaves the queue, and the next one becomes the head."""
     BLOCK = "block"
-    """It is dead, and the stream stands still behind it."""
+    """The delivery is dead, and the stream is blocked."""
 
 
 LEAVES = frozenset({Verdict.EXPIRED, Verdict.SKIPPED})
 
 
 def move(verdict: Verdict, policy: Policy, *, plain: bool = True) -> Move:
-    """What the verdict on its head does to a stream; a `plain` completion has nothing to record."""
+    """What the verdict on its head does to a stream; `plain` if a completion records no answer."""
     if verdict is Verdict.COMPLETED:
         return Move.COMPLETE if plain else Move.LEAVE
     if verdict is Verdict.EMPTIED:
@@ -75,7 +75,7 @@ def move(verdict: Verdict, policy: Policy, *, plain: bool = True) -> Move:
 
 
 def checked_policy(value: object) -> OnFailure:
-    """A policy by its name."""
+    """A policy by name."""
     try:
         return OnFailure(str(value))
     except ValueError:
@@ -88,14 +88,14 @@ def stream_of_schedule(schedule: str) -> str:
 
 
 def policy_of(name: str, configured: str | None) -> Policy:
-    """What a failed head does in a stream, unless the delivery says something else."""
+    """The policy of a stream, unless a delivery has its own."""
     if name.startswith(OF_SCHEDULES):
         return Policy.QUEUE
     return Policy(configured or Policy.BLOCK)
 
 
 def checked_stream(value: object) -> str:
-    """The name of any stream, to look at it or to change it."""
+    """The name of any stream, to read or change it."""
     return checks.checked_text("stream", value, LONGEST_NAME)
 
 

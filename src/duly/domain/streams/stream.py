@@ -1,4 +1,4 @@
-"""A stream as it stands: its head, what holds it up, who waits behind, and what can be done."""
+"""The status of a stream: its head, its state, what waits behind, and what to do."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from duly.domain.streams.policy import Policy, policy_of
 from duly.errors import NotFound
 
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
-"""When the lane of a stream that stands still is due."""
+"""The due moment of a lane whose stream is blocked or paused."""
 
 
 class StreamState(StrEnum):
-    """Where a stream stands; all but the last two go on by themselves."""
+    """The state of a stream; in all but the last two it continues without an operator."""
 
     IDLE = "idle"
     WAITING = "waiting"
@@ -36,7 +36,7 @@ class Halt(StrEnum):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The delivery that all others of its stream wait for."""
+    """The first delivery of a stream, which all others wait for."""
 
     id: str
     state: State
@@ -48,25 +48,25 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream as people see it."""
+    """The public view of a stream."""
 
     name: str
     state: StreamState
     on_failure: Policy
     head: Head | None = None
     since: datetime | None = None
-    """Since when it is blocked, or paused."""
+    """When it was blocked or paused."""
     paused_at: datetime | None = None
     pause_reason: str | None = None
     waiting: int = 0
-    """How many stand behind the head; counted up to a limit."""
+    """The number of deliveries behind the head, counted up to a limit."""
     oldest_at: datetime | None = None
-    """When the first of those behind the head was accepted."""
+    """When the first delivery behind the head was accepted."""
     to_do: str = ""
 
 
 class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store knows of a stream: its row, its lane's, and its head's."""
+    """A stream as the store reads it: its row joined with its lane and its head."""
 
     lane: Lane
     name: str
@@ -89,7 +89,7 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> StreamState:
-        """Where the stream stands."""
+        """The state of the stream."""
         if self.halted == Halt.BLOCKED:
             return StreamState.BLOCKED
         if self.paused_at is not None:
@@ -102,18 +102,18 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_pending_head(self) -> bool:
-        """Whether its head is unfinished; the lane may outlive its last one for a moment."""
+        """Whether its head is unfinished; a lane may briefly remain after its last delivery."""
         return self.head_state == State.PENDING
 
     @property
     def beginning(self) -> int:
-        """Where the line begins: nobody who is pending stands before."""
+        """The position where the queue begins: no pending delivery is before it."""
         assert self.position is not None
         return min(self.position, self.replay_from or self.position)
 
 
 def stream_of(line: StreamRow) -> Stream:
-    """The stream as people see it."""
+    """The public view of a stream row."""
     state = line.state
     return Stream(
         name=line.name,
@@ -129,24 +129,24 @@ def stream_of(line: StreamRow) -> Stream:
     )
 
 
-def _head(line: StreamRow) -> Head | None:
-    shown = line.has_pending_head or line.state is StreamState.BLOCKED
-    if line.head is None or line.position is None or line.head_state is None or not shown:
+def _head(row: StreamRow) -> Head | None:
+    shown = row.has_pending_head or row.state is StreamState.BLOCKED
+    if row.head is None or row.position is None or row.head_state is None or not shown:
         return None
-    stands_still = line.halted is not None or line.token is not None
+    is_held = row.halted is not None or row.token is not None
     return Head(
-        id=line.head,
-        state=State(line.head_state) if line.token is None else State.PROCESSING,
-        attempt=line.attempt or 0,
-        position=line.position,
-        next_at=None if stands_still else line.due_at,
-        reason=line.reason,
-        error=line.error,
+        id=row.head,
+        state=State(row.head_state) if row.token is None else State.PROCESSING,
+        attempt=row.attempt or 0,
+        position=row.position,
+        next_at=None if is_held else row.due_at,
+        reason=row.reason,
+        error=row.error,
     )
 
 
 def to_do(line: StreamRow) -> str:
-    """What an operator can do, with the command."""
+    """What an operator can do now, with the command."""
     name = shlex.quote(line.name)
     match line.state:
         case StreamState.BLOCKED:
@@ -173,29 +173,29 @@ def to_do(line: StreamRow) -> str:
 
 
 def plight(line: StreamRow) -> str:
-    """What holds those in the line up, in words."""
-    who = f"delivery {line.head}"
+    """Why the deliveries of the stream wait, as text."""
+    head = f"delivery {line.head}"
     match line.state:
         case StreamState.BLOCKED:
-            return f"blocked by {who} (dead since {told(line.halted_at)})"
+            return f"blocked by {head} (dead since {told(line.halted_at)})"
         case StreamState.PAUSED:
             reason = f" ({line.pause_reason})" if line.pause_reason else ""
             return f"paused since {told(line.paused_at)}{reason}"
         case StreamState.RETRYING:
-            return f"behind {who} (retrying, next at {told(line.due_at)})"
+            return f"behind {head} (retrying, next at {told(line.due_at)})"
         case StreamState.WAITING:
-            return f"behind {who} (due at {told(line.due_at)})"
+            return f"behind {head} (due at {told(line.due_at)})"
         case StreamState.RUNNING:
-            return f"behind {who} (processing)"
+            return f"behind {head} (processing)"
         case StreamState.IDLE:
             return "idle"
 
 
 def no_stream(name: str) -> NotFound:
-    """There is none of that name."""
+    """The error for a stream that does not exist."""
     return NotFound("stream", name, "duly streams list shows what there is")
 
 
 def told(moment: datetime | None) -> str:
-    """A moment for people."""
+    """A moment as text, in UTC."""
     return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"

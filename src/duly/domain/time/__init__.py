@@ -1,1 +1,1 @@
-"""Clock time: rules that say when, zones, and the moments they name."""
+"""Time: schedule rules, cron expressions, durations and time zones."""

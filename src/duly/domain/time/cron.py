@@ -1,10 +1,10 @@
-"""Cron expressions: text in, what its fields say out, or a refusal that names the field.
+"""Parses cron expressions; an error names the wrong field.
 
 Five fields (minute, hour, day of month, month, day of week), or six with the second first. A field
 is a list of `*`, numbers, names (`MON`, `JAN`), ranges and steps: `*/15`, `8-18/2`, and `5/15`,
-which runs on to the field's end. A range that runs backwards is refused, but a week may end on
-`SUN`: `FRI-SUN`. Days of the month also take `L` and `LW`, weekdays `5L` and `5#2`; 0 and 7 are
-Sunday. A day must suit both its fields if either starts with `*`, else one of them is enough.
+which continues to the maximum of the field. A descending range is refused, except that a week may
+end on `SUN`: `FRI-SUN`. Days of the month also allow `L` and `LW`, weekdays `5L` and `5#2`; 0 and 7
+are Sunday. A day must match both day fields if either starts with `*`, else one of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WEEKDAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
 
 class Field(NamedTuple):
-    """A field's name and the numbers it takes; `*` stands for `least` to `whole`."""
+    """A field's name and its range of numbers; `*` means `least` to `whole`."""
 
     name: str
     least: int
@@ -41,7 +41,7 @@ class Field(NamedTuple):
     names: tuple[str, ...] = ()
 
     def refuse(self, problem: str) -> NoReturn:
-        """Refuse the expression because of this field."""
+        """Raise InvalidInput for this field."""
         raise InvalidInput(self.name, problem)
 
 
@@ -54,7 +54,7 @@ WEEKDAY = Field("day of week", 0, 7, 6, WEEKDAY_NAMES)
 
 
 def normal(expression: object) -> str:
-    """The one spelling that is stored: fields in capitals, single spaces, no nicknames."""
+    """The expression in normal form: upper case, single spaces, aliases replaced."""
     if not isinstance(expression, str) or not expression.isascii():
         raise InvalidInput(
             "expression", f"{quoted(expression)} is not a cron expression; {_REMEDY}"
@@ -63,21 +63,21 @@ def normal(expression: object) -> str:
         raise InvalidInput("expression", f"it is longer than {LONGEST_EXPRESSION} characters")
     text = " ".join(expression.split())
     if text.startswith("@"):
-        return _spelled_out(text)
+        return _resolved_alias(text)
     return text.upper()
 
 
-def _spelled_out(nickname: str) -> str:
-    fields = ALIASES.get(nickname.lower())
+def _resolved_alias(alias: str) -> str:
+    fields = ALIASES.get(alias.lower())
     if fields is None:
         known = ", ".join((*ALIASES, "@every 90s"))
-        raise InvalidInput("expression", f"{quoted(nickname)} is not known; take one of {known}")
+        raise InvalidInput("expression", f"{quoted(alias)} is not known; take one of {known}")
     return fields
 
 
 @lru_cache(maxsize=4096)
 def pattern(expression: str) -> Pattern:
-    """The pattern of an expression in its normal spelling; one that never matches is refused."""
+    """The pattern of an expression in normal form; one that never matches is refused."""
     texts = expression.split()
     if len(texts) not in (5, 6):
         raise InvalidInput("expression", f"{quoted(expression)} has {len(texts)} fields; {_REMEDY}")
@@ -110,19 +110,19 @@ def _fields(second: str, minute: str, hour: str, monthday: str, month: str, week
 
 
 def _monthdays(text: str) -> Monthdays:
-    plain, special = _sorted_out(text, lambda item: item in ("L", "LW"))
+    plain, special = _split_special(text, lambda item: item in ("L", "LW"))
     return Monthdays(_all(MONTHDAY, plain), last="L" in special, last_workday="LW" in special)
 
 
 def _weekdays(text: str) -> Weekdays:
-    plain, special = _sorted_out(text, lambda item: item.endswith("L") or "#" in item)
+    plain, special = _split_special(text, lambda item: item.endswith("L") or "#" in item)
     lasts = {_last_weekday(item) for item in special if "#" not in item}
     nths = {_nth_weekday(item) for item in special if "#" in item}
     numbers = {number % 7 for number in _all(WEEKDAY, plain)}
     return Weekdays(tuple(sorted(numbers)), tuple(sorted(lasts)), tuple(sorted(nths)))
 
 
-def _sorted_out(text: str, is_special: Callable[[str], bool]) -> tuple[list[str], list[str]]:
+def _split_special(text: str, is_special: Callable[[str], bool]) -> tuple[list[str], list[str]]:
     items = text.split(",")
     special = [item for item in items if is_special(item)]
     return [item for item in items if item not in special], special
@@ -195,6 +195,6 @@ def _step(field: Field, text: str) -> int:
     if not text.isdigit() or int(text) == 0:
         field.refuse(f"the step {quoted(text)} is no whole number from 1 on")
     if int(text) > field.whole - field.least + 1:
-        # It would only ever give the first number, never the rhythm it promises.
+        # Only the first number would ever match, which cannot be what was meant.
         field.refuse(f"the step {text} is longer than the whole of {field.least}-{field.whole}")
     return int(text)

@@ -1,7 +1,7 @@
-"""What a cron expression names on a clock and a calendar that never jump.
+"""The local times that a cron expression matches, on a clock that never jumps.
 
-Times are seconds of what the clock shows, counted from 1970 on; days are counted from there too.
-What the jumps of a real clock do to them is decided in `runs`.
+Times are seconds since 1970 on the local clock; days are counted from 1970 too. `cron_runs` handles
+clock changes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ THURSDAY = 4
 """The weekday of day 0; Sunday is 0."""
 LAST_YEAR = 9000
 NO_DAY = END // DAY + 3
-"""A day past the end of time, on every clock of the world: there is none."""
+"""A day after the last supported one in every zone; means that no day matches."""
 EVERY_MONTH = tuple(range(1, 13))
 EVERY_MONTHDAY = tuple(range(1, 32))
 
 
 class Monthdays(msgspec.Struct, frozen=True):
-    """Days by their number in the month; `last` is `L`, `last_workday` is `LW`."""
+    """Days of the month; `last` is `L`, `last_workday` is `LW`."""
 
     numbers: tuple[int, ...]
     last: bool = False
@@ -36,7 +36,7 @@ class Monthdays(msgspec.Struct, frozen=True):
 
 
 class Weekdays(msgspec.Struct, frozen=True):
-    """Days by their weekday, Sunday 0: all of them, the month's last (`5L`), its n-th (`5#2`)."""
+    """Weekdays, Sunday is 0: each one, the last of the month (`5L`), the nth (`5#2`)."""
 
     numbers: tuple[int, ...]
     lasts: tuple[int, ...] = ()
@@ -44,10 +44,10 @@ class Weekdays(msgspec.Struct, frozen=True):
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What the fields of an expression say.
+    """The parsed fields of an expression.
 
-    `both`: a day must satisfy its month day and its weekday, not just one of them.
-    `is_fixed`: it names times of the day, not a rhythm (R2).
+    `both`: a day must match the day of the month and the weekday, not only one of them.
+    `is_fixed`: second, minute and hour do not start with `*` (see cron_runs).
     """
 
     seconds: tuple[int, ...]
@@ -71,7 +71,7 @@ class Times:
         self.count = len(fields.hours) * len(self._within_hour)
 
     def next(self, second: int) -> int:
-        """The first one at or after that second of the day; a day or more when there is none."""
+        """The first match at or after a second of the day; at least 86,400 if there is none."""
         hour, rest = divmod(second, HOUR)
         found = self._hour_from[hour]
         if found == hour:
@@ -82,7 +82,7 @@ class Times:
         return found * HOUR + self._within_hour[0]
 
     def before(self, second: int) -> int:
-        """How many lie before that second of the day."""
+        """The number of matches before a second of the day."""
         hour, rest = divmod(second, HOUR)
         whole = self._hours_before[hour] * len(self._within_hour)
         matches = self._hour_from[hour] == hour
@@ -90,7 +90,7 @@ class Times:
 
 
 class Days:
-    """The matching days: a week that repeats where that is all there is, else months."""
+    """The matching days, by a repeating week if only the weekday matters, else by month."""
 
     def __init__(self, fields: Fields) -> None:
         self._fields = fields
@@ -99,22 +99,22 @@ class Days:
         self._masks: dict[int, int] = {}
 
     def next(self, day: int) -> int:
-        """The first one at or after that day; at least NO_DAY when there is none."""
+        """The first match at or after a day; at least NO_DAY if there is none."""
         if self._week is not None:
             return day + self._week[(day + THURSDAY) % 7]
         if day >= NO_DAY:
             return NO_DAY
-        here = date.fromordinal(day + EPOCH_ORDINAL)
-        _, mask = self._month(here.year, here.month)
-        left = mask >> here.day
-        return day + _lowest(left) if left else self._next_month(here.year, here.month)
+        present = date.fromordinal(day + EPOCH_ORDINAL)
+        _, mask = self._month(present.year, present.month)
+        left = mask >> present.day
+        return day + _lowest(left) if left else self._next_month(present.year, present.month)
 
     def matches(self, day: int) -> bool:
-        """Whether that day is one of them."""
+        """Whether a day matches."""
         return self.next(day) == day
 
     def count(self, start: int, end: int) -> int:
-        """How many there are from `start` up to `end`."""
+        """The number of matching days from `start` up to `end`."""
         if self._week is not None:
             weeks, rest = divmod(end - start, 7)
             odd = sum(self._week[(start + each + THURSDAY) % 7] == 0 for each in range(rest))
@@ -124,12 +124,12 @@ class Days:
     def _count_by_month(self, start: int, end: int) -> int:
         total, day = 0, self.next(start)
         while day < end:
-            here = date.fromordinal(day + EPOCH_ORDINAL)
-            first, mask = self._month(here.year, here.month)
-            mask = mask >> here.day << here.day
+            present = date.fromordinal(day + EPOCH_ORDINAL)
+            first, mask = self._month(present.year, present.month)
+            mask = mask >> present.day << present.day
             beyond = end - first + 1
             total += (mask & ((1 << beyond) - 1)).bit_count() if beyond < 32 else mask.bit_count()
-            day = self._next_month(here.year, here.month)
+            day = self._next_month(present.year, present.month)
         return total
 
     def _next_month(self, year: int, month: int) -> int:
@@ -148,7 +148,7 @@ class Days:
         first, length = _extent(year, month)
         if self._month_from[month] != month:
             return first, 0
-        # Months of one length that begin on the same weekday are alike.
+        # Months with the same length and first weekday have the same matching days.
         shape = length * 7 + first % 7
         mask = self._masks.get(shape)
         if mask is None:
@@ -172,7 +172,7 @@ class Pattern:
         self._first_time = self._times.next(0)
 
     def next(self, local: int) -> int:
-        """The first match at or after that local time; past the end when there is none."""
+        """The first match at or after a local time; after the last supported day if none."""
         day, second = divmod(local, DAY)
         found = self._days.next(day)
         if found == day:
@@ -183,11 +183,11 @@ class Pattern:
         return found * DAY + self._first_time
 
     def matches(self, local: int) -> bool:
-        """Whether that local time is a match."""
+        """Whether a local time matches."""
         return self.next(local) == local
 
     def count(self, start: int, end: int) -> int:
-        """How many matches there are from `start` up to `end`, without walking over them."""
+        """The number of matches from `start` up to `end`, computed without visiting each."""
         (first, begun), (last, reached) = divmod(start, DAY), divmod(end, DAY)
         total = self._days.count(first, last) * self._times.count
         if self._days.matches(first):
@@ -198,7 +198,7 @@ class Pattern:
 
 
 def _week_ahead(fields: Fields) -> tuple[int, ...] | None:
-    """Days from each weekday to the next match, when the month plays no part."""
+    """Days from each weekday to the next match; None if the day of the month matters."""
     whole = fields.months == EVERY_MONTH and fields.monthdays.numbers == EVERY_MONTHDAY
     if not whole or (fields.both and (fields.weekdays.lasts or fields.weekdays.nths)):
         return None

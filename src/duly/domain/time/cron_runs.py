@@ -1,8 +1,9 @@
-"""When a cron expression runs in a zone: the rules for clocks that jump.
+"""When a cron expression runs in a zone, including at clock changes.
 
-R3, forward: times named inside the gap run once, at the first instant after it; a rhythm makes
-nothing up. R4, back: named times run the first time only; a rhythm runs at every real match.
-R5: the next run is always strictly later.
+An expression is fixed-time if second, minute and hour do not start with `*`, else wildcard.
+R3, clock jumps forward: fixed times inside the gap run once, at the first instant after it; a
+wildcard expression does not. R4, clock jumps back: fixed times run the first time only; a wildcard
+expression runs at every match. R5: the next run is always strictly later.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Runs:
 
     def _next(self, first: int) -> int:
         stretch = self._offsets.at(first)
-        if first == stretch.start and self._is_made_up(stretch):
+        if first == stretch.start and self._runs_after_gap(stretch):
             return first
         searched = self._first_local(stretch, first)
         wanted = self._pattern.next(searched)
@@ -51,10 +52,10 @@ class Runs:
         return wanted - stretch.offset
 
     def _following(self, stretch: Stretch, searched: int, wanted: int) -> Stretch:
-        """The stretch after this one, or a later one when nothing can lie between.
+        """The next stretch, or a later one if no match can be before it.
 
-        All from `searched` up to `wanted` is known to be free of matches. A jump back may show
-        what lies before `searched` again, but no clock jumps by more than a day.
+        There is no match from `searched` up to `wanted`. A jump back may repeat local times before
+        `searched`, but no clock jumps by more than a day.
         """
         closing = stretch.end + stretch.offset
         if closing - searched < 2 * DAY:
@@ -65,14 +66,14 @@ class Runs:
         local = first + stretch.offset
         return max(local, stretch.shown) if self._is_fixed else local
 
-    def _is_made_up(self, stretch: Stretch) -> bool:
-        """Whether the stretch begins with the run of what was named in the gap before it."""
+    def _runs_after_gap(self, stretch: Stretch) -> bool:
+        """Whether a fixed time in the gap before the stretch runs at its start."""
         if not self._makes_up or stretch.shown >= stretch.opening:
             return False
         return self._pattern.next(stretch.shown) < stretch.opening
 
     def count(self, first: int, end: int) -> int:
-        """How many runs there are from `first` up to `end`, without walking over them."""
+        """The number of runs from `first` up to `end`, computed without visiting each."""
         first, end = max(first, BEGINNING), min(end, END)
         return sum(
             self._count(stretch, first, end) for stretch in self._offsets.through(first, end)
@@ -82,12 +83,12 @@ class Runs:
         low = self._first_local(stretch, max(first, stretch.start))
         high = min(end, stretch.end) + stretch.offset
         total = self._pattern.count(low, high) if low < high else 0
-        if first <= stretch.start and self._is_made_up(stretch):
+        if first <= stretch.start and self._runs_after_gap(stretch):
             total += self.is_shifted(stretch.start)
         return total
 
     def last(self, first: int, end: int) -> int | None:
-        """The last run from `first` up to `end`, by halving the time in which it must lie."""
+        """The last run from `first` up to `end`, by binary search."""
         latest = self._next_before(end, first)
         if latest is None or self._next_before(end, latest + 1) is None:
             return latest
@@ -106,11 +107,11 @@ class Runs:
         return found if found is not None and found < end else None
 
     def is_shifted(self, run: int) -> bool:
-        """Whether this run stands for times in a gap and matches none of its own."""
+        """Whether this run replaces times in a gap and is no match itself."""
         return not self._pattern.matches(run + self._offsets.at(run).offset)
 
 
 @lru_cache(maxsize=4096)
 def runs(expression: str, zone_name: str, *, makes_up: bool) -> Runs:
-    """The runs of an expression in a zone, shared by all who ask."""
+    """The cached runs of an expression in a zone."""
     return Runs(pattern(expression), zone_name, makes_up=makes_up)

@@ -1,4 +1,4 @@
-"""Rules in plain English. A shape without a phrase of its own has its numbers spelled out."""
+"""Rules described in English; an expression without a special phrase lists its numbers."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ LEAP_DAY = {
 
 
 def of_cron(fields: Fields) -> str:
-    """What the fields name: "at 09:00 on Monday", "every 15 minutes"."""
+    """A cron expression as text: "at 09:00 on Monday", "every 15 minutes"."""
     return f"{_times(fields)}{_days(fields)}"
 
 
 def of_interval(interval: timedelta) -> str:
-    """A length of time in the largest unit that divides it: "90 seconds", "hour"."""
+    """A duration in the largest unit that divides it: "90 seconds", "hour"."""
     for unit, size in UNITS:
-        # A day of elapsed time is 24 hours, which is not always from nine to nine.
+        # "every day" would be wrong: at a clock change, 24 hours later is another time of day.
         if not interval % size and interval // size > (unit == "day"):
-            return _beat(interval // size, unit)
+            return _counted(interval // size, unit)
     return f"{interval.total_seconds():.15g} seconds"
 
 
@@ -60,21 +60,21 @@ def of_moment(moment: datetime) -> str:
 
 
 def of_instant(moment: datetime) -> str:
-    """The same, of an instant, as clocks in UTC show it."""
+    """A date and a time in UTC."""
     return f"{of_moment(moment.astimezone(UTC))}, UTC"
 
 
 def of_leap_day(policy: str) -> str:
-    """What a 29 February does in years without one."""
+    """What happens to 29 February in other years."""
     return LEAP_DAY[policy]
 
 
 def _times(fields: Fields) -> str:
     if _names_times(fields):
         return f"at {_listed([of_time(each) for each in _clock_times(fields)])}"
-    rhythm = _rhythm(fields)
-    if rhythm:
-        return f"{rhythm}{_hours_of_rhythm(fields)}"
+    interval = _interval(fields)
+    if interval:
+        return f"{interval}{_hours_of_interval(fields)}"
     spelled = _spelled_out(fields)
     return spelled if spelled.startswith("every") else f"at {spelled}"
 
@@ -92,23 +92,23 @@ def _clock_times(fields: Fields) -> list[time]:
     ]
 
 
-def _rhythm(fields: Fields) -> str:
-    """An even beat through the hour, if it is one."""
+def _interval(fields: Fields) -> str:
+    """The interval, if the minutes or seconds are evenly spaced; else an empty text."""
     if fields.seconds == (0,) and (step := _even_step(fields.minutes)):
-        return f"every {_beat(step, 'minute')}"
+        return f"every {_counted(step, 'minute')}"
     if fields.minutes == WHOLE_HOUR and (step := _even_step(fields.seconds)):
-        return f"every {_beat(step, 'second')}"
+        return f"every {_counted(step, 'second')}"
     return ""
 
 
 def _even_step(numbers: Sequence[int]) -> int:
-    """The step of a beat that fills 60 without a remainder; 0 when it is none."""
+    """The step of numbers evenly spaced from 0 to 59; 0 if they are not."""
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 60
     even = 60 % step == 0 and list(numbers) == list(range(0, 60, step))
     return step if even and step < 60 else 0
 
 
-def _hours_of_rhythm(fields: Fields) -> str:
+def _hours_of_interval(fields: Fields) -> str:
     if fields.hours == WHOLE_DAY:
         return ""
     if not _is_run(fields.hours):
@@ -136,7 +136,7 @@ def _days(fields: Fields) -> str:
         )
         return f" on {two[0]}, {two[1]} on {two[2]}{months and f', only{months}'}"
     if not fields.both or not (monthdays or weekdays):
-        # Where one of the two is enough, a field that takes every day leaves none out.
+        # If one of the two fields is enough and one allows every day, all days match.
         return f"{' every day' if _names_times(fields) else ''}{months}"
     if monthdays and _is_one_date(fields):
         return f" on {of_date(fields.months[0], fields.monthdays.numbers[0])}"
@@ -149,7 +149,7 @@ def _is_one_date(fields: Fields) -> bool:
 
 
 def _monthdays(days: Monthdays) -> str:
-    """The days of the month; nothing when it is all of them."""
+    """The days of the month; empty if all of them match."""
     if days.numbers == EVERY_MONTHDAY:
         return ""
     numbered = f"the {_series(days.numbers, _ordinal)} of the month" if days.numbers else ""
@@ -159,7 +159,7 @@ def _monthdays(days: Monthdays) -> str:
 
 
 def _weekdays(days: Weekdays) -> str:
-    """The days of the week; nothing when it is all of them."""
+    """The days of the week; empty if all of them match."""
     if days.numbers == WHOLE_WEEK:
         return ""
     lasts = [f"the last {WEEKDAYS[each]} of the month" for each in days.lasts]
@@ -188,7 +188,7 @@ def _named(unit: str, numbers: Sequence[int], whole: Sequence[int] = ()) -> str:
 
 
 def _series(numbers: Sequence[int], spell: Callable[[int], str] = str) -> str:
-    """Numbers as a range, as steps, or one by one."""
+    """Numbers as a range, as steps, or as a list."""
     step = numbers[1] - numbers[0] if len(numbers) > 2 else 0
     if not step or list(numbers) != list(range(numbers[0], numbers[-1] + 1, step)):
         return _listed([spell(number) for number in numbers])
@@ -200,7 +200,7 @@ def _is_run(numbers: Sequence[int]) -> bool:
     return numbers[-1] - numbers[0] == len(numbers) - 1 if numbers else False
 
 
-def _beat(count: int, unit: str) -> str:
+def _counted(count: int, unit: str) -> str:
     return unit if count == 1 else f"{count} {unit}s"
 
 

@@ -1,4 +1,4 @@
-"""Durations as people write them (`90s`, `1h30m`, `2d`), exact to the millisecond."""
+"""Durations as text (`90s`, `1h30m`, `2d`), exact to the microsecond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule names: occurrences, each with its identity, and the questions every rule answers."""
+"""Occurrences, each with its identity, and the interface of all rules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LONGEST_PREVIEW = 10_000
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """One moment that a rule names.
+    """One moment of a rule.
 
-    `identity` tells it from every other occurrence of its schedule: the instant for cron and
-    every; for at and yearly what was meant, which stays when the instant moves.
-    `shifted` says that its wall time fell into a gap of the clock and was moved.
+    `identity` is unique among the occurrences of a schedule: the instant for cron and every; the
+    wall time or year for at and yearly, which stays the same when the instant moves.
+    `shifted` means that its wall time was in a clock gap and was moved.
     """
 
     identity: str
@@ -30,16 +30,16 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 class AnyRule(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
-    """What every rule can be asked. All moments are in UTC, from 1970 up to the year 9000."""
+    """The interface of all rules. Moments are in UTC, from 1970 up to the year 9000."""
 
     @property
     def zone_name(self) -> str | None:
-        """The zone that the moments depend on, if they do."""
+        """The zone that the moments depend on, if any."""
         return None
 
     @property
     def is_wall_time(self) -> bool:
-        """Whether the rule speaks of clocks on walls, so that new zone data may move it."""
+        """Whether the rule uses local time, so that new zone data may move its moments."""
         return self.zone_name is not None
 
     def describe(self) -> str:
@@ -47,12 +47,12 @@ class AnyRule(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fiel
         raise NotImplementedError
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first moment strictly later than the given one, or None when there is none."""
+        """The first moment strictly after the given one, or None if there is none."""
         found = self._next(since_epoch(moment, "moment"))
         return None if found is None else found.at
 
     def preview(self, n: int, *, after: datetime) -> list[datetime]:
-        """The next `n` moments; fewer when there are no more."""
+        """The next `n` moments; fewer if the rule ends."""
         if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= LONGEST_PREVIEW:
             raise InvalidInput(
                 "n", f"{quoted(n)} is not a whole number from 0 to {LONGEST_PREVIEW}"
@@ -60,20 +60,20 @@ class AnyRule(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fiel
         return [each.at for each in islice(self.occurrences(after), n)]
 
     def occurrences(self, after: datetime) -> Iterator[Occurrence]:
-        """The occurrences strictly later than the given moment, in their order."""
+        """The occurrences strictly after the given moment, in order."""
         return self._walk(since_epoch(after, "after"))
 
     def count(self, after: datetime, until: datetime) -> int:
-        """How many occurrences lie after the first moment and not after the second."""
+        """The number of occurrences after `after`, up to and including `until`."""
         return sum(1 for _ in self._between(after, until))
 
     def last(self, after: datetime, until: datetime) -> Occurrence | None:
-        """The latest occurrence after the first moment and not after the second."""
+        """The last occurrence after `after`, up to and including `until`."""
         latest = deque(self._between(after, until), maxlen=1)
         return latest.pop() if latest else None
 
     def _next(self, after: timedelta) -> Occurrence | None:
-        """The first occurrence strictly later than that long after 1970 began."""
+        """The first occurrence strictly after a moment, given as the time since 1970."""
         raise NotImplementedError
 
     def _walk(self, after: timedelta) -> Iterator[Occurrence]:
@@ -87,7 +87,7 @@ class AnyRule(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fiel
 
 
 def since_epoch(moment: datetime, field: str) -> timedelta:
-    """How long after 1970 began the moment is; it must know its zone."""
+    """The time from 1970 to an aware datetime."""
     try:
         return moment - EPOCH
     except TypeError:
@@ -98,7 +98,7 @@ def since_epoch(moment: datetime, field: str) -> timedelta:
 
 
 def is_in_time(moment: datetime) -> bool:
-    """Whether the moment is one that a store keeps."""
+    """Whether the moment is in the range that stores keep."""
     return EARLIEST <= moment < LATEST
 
 

@@ -1,6 +1,6 @@
-"""A zone's clock as stretches of one offset each: what it shows at an instant, and where it jumps.
+"""The UTC offsets of a zone over time, as stretches of constant offset.
 
-Instants are whole seconds since 1970 in UTC, local times the same count of what the clock shows.
+Instants are whole seconds since 1970 in UTC; local times are seconds since 1970 on the local clock.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 DAY = 86_400
 BEGINNING, END = (EARLIEST - EPOCH) // SECOND, (LATEST - EPOCH) // SECOND
-"""The first instant that is looked at, and the one at which time ends."""
+"""The first instant that is supported, and the one after the last."""
 
 ERA = 1 << 25
 STRIDE = 4 * DAY
-"""How far apart a zone is probed for changes; no zone has ever made two within that time."""
+"""The step of the search for changes; no zone has ever had two changes within it."""
 
 
 class Stretch(NamedTuple):
-    """From `start` up to `end`, the clock shows the instant plus `offset`.
+    """A period from `start` up to `end` in which local time is the instant plus `offset`.
 
-    `shown` is what the clock had reached just before: less than what it shows at the start after
-    a jump forward, more after a jump back.
+    `shown` is the local time that the clock had reached just before `start`: earlier than the local
+    time at `start` if the clock jumped forward, later if it jumped back.
     """
 
     start: int
@@ -38,12 +38,12 @@ class Stretch(NamedTuple):
 
     @property
     def opening(self) -> int:
-        """What the clock shows at the start."""
+        """The local time at `start`."""
         return self.start + self.offset
 
 
 class Offsets:
-    """The stretches of one zone, found when they are first asked for."""
+    """The stretches of one zone, computed on first use."""
 
     def __init__(self, name: str) -> None:
         self._zone = zone(name)
@@ -53,31 +53,31 @@ class Offsets:
         self._only = None if fixed is None else Stretch(-END, 2 * END, offset, offset - END)
 
     def at(self, instant: int) -> Stretch:
-        """The stretch that holds the instant; one that crosses from era to era comes in parts."""
+        """The stretch that contains the instant; a stretch is split at the boundaries of eras."""
         if self._only is not None:
             return self._only
         number = instant // ERA
-        era = self._eras.get(number) or self._explore(number)
+        era = self._eras.get(number) or self._compute_era(number)
         for stretch in era:
             if instant < stretch.end:
                 return stretch
         raise AssertionError(f"{instant} is outside its own era")
 
     def through(self, first: int, end: int) -> Iterator[Stretch]:
-        """The stretches that the instants from `first` up to `end` lie in."""
+        """The stretches that contain the instants from `first` up to `end`."""
         while first < end:
             stretch = self.at(first)
             yield stretch
             first = stretch.end
 
-    def _explore(self, number: int) -> tuple[Stretch, ...]:
+    def _compute_era(self, number: int) -> tuple[Stretch, ...]:
         start, end = number * ERA, (number + 1) * ERA
         found = [_clip(each, start) for each in self._stretches(start, end) if each.end > start]
         self._eras[number] = tuple(found)
         return self._eras[number]
 
     def _stretches(self, start: int, end: int) -> Iterator[Stretch]:
-        # A stride early, so that a jump back just before the era is still remembered in it.
+        # Starts a stride early, so that a jump back just before the era still affects `shown`.
         begin = max(start - STRIDE, BEGINNING)
         offset = self._offset(begin)
         shown = begin + offset
@@ -119,5 +119,5 @@ def _clip(stretch: Stretch, start: int) -> Stretch:
 
 @cache
 def offsets(name: str) -> Offsets:
-    """The zone's stretches, shared by all who ask."""
+    """The cached offsets of a zone."""
     return Offsets(name)

@@ -1,4 +1,4 @@
-"""Rules that go on for ever: `Cron`, by clock and calendar, and `Every`, by elapsed time."""
+"""Rules without an end: `Cron`, by clock and calendar, and `Every`, by elapsed time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LAST_MOMENT = LATEST - timedelta(microseconds=1)
 
 
 class Cron(AnyRule, frozen=True, tag="cron", dict=True):
-    """The times that a cron expression names in a zone.
+    """The times that a cron expression matches in a zone.
 
-    `dst_gap`: whether a time that the clock skips runs after the gap, or is dropped.
+    `dst_gap`: whether a time that the clock skips runs after the gap or is dropped.
     """
 
     expression: str
@@ -40,7 +40,7 @@ class Cron(AnyRule, frozen=True, tag="cron", dict=True):
 
     @property
     def zone_name(self) -> str:
-        """The zone whose clock is meant."""
+        """The zone in which the expression is evaluated."""
         return self.tz
 
     def describe(self) -> str:
@@ -58,7 +58,7 @@ class Cron(AnyRule, frozen=True, tag="cron", dict=True):
     def count(self, after: datetime, until: datetime) -> int:
         """How many occurrences lie after the first moment and not after the second.
 
-        Whole days are counted, not walked: a year of seconds takes no longer than a year of days.
+        Matches are computed by whole days, so a run every second costs no more than one a day.
         """
         return self._runs.count(*_seconds_between(after, until))
 
@@ -83,7 +83,7 @@ class Cron(AnyRule, frozen=True, tag="cron", dict=True):
 class Every(AnyRule, frozen=True, tag="every"):
     """The moments `anchor + k * interval`, for every whole k: elapsed time, without drift.
 
-    The anchor only says where the beat lies; when a schedule starts is told elsewhere.
+    The anchor is only the phase, not the start of a schedule.
     """
 
     interval: timedelta
@@ -101,34 +101,34 @@ class Every(AnyRule, frozen=True, tag="every"):
 
     def describe(self) -> str:
         """Such as "every 90 seconds"."""
-        beat = f"every {descriptions.of_interval(self.interval)}"
+        text = f"every {descriptions.of_interval(self.interval)}"
         return (
-            beat if self.anchor == EPOCH else f"{beat} from {descriptions.of_instant(self.anchor)}"
+            text if self.anchor == EPOCH else f"{text} from {descriptions.of_instant(self.anchor)}"
         )
 
     def count(self, after: datetime, until: datetime) -> int:
         """How many occurrences lie after the first moment and not after the second."""
         low, high = since_epoch(after, "after"), since_epoch(until, "until")
         low = max(low, EARLIEST - EPOCH - timedelta.resolution)
-        return max(0, self._beats(min(high, LAST_MOMENT - EPOCH)) - self._beats(low))
+        return max(0, self._index(min(high, LAST_MOMENT - EPOCH)) - self._index(low))
 
     def last(self, after: datetime, until: datetime) -> Occurrence | None:
         """The latest occurrence after the first moment and not after the second."""
         if not self.count(after, until):
             return None
-        return self._occurrence(self._beats(min(since_epoch(until, "until"), LAST_MOMENT - EPOCH)))
+        return self._occurrence(self._index(min(since_epoch(until, "until"), LAST_MOMENT - EPOCH)))
 
     def _next(self, after: timedelta) -> Occurrence | None:
         if after >= LATEST - EPOCH:
             return None
-        return self._occurrence(self._beats(max(after, -timedelta.resolution)) + 1)
+        return self._occurrence(self._index(max(after, -timedelta.resolution)) + 1)
 
-    def _beats(self, until: timedelta) -> int:
-        """The largest k whose moment is not later."""
+    def _index(self, until: timedelta) -> int:
+        """The largest k whose moment is not after `until`."""
         return (until - (self.anchor - EPOCH)) // self.interval
 
-    def _occurrence(self, beat: int) -> Occurrence | None:
-        at = self.anchor + beat * self.interval
+    def _occurrence(self, index: int) -> Occurrence | None:
+        at = self.anchor + index * self.interval
         return Occurrence(instant_text(at), at) if is_in_time(at) else None
 
 

@@ -1,7 +1,7 @@
-"""The rules of schedules: pure values that name moments, how they are made, and how stored.
+"""The rules of schedules: their constructors, and their encoding for the store.
 
-`cron`, `every`, `at` and `yearly` take what people write and refuse what makes no sense, naming
-the field. A stored rule that a newer version wrote is refused as unreadable, never guessed at.
+`cron`, `every`, `at` and `yearly` check their input and name the wrong field. A stored rule that a
+newer version wrote is refused as unreadable.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CLOCK_TIME = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?")
 
 
 def cron(expression: str, tz: str = "UTC", dst_gap: DstGap = "run") -> Cron | Every:
-    """The times that an expression names on the clocks of a zone (see cron for its spelling).
+    """The times that a cron expression matches in a time zone.
 
     A time of day that the clock skips runs just after the gap, or not at all with
-    `dst_gap="skip"`. `@every 90s` is an interval, and `@daily` and its like are known.
+    `dst_gap="skip"`. Aliases such as `@daily` are allowed, and `@every 90s` for an interval.
     """
     if isinstance(expression, str) and expression.lower().split()[:1] == ["@every"]:
         checked_zone(tz)
@@ -46,8 +46,7 @@ def cron(expression: str, tz: str = "UTC", dst_gap: DstGap = "run") -> Cron | Ev
 def every(interval: timedelta | float | str, anchor: datetime | str | None = None) -> Every:
     """The moments `anchor + k * interval`: elapsed time, in seconds or as `90s`, `1h30m`, `2d`.
 
-    The anchor is the start of 1970 in UTC unless one is given; of a given one, parts of a
-    millisecond are dropped.
+    The default anchor is the start of 1970 in UTC. An anchor is rounded down to the millisecond.
     """
     if anchor is None:
         return Every(_interval(interval))
@@ -56,7 +55,7 @@ def every(interval: timedelta | float | str, anchor: datetime | str | None = Non
 
 
 def at(moment: datetime | str, tz: str | None = None) -> At:
-    """One moment: with an offset it is that instant for ever, without one a wall time in `tz`."""
+    """One moment: a fixed instant if it has an offset, else a wall time in `tz`."""
     given = _moment("moment", moment)
     if given.tzinfo is not None:
         return At(checked_moment("moment", given).astimezone(UTC), tz)
@@ -66,9 +65,10 @@ def at(moment: datetime | str, tz: str | None = None) -> At:
 def yearly(
     month: int, day: int, time: TimeOfDay | str = "09:00", tz: str = "UTC", feb29: Feb29 = "feb28"
 ) -> Yearly:
-    """A day of every year at a time on the clocks of a zone.
+    """A day of every year, at a time of day in a time zone.
 
-    A 29 February falls on 28 February in other years, on 1 March (`mar1`), or out (`skip`).
+    In other years, 29 February moves to 28 February (`feb28`) or 1 March (`mar1`), or is skipped
+    (`skip`).
     """
     return Yearly(month, day, _time(time), tz, feb29)
 
@@ -82,7 +82,7 @@ def _interval(value: timedelta | float | str) -> timedelta:
         raise InvalidInput(
             "interval", f"{quoted(value)} is no timedelta, number of seconds or text"
         )
-    # Written so that NaN is refused too.
+    # Written so that NaN is refused: each comparison with it is false.
     if not abs(value) <= LONGEST_WAIT.total_seconds():
         raise InvalidInput("interval", f"{quoted(value)} is not from 1 second to 100 years")
     return timedelta(seconds=value)
@@ -113,12 +113,12 @@ _decoder: msgspec.json.Decoder[Rule] = msgspec.json.Decoder(Rule)
 
 
 def encode_rule(rule: Rule) -> str:
-    """The rule as the JSON that is stored."""
+    """The rule as JSON for the store."""
     return msgspec.json.encode(rule).decode()
 
 
 def decode_rule(stored: str) -> Rule:
-    """The rule that was stored; UnreadableRule when this version knows it not, or not all of it."""
+    """The rule from stored JSON; UnreadableRule if this version does not know it or a field."""
     try:
         return _decoder.decode(stored)
     except (msgspec.DecodeError, InvalidInput, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Rules that keep what was meant, a date and a time on a wall: `At`, once, and `Yearly`.
+"""Rules that store a local date and time: `At`, once, and `Yearly`.
 
-The instant is derived anew each time, so that edits and new zone data move it. Where the clock
-shows a time twice the first one counts; a time that it skips moves on by the length of the gap.
+The instant is computed on each use, so edits and new zone data move it. If the clock shows a time
+twice, the first one is used; a time that the clock skips is moved forward by the length of the gap.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TimeOfDay = time
 Feb29 = Literal["feb28", "mar1", "skip"]
 LONGEST_MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 FIRST_YEAR, LAST_YEAR = 1969, 9000
-"""The local years that can hold an instant from 1970 up to 9000 in UTC."""
+"""The local years that may contain an instant from 1970 up to 9000 in UTC."""
 
 
 class At(AnyRule, frozen=True, tag="at"):
-    """One moment: an instant (with an offset, and no zone), or a wall time in a zone.
+    """One moment: an instant with an offset and no zone, or a wall time in a zone.
 
-    An instant is never computed anew, whatever becomes of the zone in which it was given.
+    Changes of zone data move a wall time, but never an instant.
     """
 
     moment: datetime
@@ -65,7 +65,7 @@ class At(AnyRule, frozen=True, tag="at"):
         return f"once, on {descriptions.of_moment(self.moment)}, {self.tz}"
 
     def occurrence(self) -> Occurrence:
-        """The only one there is."""
+        """The only occurrence."""
         if self.tz is None:
             at = self.moment.astimezone(UTC)
             return Occurrence(instant_text(at), at)
@@ -85,10 +85,10 @@ class At(AnyRule, frozen=True, tag="at"):
 
 
 class Yearly(AnyRule, frozen=True, tag="yearly"):
-    """A day and a time of every year, each year computed by itself.
+    """A day and a time of every year.
 
-    `feb29` says what a 29 February does in other years. An occurrence is known by its local
-    year, so that no edit repeats or loses one.
+    `feb29` decides what happens to 29 February in other years. An occurrence is identified by its
+    local year, so that no edit repeats or loses one.
     """
 
     month: int
@@ -113,7 +113,7 @@ class Yearly(AnyRule, frozen=True, tag="yearly"):
 
     @property
     def zone_name(self) -> str:
-        """The zone whose clock is meant."""
+        """The zone of day and time."""
         return self.tz
 
     def describe(self) -> str:
@@ -123,7 +123,7 @@ class Yearly(AnyRule, frozen=True, tag="yearly"):
         return f"on {day} at {descriptions.of_time(self.time)}{other}, {self.tz}"
 
     def of_year(self, year: int) -> Occurrence | None:
-        """The occurrence of that local year, if it has one."""
+        """The occurrence of a local year, if it has one."""
         day = self._day_in(year) if FIRST_YEAR <= year <= LAST_YEAR else None
         if day is None:
             return None
@@ -139,7 +139,7 @@ class Yearly(AnyRule, frozen=True, tag="yearly"):
         return {"feb28": date(year, 2, 28), "mar1": date(year, 3, 1), "skip": None}[self.feb29]
 
     def _next(self, after: timedelta) -> Occurrence | None:
-        # Four days back, since a year may end on a wall when the next has begun in UTC.
+        # Four days back: the local year may still be the old one when the next has begun in UTC.
         year = max(1970 + (after.days - 4) * 400 // 146_097, FIRST_YEAR)
         for each in range(year, LAST_YEAR + 1):
             found = self.of_year(each)
@@ -149,13 +149,13 @@ class Yearly(AnyRule, frozen=True, tag="yearly"):
 
 
 def derive(wall: datetime, tz: str, *, identity: str) -> Occurrence | None:
-    """The instant of a wall time, unless it lies outside of all time that is kept."""
+    """The instant of a wall time; None if it is outside the range that stores keep."""
     local = wall.replace(tzinfo=zone(tz), fold=0)
     offset = _offset(local)
     at = wall.replace(tzinfo=UTC, fold=0) - offset
     if not is_in_time(at):
         return None
-    # In a gap, and nowhere else, the second reading of a wall time is the earlier instant.
+    # Only in a gap is the instant with fold=1 earlier than the one with fold=0.
     shifted = offset < _offset(local.replace(fold=1))
     return Occurrence(identity, at, shifted)
 

@@ -1,7 +1,7 @@
-"""Time zones from the `tzdata` package, and from nowhere else.
+"""Time zones, read only from the `tzdata` package.
 
-The machine's copy is often a year old and differs between machines, so it is never asked, and
-Python's own search path for zones stays as it is: users' zones are their own business.
+The system's zone data is often old and differs between machines, so it is never used. Python's
+zone search path is not changed, so users' own zones are not affected.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from duly.errors import InvalidInput, quoted
 
 
 def zone(name: str) -> ZoneInfo:
-    """The zone with that IANA name, or a refusal of the field `tz`."""
+    """The zone with this IANA name; InvalidInput for the field `tz` if there is none."""
     return _load(checked_zone(name))
 
 
 def checked_zone(name: object) -> str:
-    """The name, if the package lists it: exactly so spelled, and nothing that merely is a file."""
+    """The name, if `tzdata` lists it in exactly this spelling."""
     if not isinstance(name, str) or name not in names():
         _refuse(name)
     return name
 
 
 def fingerprint(name: str) -> str:
-    """A short hash of the zone's data: another one means that its rules may have changed."""
+    """A short hash of the zone's data; if it differs, the zone's rules may have changed."""
     return _fingerprint(checked_zone(name))
 
 
@@ -42,7 +42,7 @@ def zone_data_version() -> str:
 
 @cache
 def names() -> frozenset[str]:
-    """Every zone and every link that the package carries."""
+    """All zones and links in the package."""
     listed = (files("tzdata") / "zones").read_text(encoding="ascii")
     return frozenset(listed.split())
 

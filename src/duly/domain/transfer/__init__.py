@@ -1,1 +1,1 @@
-"""Export and import: the entries of a file, how they are read and checked."""
+"""Export and import: the entries of an export file, and how they are read and checked."""

@@ -1,7 +1,7 @@
-"""An export: a file that tells a namespace, one thing a line, for people to read and import again.
+"""The format of an export: a namespace as a file of JSON lines, readable and importable.
 
-The first line says what it is and the last how much there was, so that a part is never taken for
-the whole. Whatever is JSON in the books is JSON here, byte for byte where it is a payload.
+The first line is a heading and the last has the counts, so that a truncated file is detected.
+JSON columns of the store are JSON here; payloads are copied byte for byte.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ Scope = Literal["unfinished", "all"]
 class Entry(
     msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="kind"
 ):
-    """One line."""
+    """One line of an export."""
 
 
 class Heading(Entry, tag="duly-export", frozen=True, kw_only=True):
-    """What it is: always the first."""
+    """The first line: format, origin and scope of the export."""
 
     version: int
     duly: str
@@ -57,24 +57,24 @@ class Heading(Entry, tag="duly-export", frozen=True, kw_only=True):
 
 
 class Ending(Entry, tag="end", frozen=True, kw_only=True):
-    """How many lines of each kind there were: always the last."""
+    """The last line: the number of entries of each kind."""
 
     counts: dict[str, int]
 
 
 class Secret(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A secret as it is signed with."""
+    """A signing secret, decrypted."""
 
     secret: str
     until: Moment | None = None
 
     def __repr__(self) -> str:
-        # It may end in a log.
+        # A repr may appear in a log.
         return f"Secret(until={self.until!r})"
 
 
 class EndpointEntry(Entry, tag="endpoint", frozen=True, kw_only=True):
-    """A named endpoint; `missing` names what was left out of it because it is secret."""
+    """A named endpoint; `missing` lists the secret parts that were left out."""
 
     name: str
     url: str
@@ -93,7 +93,7 @@ class EndpointEntry(Entry, tag="endpoint", frozen=True, kw_only=True):
 
 
 class StreamEntry(Entry, tag="stream", frozen=True, kw_only=True):
-    """A stream of which somebody said something; any other comes to be with its deliveries."""
+    """A stream with a policy or a pause; other streams are created with their deliveries."""
 
     name: str
     on_failure: OnFailure | None = None
@@ -102,7 +102,7 @@ class StreamEntry(Entry, tag="stream", frozen=True, kw_only=True):
 
 
 class ScheduleEntry(Entry, tag="schedule", frozen=True, kw_only=True):
-    """A schedule and how far it has come. Without a payload it delivers the occasion itself."""
+    """A schedule and its progress; without a payload it delivers the occasion."""
 
     name: str
     rule: Rule
@@ -130,7 +130,7 @@ class ScheduleEntry(Entry, tag="schedule", frozen=True, kw_only=True):
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One move of a delivery's history."""
+    """One entry of a delivery's history."""
 
     attempt: Small
     outcome: str
@@ -144,12 +144,12 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeliveryEntry(Entry, tag="delivery", frozen=True, kw_only=True):
-    """A delivery with all its facts; what a worker held is pending, its attempts as they are.
+    """A delivery with all its fields; one that a worker held is pending, with its attempts.
 
-    With a `position` it has a place in its stream; `in_line` it still stands there, so those
-    behind it wait, and `blocks` says since when a dead one holds them up. `next_at` is there if
-    it is not due at `due_at`. If its schedule was removed, `former` is the number that it had: one
-    of the same name made anew has the same occurrences.
+    `position` is its place in its stream. With `in_line` it is still in the queue, so those behind
+    it wait; `blocks` is since when a dead one blocks the stream. `next_at` is set if it differs
+    from `due_at`. `former` is the number of its schedule if that was removed: a new schedule of
+    the same name may have the same occurrences.
     """
 
     id: str
@@ -196,11 +196,11 @@ KINDS: dict[type[Thing], str] = {
     ScheduleEntry: "schedules",
     DeliveryEntry: "deliveries",
 }
-"""What they are counted as; this is also their order in a file, since later ones name earlier."""
+"""Names of the entry kinds, in file order: later kinds refer to earlier ones."""
 
 
 class _Probe(msgspec.Struct):
-    """The first line as any version writes it."""
+    """The fields of the first line that all versions have."""
 
     kind: str = ""
     version: int = 0
@@ -213,17 +213,17 @@ _entries: msgspec.json.Decoder[Thing | Ending] = msgspec.json.Decoder(Thing | En
 
 
 def name_of(thing: Thing) -> str:
-    """By what it is known, among its kind."""
+    """The name or id that identifies an entry among its kind."""
     return thing.id if isinstance(thing, DeliveryEntry) else thing.name
 
 
 def encode(entry: Entry) -> bytes:
-    """The entry as a line."""
+    """The entry as a line of the file."""
     return msgspec.json.encode(entry) + b"\n"
 
 
 def decode_heading(line: bytes) -> Heading:
-    """The first line, or why this file cannot be imported."""
+    """The decoded first line; InvalidInput if the file cannot be imported."""
     try:
         probe = _probes.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -243,7 +243,7 @@ def decode_heading(line: bytes) -> Heading:
 
 
 def decode(line: bytes) -> Thing | Ending:
-    """Any other line; InvalidInput when it is none."""
+    """Any other line, decoded; InvalidInput if it is no entry."""
     try:
         return _entries.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -251,28 +251,28 @@ def decode(line: bytes) -> Thing | Ending:
 
 
 def content(entry: Sent) -> bytes | None:
-    """The payload as it was accepted."""
+    """The payload bytes of an entry."""
     if entry.payload_text is not None:
         return entry.payload_text.encode()
     return bytes(entry.payload) or None
 
 
 def told(payload: bytes) -> dict[str, Any]:
-    """A payload in a line: as the JSON it is, or as text if it would not come back the same."""
+    """The payload fields of an entry: raw JSON, or text if raw JSON would change its bytes."""
     if payload.strip() == payload and not any(each in payload for each in (b"\n", b"\r")):
         return {"payload": msgspec.Raw(payload)}
     return {"payload_text": payload.decode()}
 
 
 def one_line(stored: str | None) -> msgspec.Raw:
-    """JSON from the books on one line; between its parts a break means no more than a blank."""
+    """Stored JSON on one line; line breaks between tokens become spaces."""
     if stored is None:
         return ABSENT
     return msgspec.Raw(stored.replace("\r", " ").replace("\n", " ").encode())
 
 
 def schedule_entry(schedule: StoredSchedule, retry: RetryPlan | None) -> ScheduleEntry:
-    """A schedule as a line."""
+    """The entry of a schedule."""
     timing, contents = schedule.timing, schedule.contents
     return ScheduleEntry(
         **msgspec.structs.asdict(timing),
@@ -292,7 +292,7 @@ CARRIED = ("priority", "stream", "expires_after", "tags")
 
 
 def without_credentials(entry: Sent) -> Sent:
-    """Without the headers whose names look like credentials; `missing` tells them."""
+    """The entry without headers that look like credentials; `missing` lists their names."""
     hidden = [] if entry.webhook is None else hidden_headers(entry.webhook.headers)
     if not hidden or entry.webhook is None:
         return entry
@@ -302,7 +302,7 @@ def without_credentials(entry: Sent) -> Sent:
 
 
 def without_secrets(entry: EndpointEntry, signs: bool) -> EndpointEntry:
-    """The same for an endpoint, whose secret is `missing` too if it has one."""
+    """An endpoint's entry without credentials; `missing` also lists its secret if it has one."""
     hidden = hidden_headers(entry.headers)
     kept = {name: value for name, value in entry.headers.items() if name not in hidden}
     missing = (*([SECRET] if signs else []), *hidden)
@@ -310,5 +310,5 @@ def without_secrets(entry: EndpointEntry, signs: bool) -> EndpointEntry:
 
 
 def hidden_headers(headers: dict[str, str]) -> list[str]:
-    """The names of headers that nobody should read."""
+    """The names of headers that are hidden."""
     return [name for name, value in headers.items() if is_hidden(name, value)]

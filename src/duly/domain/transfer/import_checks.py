@@ -1,4 +1,4 @@
-"""What may be taken in from an export: every line is checked as if a person had said it."""
+"""Checks of the entries of an import: each is checked like input from a caller."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from duly.errors import InvalidInput, quoted
 ID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 LONGEST_REASON = 1000
 LONGEST_TEXT = 4 * LONGEST_ERROR
-"""Bytes; errors and tracebacks are cut by their characters."""
+"""In bytes; errors and tracebacks are cut by characters, of up to 4 bytes."""
 
 
 def check(thing: Thing, payload_limit: int) -> None:
-    """Refuse what the store could not have written, or could not carry out."""
+    """Refuse an entry that a store could not have written or could not use."""
     match thing:
         case EndpointEntry():
             _check_endpoint(thing)
@@ -65,17 +65,17 @@ def _check_endpoint(entry: EndpointEntry) -> None:
 
 
 def details_of(entry: EndpointEntry) -> Details:
-    """What people say of the endpoint, checked."""
+    """The checked settings of an endpoint."""
     return endpoint_rules.details(
         {name: getattr(entry, name) for name in Details.__struct_fields__}
     )
 
 
 def revision_of(entry: ScheduleEntry, payload_limit: int) -> Revision:
-    """The schedule as it is written: with its progress as it was, and nothing made anew."""
+    """The schedule to write: its progress is kept, and no delivery is made."""
     checks.checked_text("name", entry.name)
     _check_texts(entry, ("pause_reason",))
-    _check_whole(entry.missing)
+    _refuse_missing_headers(entry.missing)
     options = Options(
         start=entry.starts_at,
         end=entry.ends_at,
@@ -112,7 +112,7 @@ def _progress(progress: ScheduleProgress) -> ScheduleProgress:
 
 
 def _check_delivery(entry: DeliveryEntry, payload_limit: int) -> None:
-    _check_whole(entry.missing)
+    _refuse_missing_headers(entry.missing)
     _check_id(entry.id)
     _address(entry)
     payloads.payload_bytes(content(entry) or b"", payload_limit)
@@ -150,7 +150,7 @@ def _check_id(id: str) -> None:
         raise InvalidInput("id", f"{quoted(id)} is no delivery id, which is a UUID")
 
 
-def _check_whole(missing: Sequence[str]) -> None:
+def _refuse_missing_headers(missing: Sequence[str]) -> None:
     if missing:
         raise InvalidInput(
             "missing",
@@ -160,7 +160,7 @@ def _check_whole(missing: Sequence[str]) -> None:
 
 
 def _address(entry: ScheduleEntry | DeliveryEntry) -> str | None:
-    """Where exactly it goes, as it is stored; the target has to be of that kind."""
+    """The encoded webhook, or None; target and webhook must fit together."""
     if is_webhook(entry.target) is not (entry.webhook is not None):
         raise InvalidInput("webhook", "a URL has one, and no other target")
     if entry.webhook is None:
@@ -204,7 +204,7 @@ def _check_texts(entry: msgspec.Struct, names: Sequence[str], most: int = LONGES
 
 
 def _check_text(field: str, value: str, most: int = LONGEST_REASON) -> None:
-    """Text that both stores keep, be it in several lines."""
+    """Refuse text that is too long or that a store cannot keep; line breaks are allowed."""
     if UNKEPT.search(value):
         raise InvalidInput(field, "it holds what no store keeps as text")
     if len(value.encode()) > most:
@@ -214,10 +214,11 @@ def _check_text(field: str, value: str, most: int = LONGEST_REASON) -> None:
 def places(
     entries: Sequence[DeliveryEntry], counters: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """The places of those who have one, by id, and how far each stream's counter has come.
+    """The new stream positions by delivery id, and the new counter of each stream.
 
-    They are given in their order. Those in line come after all who are there: at their old places
-    if these are behind the counter, else right behind. Who has left the line keeps its old place.
+    `entries` are sorted by position. A delivery in the queue is put behind all existing ones: it
+    keeps its position if that is higher than the counter, else it gets the next one. A delivery
+    that has left the queue keeps its position.
     """
     reached, found = dict(counters), {}
     for each in entries:

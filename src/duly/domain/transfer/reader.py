@@ -1,4 +1,4 @@
-"""Reading an export line by line: what is wrong with it is told by the number of the line."""
+"""Reads an export line by line; errors give the line number."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LONGEST_LINE = 64 * 1024 * 1024
 BATCH, BATCH_BYTES = 500, 4 * 1024 * 1024
 ORDER = {kind: rank for rank, kind in enumerate(KINDS)}
 Tell = Callable[[int, str], None]
-"""Hears of a line that is passed over: its number, and why."""
+"""Callback for each skipped line: its number, and why."""
 Batch = list[tuple[int, Thing]]
-"""Things of one kind with the numbers of their lines, to be written together."""
+"""Entries of one kind with their line numbers, to be written together."""
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """An export that was read to its end: its first line, and what can be imported of it."""
+    """The result of reading a whole export: its heading, and how many entries can be imported."""
 
     heading: Heading
     counts: dict[str, int]
@@ -28,15 +28,15 @@ class Survey(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """How many things there are."""
+        """The number of entries."""
         return sum(self.counts.values())
 
 
 class Reading:
-    """One way through the lines of an export, from its first line to its last.
+    """One pass over the lines of an export.
 
-    InvalidInput at the first that is bad, unless somebody is there to be told of those. If it was
-    surveyed, and nothing was wrong with it, that is not looked for again.
+    Raises InvalidInput at the first bad line, unless `tell` is given: then bad lines are reported
+    and skipped. With a `survey` that found no bad line, the checks are not repeated.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class Reading:
         self.heading = decode_heading(next(self._lines, (1, b""))[1])
 
     def survey(self) -> Survey:
-        """Read to the end."""
+        """Read and check all lines."""
         counts = dict.fromkeys(KINDS.values(), 0)
         for _, thing, _ in self.things():
             counts[KINDS[type(thing)]] += 1
         return Survey(self.heading, counts, self.bad)
 
     def batches(self) -> Iterator[Batch]:
-        """Things of one kind that are written together: so many, and so many bytes at most."""
+        """Batches of entries of one kind, limited by BATCH and BATCH_BYTES."""
         batch, size = Batch(), 0
         for number, thing, length in self.things():
             is_full = len(batch) >= BATCH or size + length > BATCH_BYTES
@@ -77,7 +77,7 @@ class Reading:
             yield batch
 
     def things(self) -> Iterator[tuple[int, Thing, int]]:
-        """Each thing with the number and the length of its line."""
+        """Each entry with the number and the length of its line."""
         for number, line in self._lines:
             self._number = number
             try:
@@ -117,10 +117,10 @@ class Reading:
     def _end(self, ending: Ending) -> None:
         if next(self._lines, None) is not None:
             raise InvalidInput("file", f"there is more after its end in line {self._number}")
-        told = sum(ending.counts.values())
-        if told != self._count:
+        expected = sum(ending.counts.values())
+        if expected != self._count:
             raise InvalidInput(
-                "file", f"its last line tells of {told} things, and there are {self._count}"
+                "file", f"its last line tells of {expected} things, and there are {self._count}"
             )
 
     def _cut_off(self) -> InvalidInput:
