@@ -147,8 +147,8 @@ class Telemetry:
                 facts["trace"] = trace
             extra = {"event": type(event).__name__, "facts": facts}
             message = one_line(template.format(**_as_text(facts)))
-            place = (logger.name, level, __file__, 0, message, (), None)
-            record = logger.makeRecord(*place, extra=extra)
+            arguments = (logger.name, level, __file__, 0, message, (), None)
+            record = logger.makeRecord(*arguments, extra=extra)
             # Formatters read the text of a traceback from here.
             record.exc_text = None if traceback is None else visible(traceback)
             logger.handle(record)
@@ -168,10 +168,10 @@ class Telemetry:
         counts["on_time"] += batch.on_time
         for each in batch.timed:
             self._count_times(each)
-        for target, many in batch.completed_by.items():
-            self.completed_by[self.label(target)] += many
-        for attempt, many in batch.tries.items():
-            self.tries[min(attempt, MOST_TRIES)] += many
+        for target, number in batch.completed_by.items():
+            self.completed_by[self.label(target)] += number
+        for attempt, number in batch.tries.items():
+            self.tries[min(attempt, MOST_TRIES)] += number
 
     def _count_times(self, timed: events.Timed) -> None:
         self.pickups.observe(timed.pickup, timed.weight)

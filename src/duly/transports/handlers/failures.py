@@ -54,5 +54,5 @@ def failed(
 
 def _described(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = "".join(f" (at {frame.filename}:{frame.lineno})" for frame in last)
-    return f"{type(error).__name__}: {error}{place}"
+    location = "".join(f" (at {frame.filename}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {error}{location}"

@@ -327,9 +327,9 @@ class Handlers:
                     handler.deadlines.overran(execution)
 
 
-def _timed_out(handler: Handler, place: str | None) -> Failed:
+def _timed_out(handler: Handler, traceback: str | None) -> Failed:
     problem = f"it took longer than {handler.timeout:g} seconds"
-    return Failed(Reason.TIMEOUT_EXCEEDED, problem, traceback=place)
+    return Failed(Reason.TIMEOUT_EXCEEDED, problem, traceback=traceback)
 
 
 class NeverBegan(Exception):

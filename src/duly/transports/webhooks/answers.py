@@ -183,8 +183,8 @@ class Answer(ClientResponse):
     @property
     def oddity(self) -> str | None:
         """The problem with the body received so far, or None."""
-        found: str | None = self._protocol_used.oddity
-        return found
+        problem: str | None = self._protocol_used.oddity
+        return problem
 
 
 def broken(problem: object) -> str:

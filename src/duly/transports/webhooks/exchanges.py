@@ -96,27 +96,27 @@ class Exchanges:
         PASSAGE.set(Passage(_parsed(webhook.url).host))
         timing = ExchangeTiming(self._clock.monotonic)
         TIMED.set(timing)
-        heard = Heard()
+        reply = Heard()
         try:
             with Deadline(webhook.timeout):
-                await self._exchange(claimed, reach, timing, heard, now)
+                await self._exchange(claimed, reach, timing, reply, now)
         except TimeoutError:
-            if heard.status is None:
+            if reply.status is None:
                 problem = f"no answer within {webhook.timeout:g} seconds"
                 return self._failed(Reason.TIMEOUT_EXCEEDED, problem, timing)
-            heard.note = broken(f"it did not end within {webhook.timeout:g} seconds")
+            reply.note = broken(f"it did not end within {webhook.timeout:g} seconds")
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
-            if heard.status is None:
+            if reply.status is None:
                 return self._outcome_of_error(error, timing)
-            heard.note = heard.note or broken(_problem(error))
-        return self._outcome_of_response(heard, timing, now)
+            reply.note = reply.note or broken(_problem(error))
+        return self._outcome_of_response(reply, timing, now)
 
     async def _exchange(
         self,
         claimed: Claimed,
         reach: Reach,
         timing: ExchangeTiming,
-        heard: Heard,
+        reply: Heard,
         now: Callable[[], datetime],
     ) -> None:
         if failpoints.armed:
@@ -135,24 +135,24 @@ class Exchanges:
             assert isinstance(response, Arriving)
             timing.mark("first_byte")
             self.answers[f"{response.status // 100}xx"] += 1
-            heard.status, heard.retry_after = response.status, response.headers.get("Retry-After")
+            reply.status, reply.retry_after = response.status, response.headers.get("Retry-After")
             try:
-                heard.truncated = await _read_excerpt(response, heard.body)
+                reply.truncated = await _read_excerpt(response, reply.body)
             finally:
-                heard.note = response.oddity or ""
-            if heard.truncated:
+                reply.note = response.oddity or ""
+            if reply.truncated:
                 response.close()
         if failpoints.armed:
             await failpoints.hit("webhook.answered")
 
     def _outcome_of_response(
-        self, heard: Heard, timing: ExchangeTiming, now: Callable[[], datetime]
+        self, reply: Heard, timing: ExchangeTiming, now: Callable[[], datetime]
     ) -> Outcome:
-        assert heard.status is not None
-        excerpt = bytes(heard.body[:EXCERPT_BYTES])
+        assert reply.status is not None
+        excerpt = bytes(reply.body[:EXCERPT_BYTES])
         text = excerpt.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
-        answer = Answer(heard.status, timing.milliseconds(), text, heard.truncated, heard.note)
-        return outcome_of(heard.status, heard.retry_after, now(), _encoded(answer))
+        answer = Answer(reply.status, timing.milliseconds(), text, reply.truncated, reply.note)
+        return outcome_of(reply.status, reply.retry_after, now(), _encoded(answer))
 
     def _headers(
         self, claimed: Claimed, reach: Reach, body: bytes, now: datetime

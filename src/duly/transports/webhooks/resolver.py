@@ -30,7 +30,7 @@ class Resolver(AbstractResolver):
         self._monotonic = monotonic
         self._is_trouble = is_trouble
         # The last two names found suffice: at least one differs from the name that failed.
-        self._found: list[tuple[str, float]] = []
+        self._recently_found: list[tuple[str, float]] = []
 
     async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
         """The host's addresses; raises ResolverAway if our resolver may be at fault."""
@@ -46,11 +46,11 @@ class Resolver(AbstractResolver):
 
     def _found_another(self, host: str) -> bool:
         since = self._monotonic() - LATELY_SECONDS
-        return any(name != host and found_at >= since for name, found_at in self._found)
+        return any(name != host and found_at >= since for name, found_at in self._recently_found)
 
     def _remember(self, host: str) -> None:
-        others = [each for each in self._found if each[0] != host]
-        self._found = [*others[-1:], (host, self._monotonic())]
+        others = [each for each in self._recently_found if each[0] != host]
+        self._recently_found = [*others[-1:], (host, self._monotonic())]
 
     async def close(self) -> None:
         """Do nothing: it holds no resources."""

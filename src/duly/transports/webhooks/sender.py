@@ -47,7 +47,7 @@ class Webhooks:
         self._guard = guard
         self._is_resolver_trouble = is_resolver_trouble
         self._open_socket = open_socket
-        self._book = book
+        self._endpoints = book
         self._keys = list(keys)
         self.carried: Callable[[], Mapping[str, str]] = dict
         """Returns the headers that pass a trace on."""
@@ -64,7 +64,7 @@ class Webhooks:
     def plan(self, target: str, namespace: str) -> RetryPlan:
         """The endpoint's retry plan, or the default."""
         name = endpoint_name(target)
-        return self._book.default if name is None else self._book.plan(name, namespace)
+        return self._endpoints.default if name is None else self._endpoints.plan(name, namespace)
 
     def check(self, webhook: Webhook) -> None:
         """Refuse a URL with a literal address that the guard would refuse later."""
@@ -94,13 +94,13 @@ class Webhooks:
     async def _reach(self, execution: Execution) -> Reach | None:
         name = endpoint_name(execution.target)
         if name is not None:
-            return await self._book.reach(name, execution.namespace)
+            return await self._endpoints.reach(name, execution.namespace)
         assert execution.claimed.address is not None
         return Reach(_decoded(execution.claimed.address), self._keys)
 
     async def try_out(self, endpoint: StoredEndpoint, id: str, body: bytes) -> Outcome:
         """Send a test request to an endpoint, regardless of its state and its gate."""
-        reach, now = self._book.reach_of(endpoint, ""), self._clock.now
+        reach, now = self._endpoints.reach_of(endpoint, ""), self._clock.now
         if reach is None:
             raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
         trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now(), now(), None, None, None)
@@ -132,7 +132,7 @@ class Webhooks:
 
     async def close(self) -> None:
         """Close the connections and forget the event loop in which they were used."""
-        self._book.begin_anew()
+        self._endpoints.begin_anew()
         if self._client is not None:
             await self._client.close()
 
