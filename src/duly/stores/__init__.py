@@ -1,1 +1,1 @@
-"""Everything that knows SQL: one set of statements in two dialects, and what runs them."""
+"""Everything that uses SQL: one set of statements in two dialects, and the code that runs them."""

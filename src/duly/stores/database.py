@@ -1,4 +1,4 @@
-"""What the tables ask of a database, whichever it is."""
+"""The interface of a database, the same for PostgreSQL and SQLite."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any, Literal, Protocol
 Row = Sequence[Any]
 NamedRow = Mapping[str, Any]
 Channel = Literal["claim", "settle", "plan", "batch", "any"]
-"""The two calls that overlap have a connection each; everything else shares. `plan` is planned as
-they are. `batch` is for a transaction in the middle of which a caller's code runs."""
+"""`claim` and `settle` run at the same time and have a connection each; the others share a pool.
+`plan` has the same query planner settings as these two. `batch` is for a transaction in which
+a caller's code runs."""
 
 
 class Session(Protocol):
-    """Runs named statements; `:now` is filled in by the database."""
+    """Runs named statements; the database sets the parameter `:now`."""
 
     async def fetch(
         self, statement: str, channel: Channel = "any", /, **parameters: Any
@@ -42,13 +43,13 @@ class Session(Protocol):
 
 
 class Database(Session, Protocol):
-    """A session for single statements, and for several that hold together."""
+    """A session for single statements, and for several in one transaction."""
 
     refusals: tuple[type[Exception], ...]
-    """What it raises when a write breaks one of its rules."""
+    """The exceptions that it raises when a write violates a constraint."""
 
     def together(self, channel: Channel = "any", /) -> AbstractAsyncContextManager[Session]:
         """Statements in one transaction: committed at the end, rolled back on an error."""
 
     def snapshot(self) -> AbstractAsyncContextManager[Session]:
-        """Statements that only read, and all see the same moment, whatever others write."""
+        """Read-only statements that all see the data as of the same moment."""

@@ -1,7 +1,7 @@
-"""Dead letters: found by a filter, and moved one by one or in batches that are short.
+"""Dead letters: found by a filter, and retried, edited or discarded singly or in short batches.
 
-A batch of those without a stream is one statement. Those of one stream go back together, with the
-stream locked, in the order of their places; so whoever is retried first is never a later one.
+A batch of dead letters without a stream is one statement. Those of one stream are retried together,
+in the order of their positions and with the stream locked, so that none overtakes an earlier one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from duly.stores.deliveries.rows import delivery_of
 from duly.stores.streams.members import Members
 
 KNOWN_TO_GROUPS = {"fingerprint", "reason", "target", "since"}
-"""What the index of groups can tell apart without a look at the letters."""
+"""The filter fields that the index of groups contains; others need the dead letters themselves."""
 
 
 class DeadLetters:
@@ -44,39 +44,46 @@ class DeadLetters:
     async def page(
         self, filter: DeadFilter, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
-        """Dead letters, the latest first; `before` is the death and id to go on from."""
+        """Dead letters, newest first; `before` is the `dead_at` and id to continue from."""
         at, id = before or (LATEST, END)
         rows = await self._database.fetch_named(
-            "dead_letters.page", **self._wanted(filter), before_at=at, before=id, limit=limit
+            "dead_letters.page", **self._parameters(filter), before_at=at, before=id, limit=limit
         )
         return [delivery_of(row) for row in rows]
 
     async def floor(self, before: tuple[datetime, str] | None, most: int) -> datetime | None:
-        """When the one died that has so many above it; None when there is none."""
+        """`dead_at` of the dead letter with `most` newer ones, or None if there are fewer."""
         at, id = before or (LATEST, END)
         rows = await self._database.fetch_named(
             "dead_letters.floor", namespace=self._namespace, before_at=at, before=id, most=most
         )
-        found: datetime | None = rows[0]["dead_at"] if rows else None
-        return found
+        dead_at: datetime | None = rows[0]["dead_at"] if rows else None
+        return dead_at
 
     async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
-        """Dead letters by what their errors have in common, the most frequent first."""
-        asked = {name for name, value in msgspec.structs.asdict(filter).items() if value}
-        wanted, statement = self._wanted(filter), "groups"
-        if not asked <= KNOWN_TO_GROUPS:
+        """Dead letters grouped by similar errors, the largest group first."""
+        used = {name for name, value in msgspec.structs.asdict(filter).items() if value}
+        parameters, statement = self._parameters(filter), "groups"
+        if not used <= KNOWN_TO_GROUPS:
             statement = "groups_among"
-            wanted["since"] = max(wanted["since"], await self.floor(None, LOOKED_AT) or EARLIEST)
-        rows = await self._database.fetch_named(f"dead_letters.{statement}", **wanted, limit=limit)
+            parameters["since"] = max(
+                parameters["since"], await self.floor(None, LOOKED_AT) or EARLIEST
+            )
+        rows = await self._database.fetch_named(
+            f"dead_letters.{statement}", **parameters, limit=limit
+        )
         return [_group(dict(row)) for row in rows]
 
     async def count(self, filter: DeadFilter) -> int:
-        """How many there are."""
-        rows = await self._database.fetch_named("dead_letters.count", **self._wanted(filter))
+        """The number of dead letters that match."""
+        rows = await self._database.fetch_named("dead_letters.count", **self._parameters(filter))
         return int(rows[0]["many"])
 
     async def suspects(self, limit: int, *, failed: bool) -> list[Suspect]:
-        """Unfinished deliveries whose workers died, or that `failed` too, the worst first."""
+        """Unfinished deliveries whose workers died, with `failed` also those that failed.
+
+        Those with the most crashes or failures come first.
+        """
         rows = await self._database.fetch_named(
             f"dead_letters.{'suspects' if failed else 'crashed'}",
             namespace=self._namespace,
@@ -85,42 +92,42 @@ class DeadLetters:
         return [Suspect(**row) for row in rows]
 
     async def retry(self, id: str, actor: str, *, reset: bool) -> Delivery:
-        """Make one pending again, at its place if it has a stream; Conflict if it is not dead."""
+        """Make one pending again, in a stream at its position; Conflict if it is not dead."""
         async with self._database.together() as session:
-            moved = await self._retried(session, id, reset)
+            moved = await self._retry(session, id, reset)
             if moved:
                 await self._note(
                     session, actor, "dead_letter.retried", id, {"reset_attempts": reset}
                 )
-        return await self._moved(id, moved, "retried")
+        return await self._result(id, moved, "retried")
 
     async def edit(self, id: str, payload: bytes, actor: str) -> Delivery:
-        """Give one another payload and all its attempts again; Conflict if it is not dead."""
+        """Retry one with another payload and a new count of attempts; Conflict if not dead."""
         async with self._database.together() as session:
-            moved = await self._retried(session, id, True)
+            moved = await self._retry(session, id, True)
             if moved:
                 rows = await session.fetch("dead_letters.edit", id=id, payload=payload)
                 detail = {"before": _digest(rows[0][0]), "after": _digest(payload)}
                 await self._note(session, actor, "dead_letter.edited", id, detail)
-        return await self._moved(id, moved, "edited")
+        return await self._result(id, moved, "edited")
 
     async def discard(self, id: str, note: str, actor: str) -> Delivery:
-        """Cancel one; a stream that it blocked goes on. Conflict if it is not dead."""
+        """Cancel one, which unblocks its stream; Conflict if it is not dead."""
         async with self._database.together() as session:
-            moved = bool(await self._discarded(session, [id], note))
+            moved = bool(await self._discard_unordered(session, [id], note))
             moved = moved or await self._members.discard(session, id, note)
             if moved:
                 await self._note(session, actor, "dead_letter.discarded", id, {"note": note})
-        return await self._moved(id, moved, "discarded")
+        return await self._result(id, moved, "discarded")
 
-    async def _moved(self, id: str, moved: bool, verb: str) -> Delivery:
+    async def _result(self, id: str, moved: bool, verb: str) -> Delivery:
         delivery = await self._deliveries.get(id)
         if not moved:
             raise not_dead(delivery, verb)
         return delivery
 
-    async def _retried(self, session: Session, id: str, reset: bool) -> bool:
-        rows = await self._raised(session, [id], Again(reset))
+    async def _retry(self, session: Session, id: str, reset: bool) -> bool:
+        rows = await self._retry_unordered(session, [id], Again(reset))
         return bool(rows or await self._members.bring_back(session, [id], reset))
 
     async def _note(
@@ -129,28 +136,31 @@ class DeadLetters:
         await note_down(session, self._namespace, actor, action, subject, detail)
 
     async def begin(self, action: str, filter: DeadFilter, actor: str, detail: Any) -> None:
-        """Note in the audit trail that somebody moves all that match."""
-        told = {"filter": msgspec.to_builtins(filter), **detail}
-        await self._note(self._database, actor, f"dead_letters.{action}", "all that match", told)
+        """Write an audit entry for a bulk operation on all dead letters that match."""
+        entry = {"filter": msgspec.to_builtins(filter), **detail}
+        await self._note(self._database, actor, f"dead_letters.{action}", "all that match", entry)
 
     async def move(
         self, filter: DeadFilter, fortune: Fortune, after: BulkCursor, limit: int
     ) -> tuple[int, BulkCursor | None]:
-        """Move one batch of those that match; how many, and where to go on, None at the end."""
+        """Retry or discard one batch of those that match.
+
+        Returns how many were moved, and the cursor of the next batch, None at the end.
+        """
         if after.stream is None:
             rows = await self._database.fetch(
                 "dead_letters.apart",
-                **self._wanted(filter),
+                **self._parameters(filter),
                 after_at=after.at or EARLIEST,
                 after=after.id or BEGINNING,
                 limit=limit,
             )
             if rows:
-                moved = await self._move_apart([row[0] for row in rows], fortune)
+                moved = await self._move_unordered([row[0] for row in rows], fortune)
                 return moved, BulkCursor(id=rows[-1][0], at=rows[-1][1])
         rows = await self._database.fetch(
             "dead_letters.in_line",
-            **self._wanted(filter),
+            **self._parameters(filter),
             after_stream=after.stream or "",
             after_position=after.position,
             after=after.id or BEGINNING,
@@ -158,22 +168,22 @@ class DeadLetters:
         )
         if not rows:
             return 0, None
-        moved = await self._move_in_line(rows, fortune)
+        moved = await self._move_ordered(rows, fortune)
         return moved, BulkCursor(id=rows[-1][0], stream=rows[-1][1], position=rows[-1][2])
 
-    async def _move_apart(self, ids: list[str], fortune: Fortune) -> int:
+    async def _move_unordered(self, ids: list[str], fortune: Fortune) -> int:
         match fortune:
             case Again():
                 await hit("retry.before")
-                moved = await self._raised(self._database, ids, fortune)
+                moved = await self._retry_unordered(self._database, ids, fortune)
                 await hit("retry.after")
                 return len(moved)
             case GiveUp():
-                return len(await self._discarded(self._database, ids, fortune.note))
+                return len(await self._discard_unordered(self._database, ids, fortune.note))
             case _:
                 assert_never(fortune)
 
-    async def _move_in_line(self, rows: Sequence[Row], fortune: Fortune) -> int:
+    async def _move_ordered(self, rows: Sequence[Row], fortune: Fortune) -> int:
         moved = 0
         for _, group in groupby(rows, lambda row: row[1]):
             ids = [row[0] for row in group]
@@ -189,20 +199,22 @@ class DeadLetters:
     async def _bring_back(self, ids: list[str], again: Again) -> int:
         await hit("retry.before")
         async with self._database.together() as session:
-            back = await self._members.bring_back(session, ids, again.reset)
+            moved = await self._members.bring_back(session, ids, again.reset)
         await hit("retry.after")
-        return back
+        return moved
 
     async def _give_up(self, ids: list[str], note: str) -> int:
-        gone = await self._discarded(self._database, ids, note)
+        discarded = await self._discard_unordered(self._database, ids, note)
         for id in ids:
-            if id not in gone:
+            if id not in discarded:
                 async with self._database.together() as session:
                     if await self._members.discard(session, id, note):
-                        gone.add(id)
-        return len(gone)
+                        discarded.add(id)
+        return len(discarded)
 
-    async def _raised(self, session: Session, ids: list[str], again: Again) -> Sequence[Row]:
+    async def _retry_unordered(
+        self, session: Session, ids: list[str], again: Again
+    ) -> Sequence[Row]:
         return await session.fetch(
             "dead_letters.retry",
             "any",
@@ -212,13 +224,13 @@ class DeadLetters:
             spread=again.spread,
         )
 
-    async def _discarded(self, session: Session, ids: list[str], note: str) -> set[str]:
+    async def _discard_unordered(self, session: Session, ids: list[str], note: str) -> set[str]:
         rows = await session.fetch(
             "dead_letters.discard", "any", ids=ids, namespace=self._namespace, note=note
         )
         return {row[0] for row in rows}
 
-    def _wanted(self, filter: DeadFilter) -> dict[str, Any]:
+    def _parameters(self, filter: DeadFilter) -> dict[str, Any]:
         return msgspec.structs.asdict(filter) | {
             "namespace": self._namespace,
             "since": filter.since or EARLIEST,

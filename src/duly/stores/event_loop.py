@@ -11,7 +11,7 @@ from duly.errors import OtherEventLoop, StoreUnavailable
 
 
 class HomeLoop:
-    """Refuses every other loop: whoever waits there for this one's answer would wait for ever."""
+    """Refuses use from any other event loop, which would wait for this one forever."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -22,8 +22,9 @@ class HomeLoop:
     def check(self) -> None:
         """Raise OtherEventLoop unless the store belongs to the running loop.
 
-        One that was never opened belongs to the first that uses it; one that was closed to nobody,
-        or a task that outlives the closing would open connections that the next loop finds.
+        A store that was never opened belongs to the first loop that uses it. A closed store belongs
+        to none: otherwise a task that is still running could open connections that would be left
+        for the next loop.
         """
         if asyncio.get_running_loop() is not self._loop:
             if self._loop is None and self._is_closed:
@@ -31,21 +32,21 @@ class HomeLoop:
             self.enter()
 
     def enter(self) -> None:
-        """Take the running loop as home; OtherEventLoop when another one is."""
+        """Bind the store to the running loop; OtherEventLoop if it is bound to another."""
         with self._binding:
             if self._loop is None:
                 self._loop = asyncio.get_running_loop()
         self.refuse_others()
 
     def refuse_others(self) -> None:
-        """Raise OtherEventLoop when another loop is home."""
+        """Raise OtherEventLoop if the store is bound to another loop."""
         home, running = self._loop, asyncio.get_running_loop()
         if home not in (None, running) and running not in self._admitted:
             raise OtherEventLoop(has_ended=home.is_closed())
 
     @contextmanager
     def admitting(self) -> Iterator[None]:
-        """Let the running loop use the store beside home, for a heartbeat."""
+        """Let the running loop also use the store; used by the heartbeat thread."""
         running = asyncio.get_running_loop()
         self._admitted.add(running)
         try:
@@ -54,5 +55,5 @@ class HomeLoop:
             self._admitted.discard(running)
 
     def leave(self) -> None:
-        """Belong to nobody, after all was closed."""
+        """Unbind the store from its loop, after it was closed."""
         self._loop, self._is_closed = None, True

@@ -1,4 +1,4 @@
-"""Bringing a store's schema up to date, one numbered step at a time, each whole or not at all."""
+"""Brings a store's schema up to date in numbered steps, in one transaction."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from duly.stores.sqlite.database import Sqlite
 from duly.stores.statements import Dialect, Migration, migrations
 
 LOCK = 7_305_809_164_120_291
-"""The advisory lock under which PostgreSQL's schema is changed; any number would do."""
+"""The advisory lock that is held while PostgreSQL's schema is changed; an arbitrary number."""
 BOOKS: dict[Dialect, str] = {
-    # `create schema if not exists` needs the right to create schemas even when there is one.
+    # `create schema if not exists` needs the right to create schemas even if the schema exists.
     "postgres": "do $$ begin if to_regnamespace('duly') is null then create schema duly; end if;"
     " end $$;"
     "create table if not exists duly.migrations (number integer primary key,"
@@ -24,7 +24,7 @@ BOOKS: dict[Dialect, str] = {
     "sqlite": "create table if not exists duly_migrations (number integer primary key,"
     " name text not null, applied_at text not null default current_timestamp);",
 }
-"""Where it is written down which steps a store has."""
+"""Creates the table of applied steps."""
 WRITABLE = (
     "select pg_is_in_recovery() as in_recovery,"
     " current_setting('default_transaction_read_only') as read_only"
@@ -32,19 +32,19 @@ WRITABLE = (
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Which steps of the schema a store has, and which are still to come."""
+    """The applied and the missing steps of a store's schema."""
 
     applied: list[int]
     waiting: list[str]
 
     @property
     def current(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether no step is missing."""
         return not self.waiting
 
 
 async def status(database: Postgres | Sqlite) -> Status:
-    """What the store has; raises SchemaMismatch when it was made by a newer duly."""
+    """The state of the schema; raises SchemaMismatch if a newer duly created it."""
     steps = migrations("postgres" if isinstance(database, Postgres) else "sqlite")
     applied = await _applied(database)
     _refuse_newer(applied, steps)
@@ -52,9 +52,9 @@ async def status(database: Postgres | Sqlite) -> Status:
 
 
 async def migrate(database: Postgres | Sqlite) -> list[str]:
-    """Apply what is missing, under a lock; returns what was applied.
+    """Apply the missing steps, under a lock; returns their titles.
 
-    StoreUnavailable if the server takes no changes, also when nothing is missing.
+    Raises StoreUnavailable if the server is read-only, even if no step is missing.
     """
     if isinstance(database, Postgres):
         await _refuse_read_only(database)
@@ -66,30 +66,30 @@ async def migrate(database: Postgres | Sqlite) -> list[str]:
 
 
 async def require_current(database: Postgres | Sqlite) -> None:
-    """Refuse a store whose schema is behind."""
-    found = await status(database)
-    if not found.current:
+    """Raise SchemaMismatch if a step is missing."""
+    schema = await status(database)
+    if not schema.current:
         raise SchemaMismatch(
-            f"the store lacks {', '.join(found.waiting)}; run `duly migrate up` first"
+            f"the store lacks {', '.join(schema.waiting)}; run `duly migrate up` first"
         )
 
 
 def script(dialect: Dialect, step: Migration) -> str:
-    """A step as one would apply it by hand, with its entry in the books."""
-    books = "duly.migrations" if dialect == "postgres" else "duly_migrations"
-    entry = f"insert into {books} (number, name) values ({step.number}, '{step.name}');"
+    """A step as SQL to apply by hand, with its entry in the table of applied steps."""
+    table = "duly.migrations" if dialect == "postgres" else "duly_migrations"
+    entry = f"insert into {table} (number, name) values ({step.number}, '{step.name}');"
     return f"begin;\n{BOOKS[dialect]}\n{step.text}\n{entry}\ncommit;\n"
 
 
 async def _refuse_read_only(database: Postgres) -> None:
     async with database.shared() as connection:
-        found = await connection.fetchrow(WRITABLE)
-    if problem := read_only_problem(**found):
+        settings = await connection.fetchrow(WRITABLE)
+    if problem := read_only_problem(**settings):
         raise StoreUnavailable(f"PostgreSQL takes no changes: {problem}", source=database.source)
 
 
 def read_only_problem(in_recovery: bool, read_only: str) -> str | None:
-    """Why a server takes no changes, and what to do; None if it does."""
+    """Why a server is read-only, and what to do; None if it is not."""
     if in_recovery:
         return (
             "this server is a replica; name the primary, or all hosts and "

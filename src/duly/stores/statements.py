@@ -1,8 +1,7 @@
-"""The SQL twins: named statements from files that exist once for each dialect.
+"""Named SQL statements, read from a pair of files for each subject, one for each dialect.
 
-Both dialects are written alike: parameters as `:name`, tables as `duly.name`. SQLite has no
-schemas, so there `duly.name` is read as `duly_name`; PostgreSQL counts its parameters, so there
-`:name` is read as `$1`.
+Both dialects write parameters as `:name` and tables as `duly.name`. SQLite has no schemas, so
+`duly.name` becomes `duly_name`; PostgreSQL numbers its parameters, so `:name` becomes `$1`.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 WRITES = re.compile(r"(?:\A|;)\s*(?:insert|update|delete|with)\b")
 PART = re.compile(r"\{([a-z_]+)\}")
 LITERAL = re.compile(r"(?<![:\w]):([a-z_]+)::text::\w+\[\]")
-"""An array that PostgreSQL reads from its text form. The driver's own way of sending arrays asks
-of every element whether it is an array itself, which costs more than all the rest."""
+"""An array sent in PostgreSQL's text form. asyncpg's encoding of arrays checks every element for
+being an array itself, which costs more than all the rest."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -31,7 +30,7 @@ class Statement(msgspec.Struct, frozen=True):
     parameters: tuple[str, ...]
     literals: frozenset[str] = frozenset()
     writes: int = 1
-    """How many of those that run as one change anything."""
+    """The number of statements in it that write."""
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -56,7 +55,7 @@ def statements(dialect: Dialect) -> dict[str, Statement]:
 
 
 def _split(text: str) -> dict[str, str]:
-    """The statements of a file; one that others name in braces is a part of those, not its own."""
+    """The statements of a file; one that others include by `{name}` is not a statement itself."""
     pieces = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     found = dict(zip(pieces[1::2], (piece.strip() for piece in pieces[2::2]), strict=True))
     parts = set(PART.findall(text))
@@ -71,14 +70,14 @@ def _statement(dialect: Dialect, name: str, text: str) -> Statement:
     names = tuple(dict.fromkeys(PARAMETER.findall(_code(text))))
     literals = frozenset(LITERAL.findall(text))
     writes = len(WRITES.findall(_code(text)))
-    return Statement(name, _spelled(dialect, text, names), names, literals, writes)
+    return Statement(name, _in_dialect(dialect, text, names), names, literals, writes)
 
 
 def _code(text: str) -> str:
     return re.sub(r"--.*", "", text)
 
 
-def _spelled(dialect: Dialect, text: str, names: tuple[str, ...]) -> str:
+def _in_dialect(dialect: Dialect, text: str, names: tuple[str, ...]) -> str:
     if dialect == "sqlite":
         return _code(text).replace("duly.", "duly_")
     return PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", _code(text)).rstrip("; \n")

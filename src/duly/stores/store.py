@@ -1,4 +1,4 @@
-"""A store: one database with its tables, opened by its address."""
+"""A store: one database with its tables, opened by its URL."""
 
 from __future__ import annotations
 
@@ -101,38 +101,38 @@ class SqlStore:
         self.outbox = Outbox(database, namespace, self.deliveries, wakeups.hint)
 
     async def open(self, *, migrate: bool = True) -> None:
-        """Connect, and bring the schema up to date or refuse one that is not."""
+        """Connect, and bring the schema up to date, or refuse it if `migrate` is false."""
         self.enter()
         if isinstance(self.database, Sqlite):
             await self.database.open()
-        look = migrations.migrate if migrate else migrations.require_current
-        for left in reversed(range(OPEN_TRIES)):
+        check = migrations.migrate if migrate else migrations.require_current
+        for tries_left in reversed(range(OPEN_TRIES)):
             try:
-                await look(self.database)
+                await check(self.database)
                 return
             except NoSlot:
-                # Other processes give back what they do not use, so one comes free mostly.
-                if not left:
+                # Other processes close idle connections, so a slot usually becomes free.
+                if not tries_left:
                     raise
                 await self._clock.sleep(OPEN_AGAIN_SECONDS)
 
     async def reserve(self) -> None:
-        """Open the connections that a worker cannot do without, and keep them."""
+        """Open the connections that a worker needs at all times, and keep them."""
         if isinstance(self.database, Postgres):
             await self.database.reserve()
 
     async def own(self) -> None:
-        """Become the one server of a store that allows only one; StoreIsOwned otherwise."""
+        """Become the only server of an SQLite file, or raise StoreIsOwned."""
         if isinstance(self.database, Sqlite):
             self.database.own()
 
     def stay_owned(self) -> None:
-        """Keep the ownership until the process ends: a handler of it has not ended."""
+        """Keep the ownership until the process ends, because a handler still runs."""
         if isinstance(self.database, Sqlite):
             self.database.stays_owned = True
 
     def within(self, namespace: str) -> SqlStore:
-        """The tables of another namespace over the same connections; closed with this one."""
+        """The tables of another namespace on the same connections; closed with this store."""
         if namespace == self.namespace:
             return self
         if namespace not in self._others:
@@ -141,7 +141,7 @@ class SqlStore:
         return self._others[namespace]
 
     def serving(self, served: Sequence[str] | None) -> SqlStore:
-        """This store for an engine that works for these namespaces, or for all."""
+        """This store for an engine that serves these namespaces, or all."""
         view = copy(self)
         view.agenda = Agenda(self.database, served)
         view.workers = Workers(self.database, self.namespace, served)
@@ -150,7 +150,7 @@ class SqlStore:
         return view
 
     async def close(self) -> None:
-        """Let go of everything; safe to call twice."""
+        """Close all connections; safe to call twice."""
         for other in self._others.values():
             await other.wakeups.fall_silent()
         await self.wakeups.close()
@@ -158,17 +158,17 @@ class SqlStore:
         self.database.home.leave()
 
     def enter(self) -> None:
-        """Belong to the running event loop until it is closed; OtherEventLoop if to another."""
+        """Bind the store to the running event loop; OtherEventLoop if it is bound to another."""
         self.database.home.enter()
 
     def check_loop(self) -> None:
-        """OtherEventLoop when the store belongs to another event loop than the running one."""
+        """Raise OtherEventLoop if the store belongs to another event loop than the running one."""
         self.database.home.refuse_others()
 
     def check_writable(self) -> None:
-        """Conflict when the caller is in a transaction that its write would wait for.
+        """Raise Conflict if the caller is in a transaction that its own write would wait for.
 
-        OtherEventLoop as `check_loop`.
+        Raises OtherEventLoop as `check_loop` does.
         """
         if isinstance(self.database, Sqlite):
             self.database.check_writable()
@@ -176,38 +176,39 @@ class SqlStore:
             self.database.home.check()
 
     async def begin(self, worker: int | None = None) -> OpenTransaction:
-        """Open a transaction for a handler of the worker; it ends if the worker is buried."""
+        """Open a transaction for a handler; it is ended if the worker is declared dead."""
         return await transactions.begin(self.database, worker)
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction for a block of code: committed at its end, undone if it raises."""
+        """A transaction for a block of code: committed at its end, rolled back if it raises."""
         return transactions.block(self.database)
 
     async def facts(self) -> dict[str, Any]:
-        """What the doctor looks at."""
+        """What `duly doctor` checks."""
         if isinstance(self.database, Postgres):
             return await postgres_facts(self.database)
         return await sqlite_facts(self.database)
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[Workers]:
-        """The roster over a connection of its own, for use on another thread's loop.
+        """The workers table on a separate connection, for use on another thread's event loop.
 
-        A caller's pool belongs to the caller's loop, so there it is for use on that (`one_loop`).
+        With a caller's pool it must be used on the caller's loop, to which the pool belongs
+        (`one_loop`).
         """
         if isinstance(self.database, Sqlite):
             with self.database.home.admitting():
                 yield self.workers
         else:
-            own = Beside(self.database)
+            separate = Beside(self.database)
             try:
-                yield Workers(own, self.namespace, [])
+                yield Workers(separate, self.namespace, [])
             finally:
-                await own.close()
+                await separate.close()
 
 
-def _untold(_open: int, _problem: str) -> None:
-    """For a store of whose connections nobody wants to know."""
+def _ignore(_open: int, _problem: str) -> None:
+    """Default callback: do nothing."""
 
 
 def store_at(
@@ -217,9 +218,9 @@ def store_at(
     clock: Clock,
     pooler: bool = False,
     connections: int = CONNECTIONS,
-    on_short: OnShort = _untold,
+    on_short: OnShort = _ignore,
 ) -> SqlStore:
-    """The store at an address."""
+    """The store at a URL."""
     if url.startswith("sqlite:"):
         moment = clock.now if clock.virtual else Steady(clock).now
         database = Sqlite(_path(url), moment)
@@ -236,11 +237,11 @@ def store_at(
             connections=connections,
             on_short=on_short,
         )
-    # Without a scheme it may be anything, a text with a password in it too.
-    named = f"{scheme} is" if re.fullmatch(r"[a-z0-9.+-]+", scheme) else "this is"
+    # Text without a scheme may contain a password, so it is not shown.
+    subject = f"{scheme} is" if re.fullmatch(r"[a-z0-9.+-]+", scheme) else "this is"
     raise BadSetting(
         "database",
-        f"{named} not a database duly knows; "
+        f"{subject} not a database duly knows; "
         "give sqlite:///path/to/file.db or postgresql://user@host/name",
     )
 
@@ -254,11 +255,11 @@ def store_on(
     pooler: bool = False,
     one_loop: bool = False,
     connections: int = CONNECTIONS,
-    on_short: OnShort = _untold,
+    on_short: OnShort = _ignore,
 ) -> SqlStore:
-    """The store on PostgreSQL, over connections that come from elsewhere.
+    """The store on PostgreSQL, with connections from a function.
 
-    `one_loop` says that they can be made and used on the caller's event loop only.
+    `one_loop` means that they can be opened and used only on the caller's event loop.
     """
     moment = clock.now if clock.virtual else _database_decides
     database = Postgres(
@@ -274,7 +275,7 @@ def store_on(
 
 
 def _database_decides() -> None:
-    """On PostgreSQL its own clock says what is due, the same for every machine."""
+    """No moment: PostgreSQL's own clock decides what is due, the same for every machine."""
 
 
 def _path(url: str) -> Path:

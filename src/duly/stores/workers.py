@@ -1,4 +1,4 @@
-"""The roster of worker processes and their leases."""
+"""Worker processes and their leases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAME_BACK = "its worker was taken for dead, and came back"
 
 
 class Workers:
-    """The workers that one namespace knows; `served` are those that a new one works for."""
+    """The workers of one namespace; `served` are the namespaces that a new worker serves."""
 
     def __init__(self, database: Database, namespace: str, served: Sequence[str] | None) -> None:
         self._database = database
@@ -27,7 +27,7 @@ class Workers:
     async def register(
         self, name: str, lease: float, concurrency: int, handlers: Sequence[str]
     ) -> int:
-        """Write a new worker row; its number is never given again."""
+        """Write a new worker row and return its number, which is never reused."""
         rows = await self._database.fetch(
             "workers.register",
             "any",
@@ -42,19 +42,19 @@ class Workers:
         return int(rows[0][0])
 
     async def beat(self, worker: int) -> bool:
-        """Renew the lease of all that the worker holds; False when it was declared dead."""
+        """Renew the worker's lease; False if it was declared dead."""
         await hit("heartbeat.before")
         rows = await self._database.fetch("workers.beat", "any", worker=worker)
         await hit("heartbeat.after")
         return bool(rows)
 
     async def is_draining(self, worker: int) -> bool:
-        """Whether the worker is to start nothing more."""
+        """Whether the worker was asked to start no more attempts."""
         rows = await self._database.fetch("workers.is_draining", "any", worker=worker)
         return bool(rows and rows[0][0])
 
     async def drain(self, worker: int, actor: str, *, draining: bool) -> None:
-        """Let a living worker start nothing more, or go on; NotFound if there is none."""
+        """Ask a live worker to start no more attempts, or to resume; NotFound if there is none."""
         async with self._database.together() as session:
             rows = await session.fetch(
                 "workers.drain", worker=worker, namespace=self._namespace, draining=draining
@@ -65,28 +65,34 @@ class Workers:
             await note(session, self._namespace, actor, action, str(worker))
 
     async def step_aside(self, worker: int) -> bool:
-        """Stand aside for a suspect; False while one that shares a namespace with it does."""
+        """Reserve the worker to run a suspect alone.
+
+        False if another worker that shares a namespace with it is reserved already.
+        """
         async with self._database.together() as session:
             await session.fetch("workers.await_aside")
             return bool(await session.fetch("workers.step_aside", worker=worker))
 
     async def step_in(self, worker: int) -> None:
-        """Stand aside no more."""
+        """End the reservation of `step_aside`."""
         await self._database.fetch("workers.step_in", "any", worker=worker)
 
     async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
-        """Declare dead whoever missed its lease but oneself; with `survivor`, everyone else."""
+        """Declare dead all workers with an expired lease except `worker`; returns their numbers.
+
+        With `survivor`, declare dead all workers except that one.
+        """
         rows = await self._database.fetch("workers.bury", "any", survivor=survivor, worker=worker)
         return [int(row[0]) for row in rows]
 
     async def close_graves(self) -> None:
-        """Forget dead workers that hold nothing any more."""
+        """Mark dead workers that hold nothing any more as reclaimed."""
         await self._database.fetch("workers.close_graves", "any")
 
     async def acquit(self, worker: int, suspect_after: int) -> int:
-        """Take back the crashes that were counted for a worker that lives; returns how many.
+        """Undo the crashes that were counted for a worker that is alive; returns how many.
 
-        Atomic, and safe to repeat: what was taken back stands in the history as handed back.
+        Atomic, and safe to repeat: the history then records them as released.
         """
         async with self._database.together() as session:
             await session.fetch("workers.doubted", worker=worker)
@@ -96,11 +102,11 @@ class Workers:
         return len(rows)
 
     async def end(self, worker: int) -> None:
-        """The worker stopped by itself."""
+        """Record that the worker stopped by itself."""
         await self._database.fetch("workers.end", "any", worker=worker)
 
     async def roster(self, limit: int = 100) -> list[WorkerRow]:
-        """Workers, those alive first."""
+        """Workers, live ones first."""
         rows = await self._database.fetch_named(
             "workers.roster", namespace=self._namespace, limit=limit
         )

@@ -1,4 +1,4 @@
-"""Happenings into log lines and numbers."""
+"""Turns events into log lines, metrics and spans."""
 
 from duly.telemetry.histograms import Histogram
 from duly.telemetry.telemetry import Telemetry, label_of

@@ -1,4 +1,4 @@
-"""How often a figure fell between which bounds, counted many at a time."""
+"""A histogram that records many equal values in one call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZES = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 
 class Histogram:
-    """Counts between bounds, and the sum of all that was counted."""
+    """Counts of values by bucket, and the sum of all values."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
@@ -21,16 +21,16 @@ class Histogram:
         self._counts = [0] * (len(bounds) + 1)
 
     def observe(self, value: float, weight: int = 1) -> None:
-        """Count it, as often as it stands for."""
+        """Record a value with a weight."""
         self._counts[bisect_left(self.bounds, value)] += weight
         self.sum += value * weight
 
     @property
     def count(self) -> int:
-        """How many were counted."""
+        """The number of recorded values."""
         return sum(self._counts)
 
     def buckets(self) -> Iterator[tuple[str, int]]:
-        """Each bound with how many were not above it; the last has none."""
+        """Each upper bound with the number of values up to it; the last bound is `+Inf`."""
         bounds = [*(repr(each) for each in self.bounds), "+Inf"]
         return zip(bounds, accumulate(self._counts), strict=True)

@@ -1,4 +1,4 @@
-"""What each happening says in the log; the only place where log wording lives."""
+"""The log message and level of each event; log wording is written nowhere else."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ ONLY_COUNTED: frozenset[type[Event]] = frozenset(
         events.PlannerTicked,
     }
 )
-"""What happens too often to be told."""
+"""Events too frequent to log."""
 
 LIMITED: dict[type[Event], type[events.MoreWereLate]] = {events.DeliveryLate: events.MoreWereLate}
-"""Events of which only some are logged each second, with the event that tells how many were not."""
+"""Events with a limit of log lines a second, each with the event that counts the omitted ones."""

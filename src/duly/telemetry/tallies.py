@@ -1,4 +1,4 @@
-"""What one event adds to the minutes of its namespace."""
+"""What one event adds to the per-minute counts of its namespace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from duly.domain.monitoring.rollups import NOTHING, Counts
 
 
 def tally_of(event: Event) -> Counts:
-    """The counts that the event stands for; nothing for those that are not kept by the minute."""
+    """The event as counts, or `NOTHING` if it is not counted by the minute."""
     match event:
         case events.BatchSettled():
             return Counts(

@@ -1,4 +1,4 @@
-"""Counts everything, and logs what has words."""
+"""Counts events and logs those that have a log message."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from duly.telemetry.tallies import tally_of
 logger = logging.getLogger("duly")
 
 LINES_PER_SECOND = 50
-"""For each kind of event that is limited: a backlog of a million must not fill the disk."""
+"""Limit for each type of event in `LIMITED`: a backlog of a million must not fill the disk."""
 MOST_TARGETS = 50
-"""How many targets are counted by their names; the rest are counted together."""
+"""Number of targets with a metric label; all others are counted as `other`."""
 URL = "url"
 MOST_TRIES = 20
 CALL_NAMES = ("accept", "claim", "settle")
 
 
 class Telemetry:
-    """What happened in this process: counts, histograms, and lines in the log.
+    """Counts, histograms and log lines of this process.
 
-    Called for every batch, so whatever it does is done for many at a time.
+    It is called once for each batch, not for each delivery, to keep its cost low.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -42,23 +42,23 @@ class Telemetry:
         self.completed_by: Counter[str] = Counter()
         self.tries: Counter[int] = Counter()
         self.troubles: Counter[str] = Counter()
-        """How often a loop had to wait for the store."""
+        """How often each loop had to wait for the store."""
         self.lateness = Histogram(LATENESS)
         self.pickups, self.runs = Histogram(SECONDS), Histogram(SECONDS)
         self.calls = {name: Histogram(CALLS) for name in CALL_NAMES}
         self.sizes = {name: Histogram(SIZES) for name in CALL_NAMES}
         self.drift = 0.0
         self.process: int | None = None
-        """Which of several that share a port this one is."""
-        self._elsewhere: dict[str, Counts] = {}
-        """What happened in namespaces that are not the process's own."""
+        """This process's number if several share one port."""
+        self._by_namespace: dict[str, Counts] = {}
+        """Counts of events that name another namespace than the process's own."""
         self._labels: set[str] = set()
         self._worker: int | None = None
-        self.trace_of: Callable[[str], str | None] = _unknown
-        """The trace of a delivery, if there is one."""
+        self.trace_of: Callable[[str], str | None] = _no_trace
+        """Returns the trace ID of a delivery, if it has one."""
         self._limits = {kind: LineLimit(monotonic) for kind in LIMITED}
         self._tracebacks = RepeatLimit(monotonic)
-        self._takes: dict[type[Event], Callable[[Any], None]] = {
+        self._counters: dict[type[Event], Callable[[Any], None]] = {
             events.BatchSettled: self._count_batch,
             events.DeliveriesAccepted: self._count_accepted,
             events.LanesClaimed: self._count_claimed,
@@ -66,19 +66,19 @@ class Telemetry:
             events.SchedulesPlanned: self._count_planned,
             events.Reclaimed: self._count_reclaimed,
             events.AttemptFailed: self._count_failure,
-            events.StoreWentAway: self._count_trouble,
-            events.WorkerStarted: self._note_worker,
-            events.WorkerStopped: self._note_stop,
+            events.StoreWentAway: self._count_wait,
+            events.WorkerStarted: self._set_worker,
+            events.WorkerStopped: self._finish,
         }
 
     def emit(self, event: Event) -> None:
-        """Take note of a happening."""
+        """Count an event, and log it if it has a log message."""
         kind = type(event)
-        if (take := self._takes.get(kind)) is not None:
-            take(event)
+        if (counter := self._counters.get(kind)) is not None:
+            counter(event)
         if event.namespace is not None:
-            before = self._elsewhere.get(event.namespace, NOTHING)
-            self._elsewhere[event.namespace] = plus(before, tally_of(event))
+            before = self._by_namespace.get(event.namespace, NOTHING)
+            self._by_namespace[event.namespace] = plus(before, tally_of(event))
         if kind in ONLY_COUNTED:
             return
         self.counts[kind.__name__] += 1
@@ -90,26 +90,26 @@ class Telemetry:
         self._log(event)
 
     def logs(self, kind: type[Event]) -> bool:
-        """Whether such an event is logged now."""
+        """Whether events of this type are logged at the current level."""
         return logger.isEnabledFor(WORDING[kind][0])
 
     def summarize(self) -> None:
-        """Log how many lines were left out since the last summary; call it once a second."""
+        """Log how many lines were omitted since the last summary; call it once a second."""
         for kind, limit in self._limits.items():
             self._summarize(kind, limit)
 
     def _summarize(self, kind: type[Event], limit: LineLimit) -> None:
-        if left_out := limit.take_left_out():
-            self._log(LIMITED[kind](deliveries=left_out))
+        if omitted := limit.take_left_out():
+            self._log(LIMITED[kind](deliveries=omitted))
 
     def tallies(self, own: str) -> dict[str, Counts]:
-        """What happened since this process began, by namespace, as the minutes are kept."""
-        mine = self._all()
-        for theirs in self._elsewhere.values():
-            mine = less(mine, theirs)
-        return {own: mine, **self._elsewhere}
+        """Counts since this process started, by namespace, in the form of the per-minute counts."""
+        own_counts = self._total()
+        for counted in self._by_namespace.values():
+            own_counts = less(own_counts, counted)
+        return {own: own_counts, **self._by_namespace}
 
-    def _all(self) -> Counts:
+    def _total(self) -> Counts:
         counts = self.counts
         return Counts(
             accepted=counts["accepted"] + counts["planned"],
@@ -125,7 +125,7 @@ class Telemetry:
         )
 
     def label(self, target: str) -> str:
-        """What a target is counted under: the first fifty by name, and never a URL."""
+        """The metric label of a target: its name for the first fifty, never a URL."""
         label = label_of(target)
         if label == URL or label in self._labels:
             return label
@@ -135,7 +135,7 @@ class Telemetry:
         return label
 
     def _log(self, event: Event) -> None:
-        level, words = WORDING[type(event)]
+        level, template = WORDING[type(event)]
         if logger.isEnabledFor(level):
             facts = {"worker": self._worker, **msgspec.structs.asdict(event)}
             traceback = facts.pop("traceback", None)
@@ -146,10 +146,10 @@ class Telemetry:
             if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
                 facts["trace"] = trace
             extra = {"event": type(event).__name__, "facts": facts}
-            message = one_line(words.format(**_spoken(facts)))
-            place = (logger.name, level, __file__, 0, message, (), None)
-            record = logger.makeRecord(*place, extra=extra)
-            # Where any formatter looks for the text of a traceback.
+            message = one_line(template.format(**_as_text(facts)))
+            arguments = (logger.name, level, __file__, 0, message, (), None)
+            record = logger.makeRecord(*arguments, extra=extra)
+            # Formatters read the text of a traceback from here.
             record.exc_text = None if traceback is None else visible(traceback)
             logger.handle(record)
 
@@ -168,10 +168,10 @@ class Telemetry:
         counts["on_time"] += batch.on_time
         for each in batch.timed:
             self._count_times(each)
-        for target, many in batch.completed_by.items():
-            self.completed_by[self.label(target)] += many
-        for attempt, many in batch.tries.items():
-            self.tries[min(attempt, MOST_TRIES)] += many
+        for target, number in batch.completed_by.items():
+            self.completed_by[self.label(target)] += number
+        for attempt, number in batch.tries.items():
+            self.tries[min(attempt, MOST_TRIES)] += number
 
     def _count_times(self, timed: events.Timed) -> None:
         self.pickups.observe(timed.pickup, timed.weight)
@@ -209,25 +209,25 @@ class Telemetry:
     def _count_failure(self, failed: events.AttemptFailed) -> None:
         self.failures[self.label(failed.target), failed.reason] += 1
 
-    def _note_worker(self, started: events.WorkerStarted) -> None:
+    def _set_worker(self, started: events.WorkerStarted) -> None:
         self._worker = started.worker
 
-    def _note_stop(self, stopped: events.WorkerStopped) -> None:  # noqa: ARG002 - that is all
+    def _finish(self, stopped: events.WorkerStopped) -> None:  # noqa: ARG002
         self.summarize()
 
-    def _count_trouble(self, trouble: events.StoreWentAway) -> None:
+    def _count_wait(self, trouble: events.StoreWentAway) -> None:
         self.troubles[trouble.loop] += 1
 
 
 class LineLimit:
-    """Admits so many lines a second, and counts those that it leaves out."""
+    """Admits `LINES_PER_SECOND` lines a second, and counts the others."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._second = self._lines = self._left_out = 0
+        self._second = self._lines = self._omitted = 0
 
     def begins_anew(self) -> bool:
-        """Whether this is the first line of another second."""
+        """Whether a new second has begun since the last call; if so, reset the limit."""
         second = int(self._monotonic())
         is_new = second != self._second
         if is_new:
@@ -235,20 +235,20 @@ class LineLimit:
         return is_new
 
     def admits(self) -> bool:
-        """Whether there is room for one line more; counts it if not."""
+        """Whether one more line may be logged; if not, count it as omitted."""
         self._lines += 1
         has_room = self._lines <= LINES_PER_SECOND
-        self._left_out += not has_room
+        self._omitted += not has_room
         return has_room
 
     def take_left_out(self) -> int:
-        """How many were left out since this was last asked."""
-        left_out, self._left_out = self._left_out, 0
-        return left_out
+        """Return the number of omitted lines and reset it."""
+        omitted, self._omitted = self._omitted, 0
+        return omitted
 
 
 class RepeatLimit:
-    """Admits the same text once a second."""
+    """Admits each text at most once a second."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -256,7 +256,7 @@ class RepeatLimit:
         self._hashes: set[int] = set()
 
     def admits(self, text: str) -> bool:
-        """Whether this text was not admitted in this second yet."""
+        """Whether this text was not yet admitted in the current second."""
         second = int(self._monotonic())
         if second != self._second:
             self._second = second
@@ -266,18 +266,18 @@ class RepeatLimit:
         return is_new
 
 
-def _spoken(facts: dict[str, Any]) -> dict[str, Any]:
-    """Facts as a sentence has them: lists without the signs of Python."""
+def _as_text(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts for a log message: lists are joined by commas."""
     return {
         name: (", ".join(map(str, each)) or "none") if isinstance(each, list) else each
         for name, each in facts.items()
     }
 
 
-def _unknown(delivery: str) -> str | None:  # noqa: ARG001 - nobody traces
+def _no_trace(delivery: str) -> str | None:  # noqa: ARG001 - default callback
     return None
 
 
 def label_of(target: str) -> str:
-    """A target without its address: handlers and endpoints by name, all plain URLs as one."""
+    """The label of a target: the name of a handler or endpoint, `url` for any plain URL."""
     return URL if is_outside(target) and endpoint_name(target) is None else target

@@ -1,7 +1,7 @@
-"""Traces, when OpenTelemetry is at work here: accept, attempt, and the webhook that is sent on.
+"""OpenTelemetry spans for accepting and attempting deliveries, passed on to webhooks.
 
-Nothing is imported for it. Whoever traces has set OpenTelemetry up before; who has not pays
-nothing. Traces are a courtesy: one that cannot be kept or read costs no delivery anything.
+OpenTelemetry is used only if the application has set it up; otherwise it is not even imported.
+A trace that cannot be stored or read never fails a delivery.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ PARENT = "traceparent"
 
 
 class Tracing:
-    """Spans around what happens, and what of them is kept with a delivery."""
+    """Opens spans, and stores the parent span of each sampled delivery."""
 
     def __init__(self, traces: Traces) -> None:
         self._traces = traces
-        self._known: dict[str, str] = {}
+        self._trace_ids: dict[str, str] = {}
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody here has set OpenTelemetry up."""
+        """Whether the application has set up a tracer provider."""
         trace = sys.modules.get("opentelemetry.trace")
         return trace is not None and not isinstance(
             trace.get_tracer_provider(), trace.ProxyTracerProvider
         )
 
     async def accept(self, target: str, accepting: Callable[[], Awaitable[Accepted]]) -> Accepted:
-        """Accept within a span, and keep where it belongs if it is sampled."""
+        """Accept a delivery within a span, and store the span as its parent if it is sampled."""
         if not self.is_on:
             return await accepting()
         with _span("duly.accept", "PRODUCER", {"duly.target": target}) as span:
@@ -52,26 +52,26 @@ class Tracing:
     async def attempt(
         self, execution: Execution, attempting: Callable[[Execution], Awaitable[Outcome]]
     ) -> Outcome:
-        """Make the attempt within a span that follows the one of its acceptance."""
+        """Make the attempt within a span whose parent is the span that accepted the delivery."""
         from opentelemetry.propagate import extract
 
         claimed = execution.claimed
-        facts = {
+        attributes = {
             "duly.delivery": claimed.id,
             "duly.target": execution.target,
             "duly.attempt": claimed.attempt + 1,
         }
         parent = await self._parent(claimed.id)
         context = None if parent is None else extract({PARENT: parent})
-        with _span("duly.attempt", "CONSUMER", facts, context) as span:
+        with _span("duly.attempt", "CONSUMER", attributes, context) as span:
             self._remember(claimed.id, span)
             outcome = await attempting(execution)
             if isinstance(outcome, Failed):
-                _fail(span, outcome)
+                _mark_failed(span, outcome)
         return outcome
 
     def carried(self) -> dict[str, str]:
-        """The headers that lead whoever is called to the present span."""
+        """The headers that pass the current span on to a webhook's receiver."""
         carrier: dict[str, str] = {}
         if self.is_on:
             from opentelemetry.propagate import inject
@@ -80,8 +80,8 @@ class Tracing:
         return carrier
 
     def trace_of(self, delivery: str) -> str | None:
-        """The trace of a delivery that was attempted here lately."""
-        return self._known.get(delivery)
+        """The trace ID of a delivery recently attempted in this process, or None."""
+        return self._trace_ids.get(delivery)
 
     async def _parent(self, delivery: str) -> str | None:
         try:
@@ -93,40 +93,40 @@ class Tracing:
         context = span.get_span_context()
         if not context.is_valid:
             return
-        if len(self._known) >= MOST_REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[delivery] = f"{context.trace_id:032x}"
+        if len(self._trace_ids) >= MOST_REMEMBERED:
+            del self._trace_ids[next(iter(self._trace_ids))]
+        self._trace_ids[delivery] = f"{context.trace_id:032x}"
 
 
 class Traced:
-    """A transport whose attempts are traced."""
+    """Wraps a transport so that each attempt runs within a span."""
 
     def __init__(self, transport: Transport, tracing: Tracing) -> None:
         self._transport = transport
         self._tracing = tracing
 
     def serves(self) -> Sequence[str]:
-        """What it serves."""
+        """The targets that the wrapped transport serves."""
         return self._transport.serves()
 
     def reaches(self, target: str) -> bool:
-        """Whether it reaches the target."""
+        """Whether the wrapped transport reaches the target."""
         return self._transport.reaches(target)
 
     def plan(self, target: str, namespace: str) -> RetryPlan:
-        """Its plan."""
+        """The wrapped transport's retry plan for the target."""
         return self._transport.plan(target, namespace)
 
     async def attempt(self, execution: Execution) -> Outcome:
-        """Have the attempt made."""
+        """Make the attempt within a span."""
         return await self._tracing.attempt(execution, self._transport.attempt)
 
 
-def _span(name: str, kind: str, facts: dict[str, Any], context: Any = None) -> Any:
+def _span(name: str, kind: str, attributes: dict[str, Any], context: Any = None) -> Any:
     from opentelemetry import trace
 
     return trace.get_tracer("duly").start_as_current_span(
-        name, context=context, kind=trace.SpanKind[kind], attributes=facts
+        name, context=context, kind=trace.SpanKind[kind], attributes=attributes
     )
 
 
@@ -134,7 +134,7 @@ def _is_sampled(span: Any) -> bool:
     return bool(span.get_span_context().trace_flags.sampled)
 
 
-def _fail(span: Any, failed: Failed) -> None:
+def _mark_failed(span: Any, failed: Failed) -> None:
     from opentelemetry.trace import Status, StatusCode
 
     span.set_attribute("duly.reason", str(failed.reason))

@@ -1,1 +1,1 @@
-"""Everything that leaves the building: Python handlers, and later webhooks and brokers."""
+"""How deliveries reach their targets: Python handlers, webhooks, and counts in Redis."""

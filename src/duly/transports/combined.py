@@ -1,4 +1,4 @@
-"""All ways out of the building as one: the first that reaches a target takes it there."""
+"""Combines several transports: the first one that reaches a target makes the attempt."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from duly.ports import Execution, Transport
 
 
 class Routes:
-    """Several transports as one."""
+    """Several transports used as one."""
 
     def __init__(self, *transports: Transport) -> None:
         self._transports = transports
 
     def serves(self) -> Sequence[str]:
-        """The targets that any of them serves by name."""
+        """The targets that the transports serve by name."""
         return [name for each in self._transports for name in each.serves()]
 
     def reaches(self, target: str) -> bool:
-        """Whether any of them reaches the target."""
+        """Whether any transport reaches the target."""
         return any(each.reaches(target) for each in self._transports)
 
     def plan(self, target: str, namespace: str) -> RetryPlan:
-        """The plan of the transport that takes it."""
-        return self._to(target).plan(target, namespace)
+        """The retry plan of the transport that reaches the target."""
+        return self._transport_for(target).plan(target, namespace)
 
     async def attempt(self, execution: Execution) -> Outcome:
-        """Have the attempt made."""
-        return await self._to(execution.target).attempt(execution)
+        """Make the attempt with the transport that reaches the target."""
+        return await self._transport_for(execution.target).attempt(execution)
 
-    def _to(self, target: str) -> Transport:
+    def _transport_for(self, target: str) -> Transport:
         for each in self._transports:
             if each.reaches(target):
                 return each

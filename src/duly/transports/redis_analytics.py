@@ -1,4 +1,4 @@
-"""Counts in Redis, one hash for each schedule and minute; whatever is wrong there is a value."""
+"""Counts in Redis, one hash for each schedule and minute; failures are returned, never raised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 2.0
 
 
 class RedisAnalytics:
-    """Adds counts with HINCRBY, and lets each key go after its time."""
+    """Adds counts with HINCRBY; each key expires after `keep`."""
 
     def __init__(self, url: str, namespace: str, keep: timedelta) -> None:
         self._namespace = namespace
@@ -24,7 +24,7 @@ class RedisAnalytics:
         self._redis = _client(url)
 
     async def add(self, counts: Mapping[Count, int]) -> AnalyticsFailure | None:
-        """Add to what is kept; within a few seconds it is done, or there is trouble."""
+        """Add counts; returns None, or within `PATIENCE_SECONDS` what went wrong."""
         unsent = True
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -38,26 +38,26 @@ class RedisAnalytics:
 
     async def _write(self, counts: Mapping[Count, int]) -> None:
         keys = {count: key_of(self._namespace, count) for count in counts}
-        # Each for itself: in a transaction all keys would have to be on one node of a cluster.
+        # Without a transaction, which would need all keys on one node of a cluster.
         async with self._redis.pipeline(transaction=False) as pipeline:
-            for count, many in counts.items():
-                pipeline.hincrby(keys[count], count.field, many)
+            for count, number in counts.items():
+                pipeline.hincrby(keys[count], count.field, number)
             for key in set(keys.values()):
                 pipeline.expire(key, self._keep)
             await pipeline.execute()
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._redis.aclose()
         except Exception:
-            return  # it is gone either way
+            return  # the connection is not used again
 
 
 def _client(url: str) -> Any:
     try:
-        # Nobody who does not want it needs to have it installed.
+        # An optional dependency.
         from redis.asyncio import Redis
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
@@ -72,7 +72,7 @@ def _client(url: str) -> Any:
             address(url).encoded,
             socket_timeout=PATIENCE_SECONDS,
             socket_connect_timeout=PATIENCE_SECONDS,
-            # The next second is soon enough.
+            # The next flush tries again.
             retry=Retry(NoBackoff(), 0),
         )
     except ValueError as error:

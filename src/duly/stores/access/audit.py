@@ -1,4 +1,4 @@
-"""Who changed what: written with the change itself, read by people."""
+"""The audit trail: who changed what, written in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Audit:
         self._namespace = namespace
 
     async def page(self, limit: int, before: int) -> list[AuditEntry]:
-        """Entries, the latest first; `before` is the number to go on from."""
+        """Entries, newest first; `before` is the number to continue from."""
         rows = await self._database.fetch_named(
             "audit.page", "any", namespace=self._namespace, before=before, limit=limit
         )
@@ -39,7 +39,7 @@ async def note(
     subject: str,
     detail: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an entry in the transaction of what it tells."""
+    """Write an entry in the transaction of the change."""
     await session.fetch(
         "audit.note",
         "any",
@@ -54,7 +54,7 @@ async def note(
 async def note_each(
     session: Session, namespace: str, actor: str, action: str, subjects: Sequence[str]
 ) -> None:
-    """Write an entry for each of many things to which the same happened."""
+    """Write an entry for each subject of the same action."""
     await session.fetch_batch(
         "audit.note_each",
         columns={"subject": subjects},

@@ -1,4 +1,4 @@
-"""Requests to the API by their keys: each is carried out once, and answered as the first time."""
+"""API requests by idempotency key: each is executed once, and a repeat gets the first response."""
 
 from __future__ import annotations
 
@@ -12,39 +12,41 @@ from duly.stores.database import Database
 
 
 class IdempotentRequests:
-    """The requests of one namespace."""
+    """The requests with an idempotency key of one namespace."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
 
     async def begin(self, asked: IdempotentRequest) -> IdempotentRequest | None:
-        """Note a request before it is carried out; None when it is new, otherwise the first."""
-        while not await self._run("begin", asked.key, **_told(asked), kept_for=_seconds(KEPT_FOR)):
-            # In between it may have been abandoned or pruned: then it is new after all.
+        """Record a request before it is executed; None if it is new, else the recorded one."""
+        while not await self._run(
+            "begin", asked.key, **_identity(asked), kept_for=_seconds(KEPT_FOR)
+        ):
+            # If it was abandoned or pruned since the insert, it is new after all.
             if rows := await self._run("find", asked.key):
                 fingerprint, seed, status, headers, answer = rows[0]
-                known = msgspec.json.decode(headers) if headers else {}
-                return IdempotentRequest(asked.key, fingerprint, seed, status, known, answer)
+                decoded = msgspec.json.decode(headers) if headers else {}
+                return IdempotentRequest(asked.key, fingerprint, seed, status, decoded, answer)
         return None
 
     async def take_over(self, first: IdempotentRequest, *, at_once: bool) -> bool:
-        """Whether a request that nobody answered yet may be carried out by another as well."""
+        """Whether another server may execute a request that has no response yet."""
         patience = {"at_once": at_once, "patience": _seconds(PATIENCE)}
         return bool(await self._run("take_over", first.key, seed=first.seed, **patience))
 
     async def finish(self, asked: IdempotentRequest) -> None:
-        """Keep the answer, once."""
+        """Store the response, once."""
         headers = msgspec.json.encode(asked.headers).decode()
-        answered = {"status": asked.status, "headers": headers, "answer": asked.answer}
-        await self._run("finish", asked.key, seed=asked.seed, **answered)
+        response = {"status": asked.status, "headers": headers, "answer": asked.answer}
+        await self._run("finish", asked.key, seed=asked.seed, **response)
 
     async def abandon(self, asked: IdempotentRequest) -> None:
-        """Forget a request that came to nothing, unless somebody took it over."""
+        """Delete a request that was not executed, unless another server took it over."""
         await self._run("abandon", asked.key, seed=asked.seed)
 
     async def prune(self, kept_for: timedelta, batch: int) -> int:
-        """Forget at most a batch of what was begun longer ago; returns how many."""
+        """Delete at most a batch of requests begun longer ago; returns how many."""
         rows = await self._database.fetch(
             "idempotency.prune", namespace=self._namespace, kept_for=_seconds(kept_for), batch=batch
         )
@@ -56,7 +58,7 @@ class IdempotentRequests:
         )
 
 
-def _told(asked: IdempotentRequest) -> dict[str, str]:
+def _identity(asked: IdempotentRequest) -> dict[str, str]:
     return {"fingerprint": asked.fingerprint, "seed": asked.seed}
 
 

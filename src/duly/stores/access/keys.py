@@ -1,4 +1,4 @@
-"""API keys on the books."""
+"""Stored API keys."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from duly.stores.database import Database, Session
 
 
 class Keys:
-    """The keys of one namespace; at the door those of all."""
+    """The keys of one namespace; authentication looks in all namespaces."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
 
     async def create(self, key: StoredKey, hash: bytes, actor: str) -> StoredKey:
-        """Keep a new key of this namespace, with its audit entry."""
+        """Store a new key of this namespace, with its audit entry."""
         async with self._database.together() as session:
             await self._create(session, key, hash, actor)
         return await self.get(key.id)
 
     async def create_first(self, key: StoredKey, hash: bytes, actor: str) -> bool:
-        """Keep a key like `create`, if no namespace has any; of several at once one does."""
+        """As `create`, if no namespace has any key; of concurrent calls only one succeeds."""
         if (await self._database.fetch_named("keys.any"))[0]["found"]:
             return False
         async with self._database.together() as session:
@@ -57,40 +57,40 @@ class Keys:
         return _key(rows[0])
 
     async def page(self, after: str, limit: int) -> list[StoredKey]:
-        """Keys by id, those that are revoked or expired too."""
+        """Keys by id, including revoked and expired ones."""
         rows = await self._database.fetch_named(
             "keys.page", namespace=self._namespace, after=after, limit=limit
         )
         return [_key(row) for row in rows]
 
     async def revoke(self, id: str, actor: str) -> StoredKey:
-        """Let one open nothing any more, with an audit entry; again it changes nothing."""
+        """Revoke a key, with an audit entry; revoking it again changes nothing."""
         async with self._database.together() as session:
             if await session.fetch("keys.revoke", "any", namespace=self._namespace, id=id):
                 await note(session, self._namespace, actor, "key.revoked", id)
         return await self.get(id)
 
     async def find(self, id: str) -> tuple[StoredKey, bytes] | None:
-        """A key of any namespace with what was kept of its token."""
+        """A key of any namespace, with the hash of its token."""
         rows = await self._database.fetch_named("keys.find", id=id)
         return (_key(rows[0]), bytes(rows[0]["hash"])) if rows else None
 
     async def touch(self, id: str, before: datetime) -> None:
-        """Note that it is in use, unless that was noted after `before`."""
+        """Record that the key is in use, unless that was recorded after `before`."""
         await self._database.fetch("keys.touch", "any", id=id, before=before)
 
     async def spend(self, id: str, uses: int, rate: float, most: float) -> float:
-        """Take uses out of a key's bucket; what is left."""
-        taken = {"uses": float(uses), "rate": rate, "most": most}
-        rows = await self._database.fetch("keys.spend", "any", id=id, **taken)
+        """Take uses from the key's rate limit bucket; returns what is left."""
+        parameters = {"uses": float(uses), "rate": rate, "most": most}
+        rows = await self._database.fetch("keys.spend", "any", id=id, **parameters)
         return float(rows[0][0]) if rows else most
 
     async def any_active(self) -> bool:
-        """Whether any key of any namespace opens anything now."""
+        """Whether any namespace has a key that is neither revoked nor expired."""
         rows = await self._database.fetch_named("keys.any_active")
         return bool(rows[0]["found"])
 
 
 def _key(row: Mapping[str, Any]) -> StoredKey:
-    found = {name: row[name] for name in StoredKey.__struct_fields__}
-    return StoredKey(**found | {"scope": Scope(row["scope"])})
+    columns = {name: row[name] for name in StoredKey.__struct_fields__}
+    return StoredKey(**columns | {"scope": Scope(row["scope"])})

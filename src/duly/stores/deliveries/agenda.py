@@ -1,4 +1,4 @@
-"""The lanes that have work: surveying, claiming, settling and handing back."""
+"""The lanes that have work: surveyed, claimed, settled and released."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ COUNTED_UP_TO = 1_000_000
 
 
 class Agenda:
-    """The hot path of some namespaces, or of all.
+    """The lanes of some namespaces, or of all.
 
-    Each method is one statement and one commit, a mixed settle two.
+    Each method is one statement and one commit; `settle` is two if outcomes are mixed.
     """
 
     def __init__(self, database: Database, served: Sequence[str] | None) -> None:
@@ -30,19 +30,19 @@ class Agenda:
         self._served = None if served is None else list(served)
 
     async def survey(self) -> list[ClaimableGroup]:
-        """Each level and target that has lanes nobody holds, with its first due moment."""
+        """Each priority and target that has lanes not held, with its first due time."""
         rows = await self._database.fetch("agenda.survey", "claim", served=self._served)
         return [ClaimableGroup(*row) for row in rows]
 
     async def look(self) -> list[ClaimableGroup]:
-        """The same for whoever only looks: on SQLite it works while somebody holds the writer."""
+        """As `survey`, for callers that do not claim: on SQLite it does not wait for the writer."""
         rows = await self._database.fetch_named("agenda.survey", served=self._served)
         return [ClaimableGroup(**row) for row in rows]
 
     async def late_work(
         self, grace: timedelta, targets: Collection[int] | None = None
     ) -> LateWork | None:
-        """How much, of these targets or all, is due for longer than `grace` and held by nobody."""
+        """How many lanes, of these targets or all, are due for longer than `grace` and not held."""
         rows = await self._database.fetch_named(
             "agenda.late_work",
             "any",
@@ -57,7 +57,7 @@ class Agenda:
     async def claim(
         self, token: int, slots: int, asks: Sequence[ClaimRequest], finished: Sequence[int] = ()
     ) -> list[Claimed]:
-        """Take at most `slots` due lanes under the token; atomic, skips what others hold.
+        """Claim at most `slots` due lanes under the token; atomic, skips lanes that others hold.
 
         The most urgent come first. `finished` are earlier tokens under which nothing is held any
         more.
@@ -81,16 +81,16 @@ class Agenda:
         await hit("claim.after")
         found = queue.in_runs(_claimed(rows), {ask.target for ask in asks})
         if len({ask.priority for ask in asks}) > 1:
-            # Neither database says in which order it returns what it changed.
+            # Neither database guarantees the order of the rows that an update returns.
             found.sort(key=_urgency)
         return found
 
     async def settle(self, settlements: Sequence[Settlement]) -> set[Lane]:
-        """Write what became of held lanes; returns the lanes to which it applied.
+        """Write the outcomes of held lanes; returns the lanes to which they applied.
 
-        Completions and the rest are a statement each, so a crash between them loses the rest:
-        those lanes stay held and are taken back. Whoever leaves a stream's line does so in one
-        transaction, and so does whoever has steps to tell.
+        Completions and the rest are one statement each, so a crash between them loses the rest:
+        those lanes stay held and are reclaimed. A batch with steps, or with a delivery that may
+        leave its stream's queue, is one transaction.
         """
         await hit("settle.before")
         try:
@@ -111,7 +111,7 @@ class Agenda:
     async def _settle_again(
         self, settlements: Sequence[Settlement], applied: Collection[Lane]
     ) -> set[Lane]:
-        """Settle heads of streams that were refused, with their lanes locked."""
+        """Settle refused heads of streams once more, with their lanes locked."""
         refused = [
             each for each in settlements if each.position is not None and each.lane not in applied
         ]
@@ -121,26 +121,26 @@ class Agenda:
             return await settle(session, refused)
 
     async def release(self, token: int) -> int:
-        """Hand back, untouched, whatever is held under the token."""
+        """Release, without an attempt, all lanes held under the token; returns how many."""
         return len(await self._database.fetch("agenda.release", "claim", token=token))
 
     async def held_by_dead(self, limit: int) -> list[Claimed]:
-        """Deliveries whose holder is dead, with the token under which it held them."""
+        """Deliveries held by dead workers, with the tokens under which they are held."""
         return _claimed(await self._database.fetch("agenda.held_by_dead", "any", limit=limit))
 
 
 async def settle_together(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    """Settle in a transaction, and with it add the steps that were not on the books yet."""
+    """Settle in a transaction, and record the steps of the settlements in it."""
     await record_with(session, settlements)
     return await settle(session, settlements)
 
 
 async def settle(session: Session, settlements: Sequence[Settlement]) -> set[Lane]:
-    """Settle in the given session: a transaction, or a statement for each kind."""
-    in_line = [each for each in settlements if each.position is not None]
-    if not in_line:
+    """Settle in the given session, which may be a transaction."""
+    ordered = [each for each in settlements if each.position is not None]
+    if not ordered:
         return await _settle_plain(session, settlements)
-    applied, rest = await queue.advance(session, in_line)
+    applied, rest = await queue.advance(session, ordered)
     unordered = [each for each in settlements if each.position is None]
     if unordered or rest:
         applied |= await _settle_plain(session, [*unordered, *rest])
@@ -199,7 +199,7 @@ def _claimed(rows: Sequence[Row]) -> list[Claimed]:
     claimed = []
     for row in rows:
         each = Claimed(*row)
-        # A lane of one is named after its delivery, and mostly due when the delivery was.
+        # Null means: the lane of an unordered delivery has the delivery's id and due time.
         if each.lane is None:
             each.lane = each.id
         if each.ready_at is None and each.position is None:

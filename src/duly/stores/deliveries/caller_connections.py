@@ -1,6 +1,6 @@
-"""Connections of others: how one statement runs on each, whichever driver it is of.
+"""Runs one statement on a caller's connection of any supported driver.
 
-A driver is known by where its classes come from, so none is imported that is not in use.
+A driver is recognized by the modules of its classes, so no driver is imported that is not in use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ACCEPT = "select cast(duly.accept(cast(cast({} as text) as json)) as text)"
 
 
 class CallerConnection(msgspec.Struct, frozen=True):
-    """A kind of connection, how its one statement runs, and what database it leads to."""
+    """A type of connection: how a statement runs on it, and the dialect of its database."""
 
     run: Callable[[Any, str], Any]
     is_async: bool = False
@@ -29,7 +29,7 @@ async def _asyncpg(connection: Any, request: str) -> Any:
 
 
 async def _psycopg_async(connection: Any, request: str) -> Any:
-    # The caller's cursors may spell parameters otherwise, and its rows be anything; ours are plain.
+    # A plain cursor: the caller's may use other placeholders and other row types.
     psycopg = import_module("psycopg")
     async with psycopg.AsyncCursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
         await cursor.execute(ACCEPT.format("%s"), (request,))
@@ -93,11 +93,11 @@ CALLERS = {
     ("django", "BaseDatabaseWrapper"): DJANGO,
     ("django", "ConnectionProxy"): DJANGO,
 }
-"""By the package and the name of a class; subclasses are known by those they come from."""
+"""By the package and name of a class; subclasses are found by their base classes."""
 
 
 def caller_of(connection: Any) -> CallerConnection:
-    """How to run a statement on the connection; InvalidInput if nobody knows it."""
+    """How to run a statement on the connection; InvalidInput if its type is not supported."""
     for each in type(connection).__mro__:
         found = CALLERS.get((each.__module__.partition(".")[0], each.__name__))
         if found is not None:

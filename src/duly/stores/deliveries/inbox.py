@@ -1,4 +1,4 @@
-"""The inbox: each message is handled once per consumer, in the transaction of what it causes."""
+"""The inbox: each message is handled once per consumer, in the transaction of its effects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duly.stores.deliveries.transactions import StoreTransaction, own
 
 
 class Message:
-    """A message as its consumer has it: new, or with what came of the first time."""
+    """A message for a consumer: new, or a duplicate with the result of the first one."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Message:
         self._transaction = transaction
         self._names = names
         self._first = first
-        self._kept: Any = None
+        self._result: Any = None
 
     @property
     def id(self) -> str:
@@ -36,28 +36,28 @@ class Message:
 
     @property
     def consumer(self) -> str:
-        """For whom it is handled once."""
+        """The consumer that handles it once."""
         return self._names["consumer"]
 
     @property
     def is_new(self) -> bool:
-        """Whether it is to be handled; otherwise it was, and `result` is what was kept then."""
+        """Whether it has to be handled; if not, `result` is what was kept the first time."""
         return self._first is None
 
     @property
     def result(self) -> Any:
-        """What was kept of handling it, now or the first time."""
+        """The result that was kept, now or the first time."""
         if self._first is None:
-            return self._kept
+            return self._result
         return None if self._first[0] is None else msgspec.json.decode(self._first[0])
 
     @property
     def received_at(self) -> datetime | None:
-        """When it was first received; None if that is now."""
+        """When it was first received; None for a new message."""
         return None if self._first is None else self._first[1]
 
     async def keep(self, result: Any) -> None:
-        """Keep a result, as JSON, with which duplicates are answered."""
+        """Store a result as JSON, which duplicates get as theirs."""
         if not self.is_new:
             raise Conflict(
                 f"message {self.id!r} was handled by {self.consumer!r} already; look at "
@@ -65,7 +65,7 @@ class Message:
             )
         text = _as_json(result)
         await self._transaction.session.fetch("inbox.keep", result=text, **self._names)
-        self._kept = msgspec.json.decode(text)
+        self._result = msgspec.json.decode(text)
 
     @property
     def connection(self) -> Any:
@@ -73,27 +73,27 @@ class Message:
         return self._transaction.connection
 
     async def opened(self) -> StoreTransaction:
-        """The transaction that it is handled in."""
+        """The transaction in which the message is handled."""
         return self._transaction
 
     async def execute(self, sql: str, *parameters: Any) -> None:
-        """Run one statement in the transaction that the message is handled in."""
+        """Run one statement in the transaction of the message."""
         await self._transaction.execute(sql, *parameters)
 
     async def fetch(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Run one statement there and return its rows."""
+        """Run one statement in the transaction of the message and return its rows."""
         return await self._transaction.fetch(sql, *parameters)
 
 
 class Inbox:
-    """What the consumers of one namespace have handled."""
+    """The messages handled by the consumers of one namespace."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
 
     async def receive(self, transaction: Transaction, message_id: str, consumer: str) -> Message:
-        """Take a message, or learn that it was handled; waits for whoever is at it."""
+        """Receive a message, new or a duplicate; waits for a transaction that handles the same."""
         transaction = own(transaction, self._database)
         names = {
             "namespace": self._namespace,
@@ -104,7 +104,7 @@ class Inbox:
         return Message(transaction, names, first)
 
     async def prune(self, kept_for: timedelta, batch: int) -> int:
-        """Forget at most a batch of what was received longer ago; returns how many."""
+        """Delete at most a batch of messages received longer ago; returns how many."""
         rows = await self._database.fetch(
             "inbox.prune",
             namespace=self._namespace,
@@ -116,7 +116,7 @@ class Inbox:
 
 async def _first(session: Session, names: dict[str, str]) -> tuple[str | None, datetime] | None:
     while not await session.fetch("inbox.receive", **names):
-        # In between it may have been pruned: then it is new after all.
+        # If it was pruned since the insert, it is new after all.
         if rows := await session.fetch("inbox.first", **names):
             result, received_at = rows[0]
             return result, received_at

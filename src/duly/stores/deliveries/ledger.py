@@ -1,4 +1,4 @@
-"""The ledger: accepting deliveries, and reading and moving them one at a time."""
+"""The ledger: accepts deliveries, reads them, and cancels or retries single ones."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Deliveries:
         self._members = members
 
     async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
-        """Store each for itself; safe to repeat with the same ids."""
+        """Store each independently; safe to repeat with the same ids."""
         return await self._accept(self._database, requests)
 
     async def accept_all(self, chunks: AsyncIterable[Sequence[PreparedDelivery]]) -> list[Accepted]:
-        """Store them all or, when one conflicts, none; safe to repeat with the same ids.
+        """Store all or, if one conflicts, none; safe to repeat with the same ids.
 
-        While the database writes one chunk, the next is made ready.
+        While the database writes one chunk, the next is prepared.
         """
         accepted: list[Accepted] = []
         writing: asyncio.Task[list[Accepted | Conflict]] | None = None
@@ -75,9 +75,9 @@ class Deliveries:
         return accepted
 
     async def accept_within(self, session: Session, request: PreparedDelivery) -> Accepted:
-        """Store one in somebody's transaction, which a Conflict leaves as it was."""
-        (answer,) = _all_or_none(await self._accept(session, [request]))
-        return answer
+        """Store one in the caller's transaction, which a Conflict leaves unchanged."""
+        (accepted,) = _all_or_none(await self._accept(session, [request]))
+        return accepted
 
     async def _accept(
         self, session: Session, requests: Sequence[PreparedDelivery]
@@ -90,11 +90,11 @@ class Deliveries:
             statement = "streams.accept"
             columns["stream"] = [each.stream for each in requests]
             columns["on_failure"] = [each.on_failure for each in requests]
-        stored, accepted_at = await self._stored(session, statement, columns)
+        stored, accepted_at = await self._store(session, statement, columns)
         if stored == len(requests):
             return [_new(each, accepted_at) for each in requests]
-        known = Known(await self._known(session, requests))
-        return [known.answer_to(each, numbers[each.target]) for each in requests]
+        existing = Known(await self._existing(session, requests))
+        return [existing.answer_to(each, numbers[each.target]) for each in requests]
 
     async def _accept_new(
         self, session: Session, requests: Sequence[PreparedDelivery]
@@ -103,16 +103,16 @@ class Deliveries:
         numbers = await self._targets.numbers_within(session, names)
         columns = _columns(requests, numbers)
         del columns["key"]
-        _, accepted_at = await self._stored(session, "ledger.accept_new", columns)
+        _, accepted_at = await self._store(session, "ledger.accept_new", columns)
         return [_new(each, accepted_at) for each in requests]
 
-    async def _stored(
+    async def _store(
         self, session: Session, statement: str, columns: dict[str, Sequence[Any]]
     ) -> Row:
         rows = await session.fetch_batch(statement, columns=columns, namespace=self._namespace)
         return rows[0]
 
-    async def _known(
+    async def _existing(
         self, session: Session, requests: Sequence[PreparedDelivery]
     ) -> list[Sequence[Any]]:
         columns: dict[str, Sequence[Any]] = {
@@ -130,7 +130,7 @@ class Deliveries:
         return delivery_of(rows[0])
 
     async def page(self, filter: Filter) -> tuple[list[Delivery], str | None]:
-        """A page of deliveries, newest first, and the id to go on from, None at the end."""
+        """A page of deliveries, newest first, and the id to continue from, None at the end."""
         return await page(self._database, self._namespace, filter)
 
     async def attempts(self, id: str) -> list[Attempt]:
@@ -140,11 +140,11 @@ class Deliveries:
         return [attempt_of(row) for row in rows]
 
     async def cancel(self, id: str, actor: str | None = None) -> Delivery:
-        """Cancel what is pending; what is cancelled stays as it is, for the rest Conflict."""
+        """Cancel a pending delivery; no change if it is cancelled, Conflict in other states."""
         rule = "only a pending delivery can be cancelled"
-        tell = self._tell(actor, "delivery.cancelled", id)
+        audit = self._audit(actor, "delivery.cancelled", id)
         try:
-            return await self._move("cancel", id, rule, self._members.cancel, tell)
+            return await self._move("cancel", id, rule, self._members.cancel, audit)
         except Conflict:
             delivery = await self.get(id)
             if delivery.state is State.CANCELLED:
@@ -152,15 +152,15 @@ class Deliveries:
             raise
 
     async def retry(self, id: str, actor: str | None = None) -> Delivery:
-        """Make a dead letter pending again, or a waiting one due now; else Conflict."""
+        """Make a dead letter pending again, or a waiting delivery due now; else Conflict."""
         rule = "only a dead or waiting delivery can be retried"
-        tell = self._tell(actor, "delivery.retried", id)
-        if await self._moved("dead_letters.retry", tell, ids=[id], reset=True, spread=0.0):
+        audit = self._audit(actor, "delivery.retried", id)
+        if await self._apply("dead_letters.retry", audit, ids=[id], reset=True, spread=0.0):
             return await self.get(id)
-        return await self._move("hurry", id, rule, self._members.retry, tell)
+        return await self._move("hurry", id, rule, self._members.retry, audit)
 
-    def _tell(self, actor: str | None, action: str, id: str) -> Tell | None:
-        """What writes the audit entry of a move that somebody makes."""
+    def _audit(self, actor: str | None, action: str, id: str) -> Tell | None:
+        """Returns a function that writes the audit entry, or None without an actor."""
         if actor is None:
             return None
         return lambda session: note(session, self._namespace, actor, action, id)
@@ -170,39 +170,39 @@ class Deliveries:
         verb: str,
         id: str,
         rule: str,
-        in_line: Callable[[str, Tell | None], Awaitable[bool]],
-        tell: Tell | None,
+        in_stream: Callable[[str, Tell | None], Awaitable[bool]],
+        audit: Tell | None,
     ) -> Delivery:
-        moved = await self._moved(f"ledger.{verb}", tell, id=id)
+        moved = await self._apply(f"ledger.{verb}", audit, id=id)
         delivery = await self.get(id)
         if not moved and delivery.position is not None:
-            moved, delivery = await in_line(id, tell), await self.get(id)
+            moved, delivery = await in_stream(id, audit), await self.get(id)
         if not moved:
             raise Conflict(f"delivery {id} is {delivery.state}; {rule}")
         return delivery
 
-    async def _moved(self, statement: str, tell: Tell | None, **parameters: Any) -> bool:
+    async def _apply(self, statement: str, audit: Tell | None, **parameters: Any) -> bool:
         parameters["namespace"] = self._namespace
-        if tell is None:
+        if audit is None:
             return bool(await self._database.fetch(statement, "any", **parameters))
         async with self._database.together() as session:
             moved = bool(await session.fetch(statement, "any", **parameters))
             if moved:
-                await tell(session)
+                await audit(session)
         return moved
 
     async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
-        """What is due for longer than `grace` and held by nobody, oldest first."""
+        """Deliveries due for longer than `grace` and not held, oldest first."""
         return (await self._late(grace, limit))[:limit]
 
     async def _late(self, grace: timedelta, limit: int) -> list[Delivery]:
-        # At most `limit` of each opening, so that a target with a backlog hides no other.
+        # At most `limit` of each priority and target, so that one with a backlog hides no other.
         found: list[Delivery] = []
-        for opening in await self._agenda.look():
+        for group in await self._agenda.look():
             rows = await self._database.fetch_named(
                 "ledger.late",
-                priority=opening.priority,
-                target=opening.target,
+                priority=group.priority,
+                target=group.target,
                 grace=grace.total_seconds(),
                 limit=limit,
             )
@@ -210,7 +210,7 @@ class Deliveries:
         return sorted(found, key=lambda each: each.next_at or each.due_at)
 
     async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
-        """What will not move by itself, and why."""
+        """Deliveries that will not progress by themselves, each with the reason."""
         rows = await self._database.fetch_named(
             "ledger.held",
             namespace=self._namespace,
@@ -275,26 +275,26 @@ def _new(request: PreparedDelivery, accepted_at: datetime) -> Accepted:
 
 
 class Known:
-    """Deliveries that are there already, found by their id or key."""
+    """Existing deliveries, found by their id or key."""
 
     def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
-        # Found by name: to compare each of thousands with all the others takes a second.
+        # Dictionaries, since comparing thousands of requests with each other takes a second.
         self._by_id = {row[0]: row for row in rows}
         self._by_key = {row[-2]: row for row in rows if row[-2] is not None}
 
     def answer_to(self, request: PreparedDelivery, target: int) -> Accepted | Conflict:
-        """Whether a request is for one of them, or another has its id or key."""
+        """Accepted if the request is the same as an existing one, Conflict if it differs."""
         found = self._by_id.get(request.id) or self._by_key.get(request.key)
         if found is None:
             raise AssertionError(f"{request.id} was neither stored nor known")
-        id, *its, _key, due_at = found
-        if its == [target, request.payload, request.address]:
+        id, *stored, _key, due_at = found
+        if stored == [target, request.payload, request.address]:
             return Accepted(id, due_at, id != request.id)
         return key_taken(request.key, id)
 
 
 def key_taken(key: str | None, id: str) -> Conflict:
-    """The key belongs to another delivery."""
+    """The error for a key that belongs to another delivery."""
     return Conflict(
         f"key {key!r} already belongs to delivery {id}, which has another target or payload; "
         "take another key"

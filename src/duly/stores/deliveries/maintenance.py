@@ -1,4 +1,4 @@
-"""The slow work on the store, in slices of the ledger so that no call is long."""
+"""Pruning and repair of the store, in slices of the ledger so that each call is short."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from duly.stores.database import Database, Row
 
 BEGINNING = "00000000-0000-0000-0000-000000000000"
 LOWEST = -(2**63)
-"""Below any number of a schedule."""
+"""Below the number of any schedule."""
 END = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class Maintenance:
-    """Pruning what is finished, and the sweep for what no ordinary path would find."""
+    """Prunes finished work, and repairs what regular processing would never pick up."""
 
     def __init__(self, database: Database, served: Sequence[str] | None) -> None:
         self._database = database
@@ -25,7 +25,7 @@ class Maintenance:
     async def prune(
         self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
     ) -> tuple[int, str | None]:
-        """Remove finished deliveries of one slice; returns how many, and where to go on."""
+        """Remove finished deliveries of one slice; returns how many, and the next slice's start."""
         until, more = await self._slice(after, batch)
         rows: Sequence[Row] = []
         if until is not None:
@@ -39,8 +39,10 @@ class Maintenance:
             "maintenance.prune_workers", "any", completed_for=completed_for.total_seconds()
         )
         await self._database.fetch("gates.forget")
-        for kept in ("rollups.prune", "alerts.prune", "traces.prune"):
-            await self._database.fetch(kept, served=self._served, kept_for=KEPT_FOR.total_seconds())
+        for statement in ("rollups.prune", "alerts.prune", "traces.prune"):
+            await self._database.fetch(
+                statement, served=self._served, kept_for=KEPT_FOR.total_seconds()
+            )
         for row in await self._database.fetch_named("ledger.namespaces", served=self._served):
             await self._prune_streams(row["namespace"], completed_for, batch)
         await self._prune_former(batch)
@@ -76,7 +78,7 @@ class Maintenance:
     async def count_prunable(
         self, completed_for: timedelta, dead_for: timedelta, after: str, batch: int
     ) -> tuple[int, str | None]:
-        """How many deliveries of one slice `prune` would remove, and where to go on."""
+        """How many deliveries of one slice `prune` would remove, and the next slice's start."""
         until, more = await self._slice(after, batch)
         if until is None:
             return 0, None
@@ -97,9 +99,9 @@ class Maintenance:
         )
 
     async def forget(self, namespace: str, after: str, batch: int) -> str | None:
-        """Remove whatever a namespace has in one slice, unfinished work and, at the end, names.
+        """Remove all of a namespace in one slice, unfinished work too, and at the end its names.
 
-        Returns where to go on. For a namespace that somebody made up to throw away.
+        Returns the next slice's start. For temporary namespaces.
         """
         until, more = await self._slice(after, batch)
         if until is not None:
@@ -111,9 +113,9 @@ class Maintenance:
         return until if more else None
 
     async def sweep(self, after: str, batch: int) -> tuple[Swept, str | None]:
-        """Put back what no ordinary path would pick up, in one slice of the ledger."""
+        """Repair what regular processing would never pick up, in one slice of the ledger."""
         last, more = await self._slice(after, batch)
-        # The last slice reaches to the end: a lane may be there whose delivery is not.
+        # The last slice extends to the end, for lanes whose delivery is missing.
         until = last if more else END
         orphans = await self._database.fetch(
             "maintenance.free_orphans", "any", after=after, until=until
@@ -121,12 +123,16 @@ class Maintenance:
         missing = await self._database.fetch(
             "maintenance.lay_missing", "any", after=after, until=until
         )
-        hollow = await self._database.fetch(
+        without_delivery = await self._database.fetch(
             "maintenance.drop_hollow", "any", after=after, until=until
         )
-        lines = await self._database.fetch("maintenance.lay_lines", "any", after=after, until=until)
-        passed = await self._database.fetch("maintenance.recall", "any", after=after, until=until)
-        swept = Swept(len(missing) + len(lines) + len(passed), len(orphans), len(hollow))
+        without_lane = await self._database.fetch(
+            "maintenance.lay_lines", "any", after=after, until=until
+        )
+        skipped = await self._database.fetch("maintenance.recall", "any", after=after, until=until)
+        swept = Swept(
+            len(missing) + len(without_lane) + len(skipped), len(orphans), len(without_delivery)
+        )
         return swept, last if more else None
 
     async def _slice(self, after: str, batch: int) -> tuple[str | None, bool]:

@@ -1,4 +1,4 @@
-"""The outbox: deliveries accepted in transactions that others begin and end."""
+"""The outbox: deliveries accepted in the caller's transactions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from duly.stores.sqlite.database import Sqlite
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What `duly.accept` says: the delivery under the id or key, or what it refused."""
+    """The result of `duly.accept`: the delivery with the id or key, or why it was refused."""
 
     id: str = ""
     due_at: datetime | None = None
@@ -34,7 +34,7 @@ _answers = msgspec.json.Decoder(Answer)
 
 
 class Outbox:
-    """Takes deliveries in for one namespace."""
+    """Accepts deliveries of one namespace in callers' transactions."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Outbox:
         self._hint = hint
 
     async def enlist(self, transaction: Transaction, request: PreparedDelivery) -> Accepted:
-        """Store one in a transaction of the store itself; the commit wakes the workers."""
+        """Store one in a transaction of this store; its commit wakes the workers."""
         transaction = own(transaction, self._database)
         accepted = await self._deliveries.accept_within(transaction.session, request)
         transaction.after_commit = self._hint
@@ -58,21 +58,21 @@ class Outbox:
     async def hand_over(
         self, connection: Any, request: PreparedDelivery, *, is_expected: bool
     ) -> Accepted:
-        """Store one through a driver's connection; without a transaction it is one by itself."""
-        caller, asked = self._caller(connection), self._asked(request, is_expected)
-        answer = caller.run(connection, asked)
-        return _read(await answer if caller.is_async else answer, request)
+        """Store one on a driver's connection, in its transaction if one is open."""
+        caller, encoded = self._caller(connection), self._encoded(request, is_expected)
+        answer = caller.run(connection, encoded)
+        return _accepted(await answer if caller.is_async else answer, request)
 
     def hand_over_now(
         self, connection: Any, request: PreparedDelivery, *, is_expected: bool
     ) -> Accepted:
-        """The same without an event loop, for drivers that need none."""
+        """As `hand_over`, for synchronous drivers and without an event loop."""
         caller = self._caller(connection)
         if caller.is_async:
             raise InvalidInput(
                 "connection", "it is for async code; `await app.deliver(..., connection=...)`"
             )
-        return _read(caller.run(connection, self._asked(request, is_expected)), request)
+        return _accepted(caller.run(connection, self._encoded(request, is_expected)), request)
 
     def _caller(self, connection: Any) -> CallerConnection:
         if isinstance(self._database, Sqlite):
@@ -83,7 +83,7 @@ class Outbox:
             )
         return caller_of(connection)
 
-    def _asked(self, request: PreparedDelivery, is_expected: bool) -> str:
+    def _encoded(self, request: PreparedDelivery, is_expected: bool) -> str:
         fields = msgspec.structs.asdict(request) | {
             "payload": request.payload.decode(),
             "tags": request.tags or None,
@@ -94,12 +94,12 @@ class Outbox:
         return msgspec.json.encode(fields).decode()
 
 
-def _read(answer: Any, request: PreparedDelivery) -> Accepted:
-    found = _answers.decode(answer)
-    if found.refused is not None:
-        raise _refusal(found, request)
-    assert found.due_at is not None
-    return Accepted(found.id, found.due_at.replace(tzinfo=UTC), found.id != request.id)
+def _accepted(answer: Any, request: PreparedDelivery) -> Accepted:
+    decoded = _answers.decode(answer)
+    if decoded.refused is not None:
+        raise _refusal(decoded, request)
+    assert decoded.due_at is not None
+    return Accepted(decoded.id, decoded.due_at.replace(tzinfo=UTC), decoded.id != request.id)
 
 
 def _refusal(answer: Answer, request: PreparedDelivery) -> DulyError:

@@ -1,8 +1,8 @@
-"""Lists of deliveries: by their ids, a stream's by their places, a schedule's by its occurrences,
-and those under way by the lanes that are held.
+"""Lists of deliveries: by id, of a stream by position, of a schedule by occurrence, and those
+being processed by the lanes that are held.
 
-What no index knows is looked for among so many at a time, so that a page costs the same however
-large the ledger is.
+Filters without an index search a limited number of rows for each page, so that the cost of a page
+does not depend on the size of the ledger.
 """
 
 from __future__ import annotations
@@ -21,70 +21,72 @@ from duly.stores.deliveries.maintenance import BEGINNING, END
 from duly.stores.deliveries.rows import delivery_of
 
 MOST = 10_000
-"""How many a page looks at."""
+"""The number of rows that one page searches."""
 SKEW = timedelta(days=1)
-"""How far the clock of whoever made an id may be from the store's."""
+"""The greatest difference between the clock that made an id and the store's clock."""
 Shelf = Literal["page", "line", "occurrences", "under_way"]
 FIRST: dict[Shelf, Any] = {"page": BEGINNING, "line": 0, "occurrences": ""}
-"""The lowest place on each shelf; on one that is never long nothing is passed over."""
+"""The lowest value of each order; `under_way` has none, as it is always short."""
 
 
 async def page(
     database: Database, namespace: str, filter: Filter
 ) -> tuple[list[Delivery], str | None]:
-    """A page, and the id to go on from, None at the end."""
-    wanted = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
+    """A page, and the id to continue from, None at the end."""
+    parameters = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
     if filter.key is not None:
-        rows = await database.fetch_named("pages.by_key", **wanted)
+        rows = await database.fetch_named("pages.by_key", **parameters)
         found = [delivery_of(row) for row in rows]
         return [each for each in found if each.id >= (_first(filter) or BEGINNING)], None
     if _shelf(filter) == "occurrences":
-        return await _of_schedule(database, filter, wanted)
-    return await _looked(database, filter, wanted)
+        return await _of_schedule(database, filter, parameters)
+    return await _search(database, filter, parameters)
 
 
 async def _of_schedule(
-    database: Database, filter: Filter, wanted: dict[str, Any]
+    database: Database, filter: Filter, parameters: dict[str, Any]
 ) -> tuple[list[Delivery], str | None]:
-    """By each number that the schedule has, or had before it was removed, the latest first."""
-    numbers = [row["id"] for row in await database.fetch_named("pages.numbers", **wanted)]
+    """Page through each number of the schedule, including those before it was removed."""
+    numbers = [row["id"] for row in await database.fetch_named("pages.numbers", **parameters)]
     if filter.before is not None:
-        rows = await database.fetch_named("pages.number_of", **wanted)
+        rows = await database.fetch_named("pages.number_of", **parameters)
         last = rows[0]["schedule"] if rows else None
         numbers = numbers[numbers.index(last) :] if last in numbers else []
     found: list[Delivery] = []
     for number in numbers:
         left = msgspec.structs.replace(filter, limit=filter.limit - len(found))
-        asked = wanted | {"number": number, "limit": left.limit}
-        more, following = await _looked(database, left, asked)
+        numbered = parameters | {"number": number, "limit": left.limit}
+        more, following = await _search(database, left, numbered)
         found += more
         if following is not None:
             return found, following
-        wanted = wanted | {"before": END}
+        parameters = parameters | {"before": END}
     return found, None
 
 
-async def _looked(
-    database: Database, filter: Filter, wanted: dict[str, Any]
+async def _search(
+    database: Database, filter: Filter, parameters: dict[str, Any]
 ) -> tuple[list[Delivery], str | None]:
     shelf = _shelf(filter)
-    stop, floor = await _floor(database, shelf, filter, wanted)
+    stop, floor = await _floor(database, shelf, filter, parameters)
     rows = await database.fetch_named(
-        f"pages.{shelf}", **wanted, floor=floor, stop=stop or BEGINNING
+        f"pages.{shelf}", **parameters, floor=floor, stop=stop or BEGINNING
     )
     found = [delivery_of(row) for row in rows]
     return found, found[-1].id if len(found) == filter.limit else stop
 
 
 async def _floor(
-    database: Database, shelf: Shelf, filter: Filter, wanted: dict[str, Any]
+    database: Database, shelf: Shelf, filter: Filter, parameters: dict[str, Any]
 ) -> tuple[str | None, Any]:
-    """How far down to look: the last one's id, None when there are no more, and its place."""
+    """Where the search ends: the id of the last row, None if there are no more, and its place."""
     if shelf not in FIRST:
         return None, None
     name = "pages.floor" if shelf == "page" else f"pages.{shelf}_floor"
-    # Among the readers, as the rest of a list: on SQLite it works while somebody holds the writer.
-    rows = [list(row.values()) for row in await database.fetch_named(name, **wanted, most=MOST - 1)]
+    # `fetch_named`, since on SQLite a read does not wait for a transaction that holds the writer.
+    rows = [
+        list(row.values()) for row in await database.fetch_named(name, **parameters, most=MOST - 1)
+    ]
     stop, place = (rows[0][0], rows[0][-1]) if rows else (None, FIRST[shelf])
     first = _first(filter)
     if shelf == "page" and first is not None:
@@ -93,7 +95,7 @@ async def _floor(
 
 
 def _first(filter: Filter) -> str | None:
-    """The first id that may match; None when any may."""
+    """The lowest id that may match; None if any may."""
     since = None if filter.since is None else _id_at(filter.since - SKEW)
     beginning = None if filter.id is None else span_of(filter.id)[0]
     return max((each for each in (since, beginning) if each is not None), default=None)
@@ -110,7 +112,7 @@ def _shelf(filter: Filter) -> Shelf:
 
 
 def _start(filter: Filter) -> str:
-    """Where to begin: ids tell roughly when they were made, so what is later is passed over."""
+    """The id to start below: ids contain roughly their time, so later ones are skipped."""
     before = filter.before or END
     if filter.id is not None:
         before = min(before, span_of(filter.id)[1])

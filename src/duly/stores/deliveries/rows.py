@@ -1,4 +1,4 @@
-"""Rows of the ledger and its history as the values that people see."""
+"""Turns rows of the ledger and its history into records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from duly.domain.schedules.schedule import decode_occasion
 
 
 def delivery_of(found: Mapping[str, Any]) -> Delivery:
-    """A delivery with all its facts."""
+    """A delivery from its row."""
     row = dict(found)
     tags, token = row.pop("tags"), row.pop("token")
     occasion, address = row.pop("occasion"), row.pop("address")
@@ -44,7 +44,7 @@ def _plan(stored: str | None) -> RetryPlan | None:
     try:
         return None if stored is None else retry.decode(stored)
     except msgspec.MsgspecError:
-        # Whoever attempts it takes its target's plan then, and says so.
+        # The worker that attempts it logs this and uses the target's plan.
         return None
 
 
@@ -80,7 +80,7 @@ AFTER = {
 
 
 def attempt_of(row: Mapping[str, Any]) -> Attempt:
-    """One move of its history."""
+    """One entry of a delivery's history from its row."""
     token = row["token"]
     return Attempt(
         **dict(row) | {"answer": row["answer"] and msgspec.json.decode(row["answer"])},

@@ -1,4 +1,4 @@
-"""Steps on the books: read for an attempt, added at once or with the outcome, never changed."""
+"""Stored steps: read for an attempt, added at once or with its outcome, never changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duly.stores.database import Database, Row, Session
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A step to be written, and the claim that entitles its writer."""
+    """A step to write, with the lane and token that must still be held."""
 
     lane: Lane
     token: int
@@ -31,12 +31,12 @@ class Steps:
         self._database = database
 
     async def load(self, delivery: str) -> list[Step]:
-        """The steps of one delivery in the order in which they were done."""
+        """The steps of one delivery, in the order in which they were done."""
         rows = await self._database.fetch_named("steps.load", delivery=delivery)
         return [step_of(**row) for row in rows]
 
     async def record(self, claimed: Claimed, step: Step) -> Step:
-        """Add a step at once; returns the one on the books, which is the first of its name."""
+        """Add a step at once; returns the stored one, which is the first with its name."""
         await hit("step.before")
         rows = await _record(
             self._database, [Written(claimed.lane, claimed.token, claimed.id, step)]
@@ -48,38 +48,38 @@ class Steps:
 
 
 async def record_with(session: Session, settlements: Sequence[Settlement]) -> None:
-    """Add the steps that settlements carry, where these apply; before they are settled."""
-    given = [
+    """Add the steps of settlements whose lanes are still held; call it before settling."""
+    written = [
         Written(each.lane, each.token, each.delivery, step)
         for each in settlements
         for step in each.steps
     ]
-    if given:
-        await _record(session, given)
+    if written:
+        await _record(session, written)
 
 
-async def _record(session: Session, given: Sequence[Written]) -> Sequence[Row]:
+async def _record(session: Session, written: Sequence[Written]) -> Sequence[Row]:
     return await session.fetch_batch(
         "steps.record",
         columns={
-            "lane": [each.lane for each in given],
-            "token": [each.token for each in given],
-            "delivery": [each.delivery for each in given],
-            "name": [each.step.name for each in given],
-            "attempt": [each.step.attempt for each in given],
-            "done_at": [each.step.done_at for each in given],
-            "result": [text_of(each.step.result_json) for each in given],
+            "lane": [each.lane for each in written],
+            "token": [each.token for each in written],
+            "delivery": [each.delivery for each in written],
+            "name": [each.step.name for each in written],
+            "attempt": [each.step.attempt for each in written],
+            "done_at": [each.step.done_at for each in written],
+            "result": [text_of(each.step.result_json) for each in written],
         },
     )
 
 
 def step_of(name: str, attempt: int, done_at: datetime, result: str | None) -> Step:
-    """A step as it was done."""
-    kept = NOTHING if result is None else msgspec.Raw(result.encode())
-    return Step(name=name, attempt=attempt, done_at=done_at, result_json=kept)
+    """A step from its columns."""
+    result_json = NOTHING if result is None else msgspec.Raw(result.encode())
+    return Step(name=name, attempt=attempt, done_at=done_at, result_json=result_json)
 
 
 def text_of(result: msgspec.Raw) -> str | None:
-    """A result as it is stored."""
+    """A result as stored text; null is stored as no text."""
     text = bytes(result).decode()
     return None if text == "null" else text

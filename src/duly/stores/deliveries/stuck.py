@@ -1,4 +1,4 @@
-"""Why a delivery does not move by itself: what is said of it, from what the store knows."""
+"""Explains why a delivery does not progress by itself, from what the store contains."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from duly.ports import EVERY, WorkerRow
 
 
 class Service(msgspec.Struct, frozen=True):
-    """Who is there to take deliveries: workers by number, their handlers, endpoints by name."""
+    """What serves a namespace: live workers by number, their handlers, endpoints by name."""
 
     namespace: str
     alive: set[int]
     works: bool
-    """Whether a living worker works for the namespace."""
+    """Whether a live worker serves the namespace."""
     handlers: set[str]
     endpoints: Mapping[str, StoredEndpoint]
 
@@ -26,7 +26,7 @@ class Service(msgspec.Struct, frozen=True):
 def service(
     namespace: str, workers: Sequence[WorkerRow], endpoints: Sequence[StoredEndpoint]
 ) -> Service:
-    """Who serves a namespace, of all that are on the books."""
+    """The workers, handlers and endpoints that serve a namespace."""
     alive = [each for each in workers if each.alive]
     serving = [each for each in alive if {EVERY, namespace} & set(each.namespaces)]
     return Service(
@@ -39,14 +39,14 @@ def service(
 
 
 def why_held(delivery: Delivery, service: Service) -> str:
-    """What is to be said of one that has been under way for long."""
+    """The explanation for a delivery that has been processing for long."""
     if delivery.worker not in service.alive:
         return f"worker {delivery.worker} that holds it is dead; recovery takes it back"
     return f"worker {delivery.worker} has been running it since {delivery.claimed_at}"
 
 
 def why_blocking(delivery: Delivery) -> str:
-    """What is to be said of a dead letter that its stream stands behind."""
+    """The explanation for a dead letter that blocks its stream."""
     name = shlex.quote(delivery.stream or "")
     return (
         f"it blocks stream {delivery.stream}; duly streams retry-now {name} tries it again, "
@@ -55,7 +55,7 @@ def why_blocking(delivery: Delivery) -> str:
 
 
 def why_left(delivery: Delivery, service: Service) -> str | None:
-    """Why nobody takes one that is due; None when somebody will."""
+    """Why no worker claims a due delivery; None if one will."""
     why = _why_unserved(delivery.target, service)
     if why is None and delivery.crashes:
         return f"its worker died {delivery.crashes} times; it runs alone"

@@ -1,4 +1,4 @@
-"""Where deliveries belong in their callers' traces; there is a row only if somebody traces."""
+"""The parent spans of deliveries; rows exist only if the application uses tracing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Traces:
         self._namespace = namespace
 
     async def keep(self, delivery: str, parent: str) -> None:
-        """Keep the span under which it was accepted."""
+        """Store the span in which the delivery was accepted."""
         await self._database.fetch(
             "traces.keep", namespace=self._namespace, delivery=delivery, parent=parent
         )
 
     async def parent(self, delivery: str) -> str | None:
-        """The span under which it was accepted, if that is known."""
+        """The span in which the delivery was accepted, if known."""
         rows = await self._database.fetch_named("traces.parent", delivery=delivery)
         return rows[0]["parent"] if rows else None

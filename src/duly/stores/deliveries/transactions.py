@@ -1,6 +1,6 @@
-"""Transactions in which others write: committed by the completion of their delivery, or by a block.
+"""Transactions for handlers and callers: committed with a delivery's completion, or by a block.
 
-Deliveries that are accepted in one wake the workers after its commit.
+The commit wakes the workers for deliveries that were accepted in the transaction.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ async def _complete(session: Session, settlement: Settlement) -> None:
 
 
 class PostgresTransaction:
-    """A transaction on a connection of its own; `connection` is asyncpg's.
+    """A transaction on a borrowed connection; `connection` is asyncpg's.
 
-    Statements that come at once take turns, as they do on SQLite: a connection runs one at a time.
+    Concurrent statements take turns, as on SQLite: a connection runs one at a time.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PostgresTransaction:
     async def begin(
         cls, database: Postgres, borrowed: AbstractAsyncContextManager[Any], setup: str = ""
     ) -> PostgresTransaction:
-        """Borrow a connection and begin; `setup` is for this transaction only."""
+        """Borrow a connection and begin; `setup` is SQL that affects only this transaction."""
         opened = cls(database, borrowed, await borrowed.__aenter__())
         try:
             await opened._transaction.start()
@@ -75,27 +75,27 @@ class PostgresTransaction:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was committed or undone."""
+        """Whether it was committed or rolled back."""
         return self._is_over
 
     @property
     def connection(self) -> Any:
-        """Asyncpg's connection; afterwards it belongs to somebody else."""
+        """asyncpg's connection, until the transaction is over."""
         if self._is_over:
             raise Conflict("the transaction is over; begin another one")
         return self._connection
 
     @property
     def session(self) -> Session:
-        """Runs the store's own statements in it."""
+        """Runs the store's statements in this transaction."""
         return EnclosedSession(self)
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Connection]:
-        """The connection for one statement; Conflict if it was the turn of the end meanwhile.
+        """The connection for one statement; Conflict if the transaction has ended meanwhile.
 
-        StoreUnavailable if the connection was lost. Other errors are left as they are: most
-        are of the statement, whose author has to see them.
+        Raises StoreUnavailable if the connection was lost. Other errors are passed on: most are
+        caused by the statement, and its author has to see them.
         """
         async with self._turn:
             connection, source = self.connection, self.database.source
@@ -128,11 +128,11 @@ class PostgresTransaction:
         await self._commit(settlement)
 
     async def commit(self) -> None:
-        """Make it last; Conflict, and a rollback, if one of its statements failed."""
+        """Commit; Conflict, and a rollback, if one of its statements failed."""
         try:
             await self._commit(None)
         except asyncpg.InFailedSQLTransactionError as error:
-            # PostgreSQL would answer a commit with a silent rollback.
+            # A commit would roll back silently.
             raise Conflict(
                 "a statement of the transaction failed, so PostgreSQL kept nothing of it; let the "
                 "error end the block, or run what may fail in `tx.connection.transaction()`"
@@ -142,7 +142,7 @@ class PostgresTransaction:
         try:
             with clear_errors(self.database.source):
                 await hit("complete.before")
-                # From here on the lane is locked: a process that stops now must not keep it so.
+                # From here on the lane is locked; a process that freezes must not keep it locked.
                 await self.execute(IDLE_LIMIT)
                 if settlement is not None:
                     await _complete(self.session, settlement)
@@ -155,14 +155,14 @@ class PostgresTransaction:
             if isinstance(error, asyncpg.LockNotAvailableError):
                 raise Contended(f"a lock was not to be had at the commit: {error}") from error
             raise
-        _tell(self.after_commit)
+        _call(self.after_commit)
         try:
             await hit("complete.after")
         finally:
             await self._borrowed.__aexit__(None, None, None)
 
     async def roll_back(self) -> None:
-        """Undo everything; a connection that cannot even do that is dropped."""
+        """Roll back; a connection that fails to do so is closed."""
         self._is_over = True
         try:
             await self._transaction.rollback()
@@ -175,7 +175,7 @@ class PostgresTransaction:
 
 
 class EnclosedSession(PostgresSession):
-    """Runs the store's own statements in a transaction, in turn with those of its owner."""
+    """Runs the store's statements in a transaction, in turn with those of its owner."""
 
     def __init__(self, transaction: PostgresTransaction) -> None:
         super().__init__(transaction.connection, transaction.database.moment)
@@ -187,7 +187,7 @@ class EnclosedSession(PostgresSession):
 
 
 class SqliteTransaction:
-    """A transaction on the writer, which waits for it; keep it short."""
+    """A transaction on the writer; nothing else can be written until it ends, so keep it short."""
 
     def __init__(self, database: Sqlite, held: HeldWriter) -> None:
         self.database = database
@@ -197,12 +197,12 @@ class SqliteTransaction:
 
     @classmethod
     async def begin(cls, database: Sqlite, attempt: object = None) -> SqliteTransaction:
-        """Wait for the writer and begin, maybe for an attempt's handler."""
+        """Wait for the writer and begin; `attempt` names the attempt whose handler asks."""
         return cls(database, await database.hold(attempt))
 
     @property
     def connection(self) -> Any:
-        """There is none to be had: the file has one writer."""
+        """Always Conflict: the file has one writer, which is not exposed."""
         raise Conflict("on SQLite there is no connection to be had; use execute and fetch")
 
     async def opened(self) -> Self:
@@ -225,7 +225,7 @@ class SqliteTransaction:
         await self._commit(settlement)
 
     async def commit(self) -> None:
-        """Make it last."""
+        """Commit."""
         await self._commit(None)
 
     async def _commit(self, settlement: Settlement | None) -> None:
@@ -237,11 +237,11 @@ class SqliteTransaction:
             await asyncio.shield(self._held.commit())
         finally:
             self._held.let_go()
-        _tell(self.after_commit)
+        _call(self.after_commit)
         await hit("complete.after")
 
     async def roll_back(self) -> None:
-        """Undo everything."""
+        """Roll back."""
         self._held.let_go()
 
 
@@ -249,7 +249,7 @@ StoreTransaction = PostgresTransaction | SqliteTransaction
 
 
 def own(transaction: Transaction, database: object) -> StoreTransaction:
-    """A transaction of this very store, and of no other app's."""
+    """The transaction, if it is one of this store's; else InvalidInput."""
     is_ours = isinstance(transaction, PostgresTransaction | SqliteTransaction)
     if not is_ours or transaction.database is not database:  # type: ignore[attr-defined]
         raise InvalidInput(
@@ -259,13 +259,13 @@ def own(transaction: Transaction, database: object) -> StoreTransaction:
     return transaction  # type: ignore[return-value]
 
 
-def _tell(after_commit: Callable[[], None] | None) -> None:
+def _call(after_commit: Callable[[], None] | None) -> None:
     if after_commit is not None:
         after_commit()
 
 
 async def begin(database: Postgres | Sqlite, worker: int | None = None) -> StoreTransaction:
-    """A transaction for a handler of the worker."""
+    """Begin a transaction for a handler of the worker."""
     if isinstance(database, Postgres):
         _refuse_second(database)
         is_set_here = database.pooler and worker is not None
@@ -276,12 +276,12 @@ async def begin(database: Postgres | Sqlite, worker: int | None = None) -> Store
 
 @asynccontextmanager
 async def block(database: Postgres | Sqlite) -> AsyncIterator[StoreTransaction]:
-    """A transaction for a block of code: committed at its end, undone if it raises."""
+    """A transaction for a block of code: committed at its end, rolled back if it raises."""
     opened: StoreTransaction
     if isinstance(database, Postgres):
         _refuse_second(database)
         opened = await PostgresTransaction.begin(database, database.kept())
-        _here.set(opened)
+        _current_block.set(opened)
     else:
         opened = await SqliteTransaction.begin(database)
     try:
@@ -292,12 +292,12 @@ async def block(database: Postgres | Sqlite) -> AsyncIterator[StoreTransaction]:
     await opened.commit()
 
 
-_here: ContextVar[PostgresTransaction | None] = ContextVar("here", default=None)
-"""The block that the present task is in."""
+_current_block: ContextVar[PostgresTransaction | None] = ContextVar("here", default=None)
+"""The transaction block of the current task."""
 
 
 def _refuse_second(database: Postgres) -> None:
-    # Its connections are few: those who have one and wait for another might wait for each other.
-    before = _here.get()
-    if before is not None and before.database is database and not before.is_over:
+    # Connections are few: tasks that hold one and wait for a second could deadlock.
+    current = _current_block.get()
+    if current is not None and current.database is database and not current.is_over:
         raise Conflict("this task is in a transaction already; use that one, or end it first")

@@ -1,1 +1,1 @@
-"""Endpoints, targets, and when they may be called."""
+"""Endpoints, targets, and their gates."""

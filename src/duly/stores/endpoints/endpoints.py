@@ -1,6 +1,6 @@
-"""Named endpoints on the books.
+"""Stored named endpoints.
 
-Deciding is not done here: whoever changes one brings a function that decides, which is called
+Nothing is decided here: the caller of a change passes a function that decides, which is called
 with the row locked.
 """
 
@@ -47,17 +47,17 @@ class Endpoints:
 
     async def get(self, name: str) -> StoredEndpoint:
         """One endpoint, or NotFound."""
-        found = await self._found(self._database, name)
+        found = await self._find(self._database, name)
         if found is None:
             raise no_endpoint(name)
         return found
 
-    async def _found(self, session: Session, name: str) -> StoredEndpoint | None:
+    async def _find(self, session: Session, name: str) -> StoredEndpoint | None:
         rows = await session.fetch_named("endpoints.get", namespace=self._namespace, name=name)
         return endpoint_of(rows[0]) if rows else None
 
     async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
-        """Those of the names that exist."""
+        """The endpoints with these names; unknown names are left out."""
         rows = await self._database.fetch_named(
             "endpoints.some", namespace=self._namespace, names=list(names)
         )
@@ -78,13 +78,13 @@ class Endpoints:
         action: str,
         detail: Mapping[str, Any] | None = None,
     ) -> StoredEndpoint:
-        """Create or change one by what `decide` makes of it, with its row locked."""
+        """Create or change one as `decide` says, which is called with its row locked."""
         target = PREFIX + name
         number = (await self._targets.numbers([target], create=True))[target]
         try:
             await self._revise(name, number, decide, actor, action, detail)
         except self._database.refusals:
-            # A name that was free may be another creator's by now: then there is a row to lock.
+            # Another caller may have created the name meanwhile: then there is a row to lock.
             await self._revise(name, number, decide, actor, action, detail)
         return await self.get(name)
 
@@ -98,16 +98,16 @@ class Endpoints:
         detail: Mapping[str, Any] | None,
     ) -> None:
         async with self._database.together() as session:
-            # The gate first, as whoever disables an endpoint does: or both would wait for ever.
+            # Lock the gate first, as `Gates.revise` does, to avoid a deadlock.
             await session.fetch_batch("gates.lock", columns={"target": [number]})
-            before = await self._locked(session, name)
+            before = await self._lock(session, name)
             rows = await session.fetch("schedules.now", namespace=self._namespace)
             after = decide(before, rows[0][0])
             if after == before:
                 return
             statement = "endpoints.create" if before is None else "endpoints.change"
             if before is not None and before.gate != after.gate:
-                await _forgive(session, number, after.gate)
+                await _write_gate(session, number, after.gate)
             await session.fetch(
                 statement,
                 "any",
@@ -118,19 +118,19 @@ class Endpoints:
             )
             await note(session, self._namespace, actor, f"endpoint.{action}", name, detail)
 
-    async def _locked(self, session: Session, name: str) -> StoredEndpoint | None:
+    async def _lock(self, session: Session, name: str) -> StoredEndpoint | None:
         await session.fetch("endpoints.lock", namespace=self._namespace, name=name)
-        return await self._found(session, name)
+        return await self._find(session, name)
 
     async def remove(
         self, name: str, actor: str, check: Callable[[StoredEndpoint], None]
     ) -> StoredEndpoint:
-        """Remove one that nothing waits for and no schedule names; else Conflict.
+        """Remove an endpoint; Conflict if deliveries wait for it or a schedule names it.
 
-        `check` is called with it locked, and may refuse.
+        `check` is called with its row locked, and may refuse.
         """
         async with self._database.together() as session:
-            found = await self._locked(session, name)
+            found = await self._lock(session, name)
             if found is None:
                 raise no_endpoint(name)
             check(found)
@@ -140,7 +140,7 @@ class Endpoints:
         return found
 
     async def refuse_if_scheduled(self, endpoint: StoredEndpoint) -> None:
-        """Conflict when a schedule names it."""
+        """Raise Conflict if a schedule names the endpoint."""
         await self._refuse_if_scheduled(self._database, endpoint)
 
     async def _refuse_if_scheduled(self, session: Session, found: StoredEndpoint) -> None:
@@ -153,7 +153,7 @@ class Endpoints:
 
     async def _refuse_if_used(self, session: Session, found: StoredEndpoint) -> None:
         await self._refuse_if_scheduled(session, found)
-        waiting, _ = await self._counted(session, found.target)
+        waiting, _ = await self._count(session, found.target)
         if waiting:
             raise Conflict(
                 f"{waiting} deliveries wait for endpoint {found.name!r}; pause it instead, "
@@ -161,20 +161,20 @@ class Endpoints:
             )
 
     async def waiting(self, target: int) -> EndpointBacklog:
-        """How much is on the books for it; counted up to a million."""
-        return EndpointBacklog(*await self._counted(self._database, target))
+        """How many deliveries wait for the target, counted up to a million."""
+        return EndpointBacklog(*await self._count(self._database, target))
 
-    async def _counted(self, session: Session, target: int) -> Sequence[int]:
+    async def _count(self, session: Session, target: int) -> Sequence[int]:
         rows = await session.fetch_named("endpoints.waiting", target=target, limit=COUNTED_UP_TO)
         return rows[0]["waiting"], rows[0]["held"]
 
     async def cancel_waiting(self, target: int, limit: int) -> int:
-        """Cancel one batch of what waits and nobody holds; returns how many."""
+        """Cancel one batch of waiting deliveries that no worker holds; returns how many."""
         rows = await self._database.fetch("endpoints.cancel_waiting", target=target, limit=limit)
         return len(rows) or await self._cancel_heads(target, limit)
 
     async def _cancel_heads(self, target: int, limit: int) -> int:
-        """Whoever waits for it at the head of a stream; the next one may be another's."""
+        """Cancel heads of streams; the next in the stream may have another target."""
         rows = await self._database.fetch("endpoints.waiting_heads", target=target, limit=limit)
         cancelled = 0
         for (id,) in rows:
@@ -183,7 +183,7 @@ class Endpoints:
         return cancelled
 
 
-async def _forgive(session: Session, target: int, gate: Gate) -> None:
+async def _write_gate(session: Session, target: int, gate: Gate) -> None:
     columns = {name: [getattr(gate, name)] for name in Gate.__struct_fields__}
     await session.fetch_batch("gates.write", columns={"target": [target], **columns})
 
@@ -203,7 +203,7 @@ _secrets = msgspec.json.Decoder(tuple[Sealed, ...])
 
 
 def endpoint_of(found: Mapping[str, Any]) -> StoredEndpoint:
-    """An endpoint as it stands, with its gate."""
+    """An endpoint from its row, with its gate."""
     row = dict(found)
     details = {name: row[name] for name in Details.__struct_fields__}
     details["headers"] = msgspec.json.decode(row["headers"])

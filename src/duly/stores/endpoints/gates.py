@@ -1,4 +1,4 @@
-"""The gates before targets: read and written under their lock, decided elsewhere."""
+"""The gates of targets: read and written under their lock; nothing is decided here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Decide = Callable[[SeenGate, datetime], GateChange]
 
 
 class Gates:
-    """The gates of all namespaces: they go by their targets' numbers."""
+    """The gates of all namespaces, by the numbers of their targets."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -23,7 +23,7 @@ class Gates:
     async def revise(
         self, worker: int, targets: Collection[int], decide: Decide
     ) -> dict[int, tuple[SeenGate, GateChange]]:
-        """Change the gates by what `decide` makes of each; one at a time over all workers."""
+        """Change each gate as `decide` says; workers that change the same gate take turns."""
         ordered = sorted(targets)
         async with self._database.together() as session:
             await session.fetch_batch("gates.lock", columns={"target": ordered})
@@ -78,7 +78,7 @@ def gate_of(
     probes: int | None,
     paced_at: datetime | None,
 ) -> Gate:
-    """A gate from its columns; all of them are null when nothing was ever held against it."""
+    """A gate from its columns; all are null for a target that has no gate row."""
     return Gate(
         failures=failures or 0,
         first_failed_at=first_failed_at,

@@ -1,4 +1,4 @@
-"""Alerts: each is one row from its raising to its clearing, whoever saw it."""
+"""Alerts: one row each from when it is raised until it is cleared, for all workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duly.stores.database import Database, NamedRow
 
 NEWEST = 2**62
 NEWS_FOR = timedelta(hours=1)
-"""So long after its end an alert of which nothing was told is told."""
+"""An alert that was never reported is still reported this long after it was cleared."""
 LOOKED_AT = 100
 
 
@@ -23,37 +23,37 @@ class Alerts:
         self._namespace = namespace
 
     async def raised(self) -> list[Alert]:
-        """Those that are not cleared."""
+        """Alerts that are not cleared."""
         return await self._read("raised")
 
     async def page(self, before: int | None, limit: int) -> list[Alert]:
-        """All that are kept, newest first."""
+        """Alerts, newest first, cleared ones included."""
         return await self._read("page", before=NEWEST if before is None else before, limit=limit)
 
     async def raise_one(self, trouble: AlertCause) -> bool:
-        """Raise it; False when it is raised already."""
+        """Raise an alert; False if it is raised already."""
         return bool(await self._write("raise", trouble))
 
     async def see(self, trouble: AlertCause) -> None:
-        """Note that it is still the matter."""
+        """Mark the alert as still active."""
         await self._write("see", trouble)
 
     async def clear(self, alert: Alert) -> bool:
-        """Clear it; False when another did."""
+        """Clear an alert; False if it was cleared already."""
         return bool(await self._database.fetch("alerts.clear", id=alert.id))
 
     async def untold(self, limit: int) -> list[Alert]:
-        """Those whose raising or clearing was not handed to the alert webhook yet."""
+        """Alerts whose raising or clearing was not yet reported to the alert webhook."""
         return await self._read("untold", limit=limit, fresh_for=NEWS_FOR.total_seconds())
 
     async def tell(self, alert: Alert, told: str) -> None:
-        """Note how much of it was."""
+        """Record what was reported of an alert: its raising, or its clearing too."""
         await self._database.fetch("alerts.told", id=alert.id, told=told)
 
     async def died(self, since: datetime) -> int:
-        """How many of the deliveries that were to tell of alerts died since then."""
-        asked = {"namespace": self._namespace, "key": KEY, "since_at": since, "most": LOOKED_AT}
-        return int((await self._database.fetch("alerts.died", **asked))[0][0])
+        """How many deliveries that report alerts became dead letters since then."""
+        values = {"namespace": self._namespace, "key": KEY, "since_at": since, "most": LOOKED_AT}
+        return int((await self._database.fetch("alerts.died", **values))[0][0])
 
     async def _write(self, statement: str, trouble: AlertCause) -> Sequence[Any]:
         return await self._database.fetch(

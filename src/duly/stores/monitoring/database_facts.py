@@ -1,4 +1,4 @@
-"""What the doctor looks at: the server's version, its settings, its clock, the schema."""
+"""What `duly doctor` checks: the database's version, settings, clock and schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duly.stores.sqlite.database import Sqlite
 
 
 async def postgres_facts(database: Postgres) -> dict[str, Any]:
-    """What a PostgreSQL server says of itself."""
+    """Version, settings and schema of a PostgreSQL server."""
     async with database.shared() as connection:
         row = await connection.fetchrow(
             "select current_setting('server_version') as version,"
@@ -22,27 +22,27 @@ async def postgres_facts(database: Postgres) -> dict[str, Any]:
             " clock_timestamp() as clock"
         )
         writable = await connection.fetchrow(migrations.WRITABLE)
-    found = await migrations.status(database)
+    schema = await migrations.status(database)
     problem = migrations.read_only_problem(**writable)
-    return {"kind": "postgresql", **dict(row), "read_only": problem, "schema": found}
+    return {"kind": "postgresql", **dict(row), "read_only": problem, "schema": schema}
 
 
 async def sqlite_facts(database: Sqlite) -> dict[str, Any]:
-    """What SQLite and its file say of themselves."""
+    """Version, settings, integrity and schema of an SQLite file."""
 
-    def look(connection: apsw.Connection) -> dict[str, Any]:
+    def read(connection: apsw.Connection) -> dict[str, Any]:
         return {
             "journal_mode": connection.pragma("journal_mode"),
             "synchronous": connection.pragma("synchronous"),
             "integrity": connection.pragma("quick_check"),
         }
 
-    facts: dict[str, Any] = await database.write(look)
-    found = await migrations.status(database)
+    facts: dict[str, Any] = await database.write(read)
+    schema = await migrations.status(database)
     return {
         "kind": "sqlite",
         "version": apsw.sqlite_lib_version(),
         "path": str(database.path),
         **facts,
-        "schema": found,
+        "schema": schema,
     }

@@ -1,4 +1,5 @@
-"""Figures of failure, counted by indexes and up to a limit: nothing here grows with the ledger."""
+"""Failure statistics, counted by indexes and up to a limit: the cost does not grow with the
+ledger."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ ENDS = (State.COMPLETED, State.DEAD)
 
 
 class FailureStatsTable:
-    """The figures of one namespace."""
+    """The failure statistics of one namespace."""
 
     def __init__(
         self, database: Database, namespace: str, deliveries: Deliveries, plans: Plans
@@ -41,12 +42,12 @@ class FailureStatsTable:
     async def stats(
         self, since: datetime | timedelta | float, most: int = COUNTED_UP_TO
     ) -> FailureStats:
-        """How it stands by the store's clock, and how it fared since then."""
+        """The current state, and counts since then, by the store's clock."""
         now, _ = await self._plans.clock()
         since_at = checked_since(since, now)
         names = ("recent", "reasons", "retries", "halted")
-        asked = {"since_at": since_at, "until_at": now, "most": most}
-        rows = {name: await self._rows(name, **asked) for name in names}
+        parameters = {"since_at": since_at, "until_at": now, "most": most}
+        rows = {name: await self._rows(name, **parameters) for name in names}
         candidates = await self.poison_candidates(CANDIDATES, most)
         halted = _counts(rows["halted"], "halted")
         return FailureStats(
@@ -65,10 +66,10 @@ class FailureStatsTable:
         )
 
     async def failing(self, now: datetime) -> Failing:
-        """The part of it that is worth a look every second: of a day, and not far counted."""
-        asked = {"since_at": now - DAY, "until_at": now, "most": COUNTED_UP_TO}
-        retries = await self._rows("retries", **asked)
-        halted = _counts(await self._rows("halted", **asked), "halted")
+        """The cheap part of the statistics, for display every second: of the last day."""
+        parameters = {"since_at": now - DAY, "until_at": now, "most": COUNTED_UP_TO}
+        retries = await self._rows("retries", **parameters)
+        halted = _counts(await self._rows("halted", **parameters), "halted")
         return Failing(
             _retries(retries[0]),
             (await self.poison_candidates(1, COUNTED_UP_TO)).count,
@@ -77,11 +78,11 @@ class FailureStatsTable:
         )
 
     async def poison_candidates(self, limit: int, most: int) -> Poison:
-        """Unfinished deliveries whose worker died while it held them, those with most crashes."""
+        """Unfinished deliveries whose worker died while it held them, most crashes first."""
         rows = await self._rows("poison_candidates", most=most, limit=limit)
         names = LikelyPoison.__struct_fields__
-        first = [LikelyPoison(**{name: row[name] for name in names}) for row in rows]
-        return Poison(rows[0]["count"] if rows else 0, first)
+        candidates = [LikelyPoison(**{name: row[name] for name in names}) for row in rows]
+        return Poison(rows[0]["count"] if rows else 0, candidates)
 
     async def _oldest_waiting(self) -> OldestWaiting | None:
         for each in await self._deliveries.late(timedelta(), 1):
@@ -89,8 +90,8 @@ class FailureStatsTable:
         return None
 
     async def _rows(self, statement: str, **parameters: Any) -> Sequence[NamedRow]:
-        wanted = {"namespace": self._namespace, **parameters}
-        return await self._database.fetch_named(f"failure_stats.{statement}", "any", **wanted)
+        named = {"namespace": self._namespace, **parameters}
+        return await self._database.fetch_named(f"failure_stats.{statement}", "any", **named)
 
 
 def _counts(rows: Sequence[NamedRow], key: str) -> dict[Any, int]:

@@ -1,4 +1,4 @@
-"""What happened in each minute: added to by each worker, summed up when read."""
+"""Counts by minute: each worker adds to its own row, and reading sums them up."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from duly.stores.database import Database
 
 
 class Rollups:
-    """The minutes of one namespace."""
+    """The counts by minute of one namespace."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
 
     async def add(self, worker: int, tally: Counts) -> None:
-        """Add to the worker's present minute."""
+        """Add to the worker's counts of the current minute."""
         counts = msgspec.structs.asdict(tally)
         await self._database.fetch(
             "rollups.add", namespace=self._namespace, worker=worker, **counts
         )
 
     async def series(self, span: Span) -> dict[datetime, Counts]:
-        """What happened in each step, by its beginning."""
+        """The counts of each step of the span, by its start."""
         rows = await self._database.fetch_named(
             "rollups.series",
             namespace=self._namespace,

@@ -1,4 +1,5 @@
-"""How it stands, read through indexes and up to a limit: nothing here grows with the ledger."""
+"""The status of a namespace, read by indexes and up to a limit: the cost does not grow with the
+ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from duly.stores.schedules.plans import Plans
 
 
 class StatusReader:
-    """How one namespace stands."""
+    """Reads the status of one namespace."""
 
     def __init__(
         self,
@@ -31,10 +32,10 @@ class StatusReader:
         self._plans = plans
 
     async def look(self, grace: timedelta) -> NamespaceStatus:
-        """How it stands by the store's clock; how long the store took for its shortest answer."""
+        """The status by the store's clock, with the duration of one short query."""
         asked_at = self._clock.monotonic()
         workers = (await self._rows("workers"))[0]
-        took = self._clock.monotonic() - asked_at
+        store_seconds = self._clock.monotonic() - asked_at
         backlog = dict((await self._backlog(grace))[0])
         at = backlog.pop("seen_at")
         failing = await self._figures.failing(at)
@@ -42,7 +43,7 @@ class StatusReader:
         lag = timedelta() if next_at is None else max(at - next_at, timedelta())
         return NamespaceStatus(
             at=at,
-            store_seconds=took,
+            store_seconds=store_seconds,
             planner_lag=lag.total_seconds(),
             retries=failing.retries,
             poison=failing.poison,
@@ -50,11 +51,11 @@ class StatusReader:
             paused_streams=failing.paused_streams,
             **backlog,
             **workers,
-            **await self._standing(),
+            **await self._not_active(),
         )
 
     async def behind(self) -> int:
-        """How many wait in streams besides the heads of those that go on."""
+        """How many deliveries wait in streams, not counting heads of streams that are running."""
         return int((await self._rows("behind", most=COUNTED_UP_TO))[0]["behind"])
 
     async def _backlog(self, grace: timedelta) -> Sequence[NamedRow]:
@@ -65,7 +66,7 @@ class StatusReader:
             most=COUNTED_UP_TO,
         )
 
-    async def _standing(self) -> dict[str, Any]:
+    async def _not_active(self) -> dict[str, Any]:
         circuits = await self._rows("circuits", most=NAMED_UP_TO)
         endpoints = await self._rows("endpoints", most=NAMED_UP_TO)
         return {

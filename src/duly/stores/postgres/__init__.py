@@ -1,1 +1,1 @@
-"""PostgreSQL: its address, its connections, and what runs on them."""
+"""PostgreSQL: its address, its connections, and the sessions on them."""

@@ -1,6 +1,6 @@
-"""What the parameters of a PostgreSQL address mean to the driver, or why they cannot be had.
+"""Translates the parameters of a PostgreSQL address for the driver, or refuses them.
 
-asyncpg sends parameters that it does not know to the server, which refuses the connection.
+asyncpg sends unknown parameters to the server, which refuses the connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from duly.domain.database_urls import AMBIGUOUS, Address, address, is_ambiguous
 from duly.errors import BadSetting
 
 SCHEME = re.compile(r"postgres(ql)?(\+\w+)?\Z")
-"""With a driver's name, as SQLAlchemy writes it, too."""
+"""Also with a driver's name, as in SQLAlchemy's URLs."""
 _HOST = re.compile(r"(\[[^\[\],/]+\]|[^\[\]:,/\s]+)(:(?P<port>[0-9]{1,5}))?\Z")
 
 _DRIVERS = """
@@ -25,14 +25,14 @@ _DRIVERS = """
     ssl_min_protocol_version target_session_attrs user
 """
 DRIVERS = frozenset(_DRIVERS.split())
-"""What asyncpg understands."""
+"""Parameters that asyncpg understands."""
 SERVERS = frozenset({"application_name", "options"})
-"""What the server is told when a connection starts."""
+"""Parameters sent to the server when a connection starts."""
 OURS = frozenset(
     {"channel_binding", "connect_timeout", "fallback_application_name", "pgbouncer", "ssl"}
     | {"gssencmode", "sslaccept", "sslcertmode", "sslsni"}
 )
-"""What is translated."""
+"""Parameters that are translated here."""
 IGNORED = {
     **dict.fromkeys(
         (
@@ -57,14 +57,14 @@ IGNORED = {
     "sslcompression": "nothing is compressed",
     "uselibpqcompat": "`sslmode` means what libpq says",
 }
-"""What changes nothing here, and why."""
+"""Parameters that have no effect, each with the reason."""
 REFUSED = {
     "hostaddr": "put the address in place of the host",
     "require_auth": "the driver takes every way to log in; sslmode=verify-full makes sure whose",
     "requirepeer": "the driver cannot check the owner of a socket",
     "sslcrldir": "give one file with sslcrl",
 }
-"""What cannot be had, and what to do instead."""
+"""Parameters that are not supported, each with what to do instead."""
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 ACCEPTABLE = {
     "channel_binding": ("disable", "prefer", "require"),
@@ -87,29 +87,29 @@ FILES = ("sslcert", "sslcrl", "sslkey", "sslrootcert")
 LONGEST_CONNECT = 600
 SSL_WORDS = {"true": "require", "1": "require", "false": "disable", "0": "disable"}
 SYSTEM = "system"
-"""For `sslrootcert`: the authorities that this machine trusts."""
+"""Value of `sslrootcert`: the certificate authorities that this machine trusts."""
 
 
 class PostgresAddress(msgspec.Struct, frozen=True):
-    """Where a server is and how to reach it, in the driver's terms."""
+    """The address of a server, in the driver's terms."""
 
     dsn: str
     settings: dict[str, str]
-    """The server's own, for each session."""
+    """Settings of the server for each session."""
     connect_seconds: float | None
     pooler: bool
-    """Whether the address says that a pooler is in front."""
+    """Whether the address says that there is a pooler."""
     verified: dict[str, str] | None
-    """The files with which the server's certificate is verified, where asyncpg would not do it."""
+    """Parameters to verify the server's certificate with, if asyncpg would not verify it."""
     ignored: dict[str, str]
-    """Parameters that change nothing, each with the reason."""
+    """Parameters that have no effect, each with the reason."""
 
     def __repr__(self) -> str:
-        # It may end in a traceback, and the DSN carries a password.
+        # The DSN contains a password, and a traceback may show this text.
         return "Place(...)"
 
     def context(self) -> ssl.SSLContext | None:
-        """What verifies the server's certificate and name; None to leave TLS to the driver."""
+        """The context that verifies the server's certificate; None to leave TLS to the driver."""
         if self.verified is None:
             return None
         try:
@@ -122,17 +122,17 @@ class PostgresAddress(msgspec.Struct, frozen=True):
 
 def _context(given: Mapping[str, str]) -> ssl.SSLContext:
     root = given.get("sslrootcert", SYSTEM)
-    made = ssl.create_default_context(cafile=None if root == SYSTEM else root)
+    context = ssl.create_default_context(cafile=None if root == SYSTEM else root)
     if crl := given.get("sslcrl"):
-        made.load_verify_locations(cafile=crl)
-        made.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
-    if own := given.get("sslcert"):
+        context.load_verify_locations(cafile=crl)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
+    if certificate := given.get("sslcert"):
         password = given.get("sslpassword", "")
-        made.load_cert_chain(own, given.get("sslkey"), lambda: password)
-    made.minimum_version = _version(given, "ssl_min_protocol_version", "TLSv1.2")
-    made.maximum_version = _version(given, "ssl_max_protocol_version", "TLSv1.3")
-    made.set_alpn_protocols(["postgresql"])
-    return made
+        context.load_cert_chain(certificate, given.get("sslkey"), lambda: password)
+    context.minimum_version = _version(given, "ssl_min_protocol_version", "TLSv1.2")
+    context.maximum_version = _version(given, "ssl_max_protocol_version", "TLSv1.3")
+    context.set_alpn_protocols(["postgresql"])
+    return context
 
 
 def _version(given: Mapping[str, str], name: str, default: str) -> ssl.TLSVersion:
@@ -140,20 +140,20 @@ def _version(given: Mapping[str, str], name: str, default: str) -> ssl.TLSVersio
 
 
 def place(url: str) -> PostgresAddress:
-    """Read an address; BadSetting names the part that cannot be."""
+    """Parse an address; BadSetting names the part that is not possible."""
     found = address(url)
     if is_ambiguous(url):
         raise _refused(AMBIGUOUS)
     _check_hosts(found)
     given = _checked(found)
-    driven = {name: value for name, value in given.items() if name in DRIVERS}
+    driver = {name: value for name, value in given.items() if name in DRIVERS}
     verified = _verified(given)
     if verified is not None:
-        driven = {name: value for name, value in driven.items() if not name.startswith("ssl")}
-        driven |= {name: given[name] for name in ("sslnegotiation",) if name in given}
+        driver = {name: value for name, value in driver.items() if not name.startswith("ssl")}
+        driver |= {name: given[name] for name in ("sslnegotiation",) if name in given}
     elif mode := _sslmode(given):
-        driven["sslmode"] = mode
-    plain = msgspec.structs.replace(found, scheme="postgresql", parameters=tuple(driven.items()))
+        driver["sslmode"] = mode
+    plain = msgspec.structs.replace(found, scheme="postgresql", parameters=tuple(driver.items()))
     return PostgresAddress(
         dsn=plain.encoded,
         settings=_settings(given),
@@ -165,7 +165,7 @@ def place(url: str) -> PostgresAddress:
 
 
 def ignored_parameters(url: str) -> dict[str, str]:
-    """The parameters of an address that change nothing, each with the reason."""
+    """The parameters of an address that have no effect, each with the reason."""
     return place(url).ignored if SCHEME.match(address(url).scheme) else {}
 
 
@@ -173,7 +173,7 @@ def _check_hosts(found: Address) -> None:
     for each in found.hosts.split(",") if found.hosts else ():
         match = _HOST.match(each)
         if match is None or not 0 < int(match["port"] or 5432) < 65536:
-            # The value is not shown: it may be a part of a password.
+            # The value is not shown: it may be part of a password.
             raise _refused(
                 "the host after the last @ will not do; give a name or an address and "
                 "perhaps a port from 1 to 65535, as in host:5432"
@@ -183,7 +183,7 @@ def _check_hosts(found: Address) -> None:
 
 
 def _checked(found: Address) -> dict[str, str]:
-    """The parameters that have a value, each one known and possible."""
+    """The parameters that have a value, all known and supported."""
     given = {name: value for name, value in found.parameters if value}
     for name in given:
         if name in REFUSED:
@@ -206,10 +206,10 @@ def _sslmode(given: Mapping[str, str]) -> str | None:
 
 
 def _verified(given: Mapping[str, str]) -> dict[str, str] | None:
-    """What the certificate is verified with, if the address demands more than asyncpg does.
+    """Parameters to verify the certificate with, if the address demands more than asyncpg does.
 
-    asyncpg has no channel binding. What that keeps out, a server with a certificate of its own
-    in the middle, is kept out by verifying the certificate and the name in it as well.
+    asyncpg has no channel binding. Verifying the certificate and its host name also prevents the
+    attack that it prevents: a server in the middle with another certificate.
     """
     demands = [f"{name}={given[name]}" for name in ("channel_binding", "sslaccept", "sslrootcert")
                if given.get(name) in ("require", "strict", SYSTEM)]  # fmt: skip
@@ -227,7 +227,7 @@ def _settings(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _connect_seconds(given: Mapping[str, str]) -> float | None:
-    """The longest that opening a connection may take; None, and 0, for our own limit."""
+    """The time limit for opening a connection; None, from 0 or no value, for our default."""
     text = given.get("connect_timeout", "0")
     if not text.isascii() or not text.isdigit() or int(text) > LONGEST_CONNECT:
         raise _refused(f"connect_timeout is a whole number of seconds up to {LONGEST_CONNECT}")

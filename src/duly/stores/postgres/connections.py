@@ -1,4 +1,4 @@
-"""How connections to PostgreSQL are opened, set up and closed, and which errors mean it is away."""
+"""Opens, sets up and closes connections to PostgreSQL, and classifies its errors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import msgspec
 
 from duly.errors import BadSetting, StoreUnavailable
 
-Connection = Any  # asyncpg's connection, or a pool's stand-in for one
+Connection = Any  # asyncpg's connection, or a pool's proxy for one
 Connect = Callable[[], Awaitable[Connection]]
 Discard = Callable[[Connection], Awaitable[None]]
 
 CONNECT_SECONDS = 5.0
 COMMAND_SECONDS = 30.0
 SPARE_SLOTS = 8
-"""Connections beyond the necessary leave this many of the server's slots free, so that another
-process finds enough to start with."""
+"""Optional connections leave this many of the server's slots free, so that another process can
+start."""
 FREE_SLOTS = """
 select current_setting('max_connections')::integer
      - current_setting('superuser_reserved_connections')::integer
@@ -53,7 +53,8 @@ OF_THE_ADDRESS = (
     asyncpg.SyntaxOrAccessError,
     asyncpg.CantChangeRuntimeParamError,
 )
-"""What a parameter in the address can cause at the start of a connection, unless it is in AWAY."""
+"""Errors that a parameter in the address can cause when a connection starts; those in AWAY are
+excepted."""
 REMEDIES: tuple[tuple[type[Exception], str], ...] = (
     (
         asyncpg.ReadOnlySQLTransactionError,
@@ -75,7 +76,7 @@ class NoSlot(StoreUnavailable):
 
 @contextmanager
 def clear_errors(source: object = None) -> Iterator[None]:
-    """Tell a database that is away, and which one, from a fault of ours."""
+    """Raise StoreUnavailable, with its source, for errors that mean the database is unavailable."""
     try:
         yield
     except AWAY as error:
@@ -86,7 +87,7 @@ def clear_errors(source: object = None) -> Iterator[None]:
 
 
 def away(error: BaseException, source: object) -> StoreUnavailable:
-    """What a driver's error means when it says that the database cannot be used."""
+    """A driver's error as StoreUnavailable, with what to do about it."""
     reason = str(error) or type(error).__name__
     remedy = next((f"; {text}" for kind, text in REMEDIES if isinstance(error, kind)), "")
     return StoreUnavailable(
@@ -96,9 +97,10 @@ def away(error: BaseException, source: object) -> StoreUnavailable:
 
 @contextmanager
 def startup_errors(*, pooler: bool, verifies: bool, is_first: bool) -> Iterator[None]:
-    """Name the setting, or the part of the address, for which no connection can be had.
+    """Raise BadSetting for the setting, or part of the address, that prevents a connection.
 
-    Only until the first connection: it proves the settings, and later refusals have other causes.
+    Only until the first connection succeeds: that proves the settings, and later errors have other
+    causes.
     """
     try:
         yield
@@ -147,7 +149,7 @@ def _refusal(problem: str, pooler: bool) -> str:
 
 
 class CallersError(Exception):
-    """Carries what a caller's code raised past those who would take it for the database's."""
+    """Wraps an error of a caller's code, so that it is not taken for one of the database."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -156,9 +158,9 @@ class CallersError(Exception):
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Keep errors of a caller's code apart; statements tell by themselves that the store is away.
+    """Wrap errors of a caller's code; statements raise StoreUnavailable by themselves.
 
-    An OSError of a generator that names deliveries says nothing about the database.
+    For example, an OSError in a generator of deliveries does not mean that the database is away.
     """
     try:
         yield
@@ -167,7 +169,7 @@ def apart() -> Iterator[None]:
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """Settings of a session, and how to take them back."""
+    """SQL that applies settings of a session, and SQL that undoes them."""
 
     apply: str = ""
     undo: str = ""
@@ -176,22 +178,22 @@ class Setup(msgspec.Struct, frozen=True):
 BASE = Setup()
 IDLE_LIMIT = "set idle_in_transaction_session_timeout = '15s'"
 NO_IDLE_LIMIT = "reset idle_in_transaction_session_timeout"
-# The store's own transactions wait for nothing but the database. One that stands still is a
-# process that does, and the rows that it locked are needed by others.
+# The store's own transactions wait only for the database. If one is idle, its process is frozen,
+# and others need the rows that it has locked.
 BRIEF = Setup(IDLE_LIMIT, NO_IDLE_LIMIT)
 
 
 class Source:
-    """Opens connections and lets go of them."""
+    """Opens and closes connections."""
 
     def __init__(self, connect: Connect, discard: Discard, *, counts_slots: bool) -> None:
         self.connect = connect
-        """Also what the errors of its connections name as their source."""
+        """Opens a connection; also the `source` of errors on its connections."""
         self._discard = discard
         self._counts_slots = counts_slots
 
     async def open(self, setup: Setup, *, extra: bool = False) -> Connection:
-        """A new connection; NoSlot if there is none, or too few remain for an `extra` one."""
+        """A new connection; NoSlot if the server has none left, or too few for an `extra` one."""
         with clear_errors(self.connect):
             try:
                 connection = await self.connect()
@@ -199,7 +201,7 @@ class Source:
                 raise NoSlot(f"PostgreSQL has no connection left: {error}") from error
             try:
                 if extra and self._counts_slots:
-                    await _leave_some(connection)
+                    await _check_slots(connection)
                 if setup.apply:
                     await connection.execute(setup.apply)
             except BaseException:
@@ -208,25 +210,25 @@ class Source:
             return connection
 
     async def drop(self, connection: Connection) -> None:
-        """Close without ceremony: the other side may not be there to say goodbye to."""
+        """Close at once: the server may not respond any more."""
         connection.terminate()
         await self._discard(connection)
 
     async def close(self, connection: Connection) -> None:
-        """Close politely, within reason."""
+        """Close properly, or at once if that takes too long."""
         try:
             await asyncio.wait_for(self._discard(connection), CONNECT_SECONDS)
         except AWAY:
             connection.terminate()
 
 
-async def _leave_some(connection: Connection) -> None:
+async def _check_slots(connection: Connection) -> None:
     if await connection.fetchval(FREE_SLOTS) < SPARE_SLOTS:
         raise NoSlot("PostgreSQL has hardly a connection left (max_connections)")
 
 
 def is_usable(connection: Connection | None) -> bool:
-    """Whether it is open, and nobody left it in a transaction: what we write would hang on it."""
+    """Whether it is open and not in a transaction, which would not commit what we write."""
     if connection is None or connection.is_closed():
         return False
     return not connection.is_in_transaction()

@@ -1,7 +1,7 @@
-"""PostgreSQL as a database: a connection for each overlapping call, a pool for the rest.
+"""PostgreSQL as a database: one connection each for claiming and settling, a pool for the rest.
 
-Nothing here waits without a deadline, and a connection on which anything went wrong is dropped
-rather than trusted: the next call opens a new one.
+Nothing here waits without a time limit. A connection on which an error occurred is closed, and the
+next call opens a new one.
 """
 
 from __future__ import annotations
@@ -44,31 +44,33 @@ PLANNER_SETTINGS = (
     *("enable_seqscan", "enable_bitmapscan", "jit", "plan_cache_mode", "enable_nestloop"),
     "idle_in_transaction_session_timeout",
 )
-# A plan made while the tables were tiny must still be right at a million rows: every statement of
-# the hot path has an index for each table it touches, so scans are never the answer.
+# A query plan made while the tables were small must still be good at a million rows. Every
+# statement of the hot path has an index for each table it reads, so sequential scans are never
+# needed.
 PLANNER = Setup(
     "set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;"
     "set plan_cache_mode = force_generic_plan; set enable_nestloop = off;" + IDLE_LIMIT,
     ";".join(f"reset {each}" for each in PLANNER_SETTINGS),
 )
 LOCK_SECONDS = 20.0
-"""How long a statement of a handler waits for a lock: less than it may take."""
+"""How long a statement of a handler waits for a lock; less than `COMMAND_SECONDS`."""
 TRIES = 5
 FEWEST = 6
-"""To claim, to settle and for the lease one each, and a pool in which every level finds one. When
-the server has not even these, some wait for each other, but not for ever."""
+"""The fewest connections of a worker: one each for claiming, settling and the heartbeat, and a pool
+with one for every level. If the server has even fewer, tasks wait for each other, but with a time
+limit."""
 ENOUGH_TO_LISTEN = 7
-"""With fewer it polls: a connection that only listens would be missed elsewhere."""
+"""With fewer connections a worker polls and does not reserve one for LISTEN."""
 
-# Of a ledger that is read slice by slice: it may have grown since anybody counted.
+# For reading the ledger slice by slice: it may have grown since the last ANALYZE.
 READER = "set local enable_seqscan = off; set local plan_cache_mode = force_custom_plan"
 
-# Claims pass over what others hold; a database whose transactions are serializable as it comes
-# would refuse them for it again and again.
+# Claims skip rows that others have locked. With serializable as the default isolation, PostgreSQL
+# would refuse them again and again.
 SETTINGS = {
     "application_name": "duly",
     "default_transaction_isolation": "read committed",
-    # What is asked is bounded by limits, which estimates do not see: compiling it took 65 ms of 77.
+    # Queries have limits that the cost estimates ignore: JIT compilation took 65 ms of 77.
     "jit": "off",
 }
 AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
@@ -130,14 +132,14 @@ def _sent(value: Any, as_text: bool) -> Any:
     if as_text:
         return array_text(value)
     if isinstance(value, list) and value and value.count(None) == len(value):
-        return None  # unnest fills the column with nulls, and nothing needs to be sent
+        return None  # unnest fills the column with nulls, so nothing is sent
     return value
 
 
 def array_text(values: Sequence[Any]) -> str:
     """An array of ids, numbers or moments in PostgreSQL's text form; moments in microseconds.
 
-    Texts go in as they are: only such that need no quotes.
+    Texts are not quoted, so they must not need quotes.
     """
     if None in values:
         return "{" + ",".join("null" if each is None else _text(each) for each in values) + "}"
@@ -151,7 +153,10 @@ def _text(value: Any) -> str:
 
 
 def handler_setup(worker: int, *, local: bool = False) -> Setup:
-    """For a handler's transaction: whoever declares the worker dead ends it by this name."""
+    """Settings of a handler's transaction.
+
+    By this name the transaction is ended if the worker is declared dead.
+    """
     word = "set local" if local else "set"
     return Setup(
         f"{word} application_name = 'duly worker {worker}'; "
@@ -184,11 +189,11 @@ class Postgres(PostgresSession):
         self.one_loop = one_loop
         self.connections = connections
         self.home = HomeLoop()
-        # Behind a pooler, and of a caller's pool, others say how many there are.
         self.workers_loop: asyncio.AbstractEventLoop | None = None
-        """The loop of a worker's connections."""
+        """The event loop of the worker's connections."""
         self.connect = self.source = connect
         self.discard = discard
+        # A pooler or a caller's pool limits the connections itself.
         self._source = Source(connect, discard, counts_slots=not (pooler or one_loop))
         self._pool = Pool(self._source, connections, on_short)
         self._planner = BASE if pooler else PLANNER
@@ -196,11 +201,11 @@ class Postgres(PostgresSession):
         self._handler = (0, BASE)
         claim = Dedicated(self._source, self._pool, self._planner, is_fallback=True)
         settle = Dedicated(self._source, self._pool, self._planner)
-        self._own: dict[Channel, Dedicated] = {"claim": claim, "settle": settle}
+        self._dedicated: dict[Channel, Dedicated] = {"claim": claim, "settle": settle}
         self.listening = Dedicated(self._source, self._pool, BASE, is_extra=True)
 
     async def reserve(self) -> None:
-        """Open the connections that a worker cannot do without, and keep them."""
+        """Open the connections that a worker needs at all times, and keep them."""
         if self.connections < FEWEST:
             raise BadSetting(
                 "pool" if self.one_loop else "connections",
@@ -209,21 +214,21 @@ class Postgres(PostgresSession):
             )
         self.workers_loop = asyncio.get_running_loop()
         self.listening.has_place = not self.pooler and self.connections >= ENOUGH_TO_LISTEN
-        # Those two, and the heart's.
-        self._pool.size = self.connections - len(self._own) - 1 - self.listening.has_place
-        self._pool.fallback = self._own["claim"].use
-        for each in self._own.values():
+        # Without the two dedicated ones, the heartbeat's and the listener's.
+        self._pool.size = self.connections - len(self._dedicated) - 1 - self.listening.has_place
+        self._pool.fallback = self._dedicated["claim"].use
+        for each in self._dedicated.values():
             each.has_place = True
             async with each.use():
                 pass
 
     async def _fetch(self, channel: Channel, statement: Statement, bound: Sequence[Any]) -> Any:
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             try:
                 async with self._for(channel, None) as connection:
                     return await connection.fetch(statement.text, *bound)
             except AGAIN as error:
-                if not left:
+                if not tries_left:
                     raise StoreUnavailable(
                         f"PostgreSQL gave up: {error}", source=self.source
                     ) from error
@@ -233,20 +238,20 @@ class Postgres(PostgresSession):
         self, channel: Channel, setup: Setup | None
     ) -> AbstractAsyncContextManager[Connection]:
         self.home.check()
-        own = self._own.get(channel)
-        if own is not None:
-            return own.use()
+        dedicated = self._dedicated.get(channel)
+        if dedicated is not None:
+            return dedicated.use()
         if channel == "batch":
             return self._pool.use(Level.BATCH, BASE)
         return self._pool.use(Level.STATEMENT, self._planner if channel == "plan" else setup)
 
     def shared(self) -> AbstractAsyncContextManager[Connection]:
-        """One of the pool's connections, for a moment."""
+        """One of the pool's connections, for a single statement."""
         self.home.check()
         return self._pool.use(Level.STATEMENT)
 
     def lent(self, worker: int | None = None) -> AbstractAsyncContextManager[Connection]:
-        """A connection for a handler of the worker, for as long as an attempt takes."""
+        """A connection for a handler of the worker, for the duration of an attempt."""
         self.home.check()
         if worker is None or self.pooler:
             return self._pool.use(Level.HANDLER, BASE)
@@ -255,7 +260,7 @@ class Postgres(PostgresSession):
         return self._pool.use(Level.HANDLER, self._handler[1])
 
     def kept(self) -> AbstractAsyncContextManager[Connection]:
-        """A connection for a caller, for as long as its transaction takes."""
+        """A connection for a caller, for the duration of its transaction."""
         self.home.check()
         return self._pool.use(Level.BLOCK, BASE)
 
@@ -276,7 +281,7 @@ class Postgres(PostgresSession):
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Session]:
-        """Statements that only read, as it stood when the first of them ran."""
+        """Read-only statements that see the data as of the first of them."""
         try:
             async with (
                 self.kept() as connection,
@@ -289,16 +294,17 @@ class Postgres(PostgresSession):
             raise wrapped.error from wrapped.error.__cause__
 
     async def close(self) -> None:
-        """Let go of every connection."""
-        for each in (*self._own.values(), self.listening):
+        """Close every connection."""
+        for each in (*self._dedicated.values(), self.listening):
             await each.close()
         await self._pool.close()
 
 
 class Beside(Postgres):
-    """The same database over one connection of its own, for the loop of another thread.
+    """The same database on one separate connection, for the event loop of another thread.
 
-    When there is none left for it, its statements run on the database's, at home.
+    If the server has no slot left, its statements run on the connections of the main database, on
+    their event loop.
     """
 
     def __init__(self, database: Postgres) -> None:
@@ -325,8 +331,8 @@ class Beside(Postgres):
 
 
 def from_place(place: PostgresAddress, *, pooler: bool) -> tuple[Connect, Discard]:
-    """Connections to the database at an address."""
-    context = cache(place.context)  # reading the authorities takes longer than connecting
+    """Opens connections to the database at an address."""
+    context = cache(place.context)  # loading the authorities takes longer than connecting
     has_connected = False
 
     async def connect() -> Connection:
@@ -348,16 +354,16 @@ def from_place(place: PostgresAddress, *, pooler: bool) -> tuple[Connect, Discar
 
 
 def from_factory(factory: Connect) -> tuple[Connect, Discard]:
-    """Connections that the caller knows how to make."""
+    """Opens connections with the caller's function."""
     return factory, _close
 
 
 SMALLEST_POOL = 8
-"""The size of a caller's pool with which a worker can work."""
+"""The smallest size of a caller's pool that is enough for a worker."""
 
 
 def from_pool(pool: Any) -> tuple[Connect, Discard]:
-    """Connections of the caller's pool; the ones duly works with are kept out of it for long."""
+    """Takes connections from the caller's pool; duly keeps them for long."""
 
     async def connect() -> Connection:
         try:
@@ -369,7 +375,7 @@ def from_pool(pool: Any) -> tuple[Connect, Discard]:
 
 
 def share_of(pool: Any, most: int) -> int:
-    """How many connections of a caller's pool are used: two or more, and a third, are left."""
+    """How many connections of a caller's pool to use: at least two, and a third, are left."""
     size: int = pool.get_max_size()
     return max(1, min(most, size - max(2, size // 3)))
 

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that is kept for one purpose."""
+"""A connection to PostgreSQL that is reserved for one purpose."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from duly.stores.postgres.pool import SHORT_SECONDS, Level, Pool
 
 
 class Dedicated:
-    """One connection with a purpose, for one caller at a time, kept once it has a place.
+    """A reserved connection, for one caller at a time; it stays open once it `has_place`.
 
-    Without a place in the budget, or when the server has none left, the pool's are used.
+    Without a place in the budget, or if the server has no slot left, the pool's are used.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Dedicated:
         self._is_extra = is_extra
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
-        self._again_at = float("-inf")
+        self._retry_at = float("-inf")
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Connection]:
-        """The connection, opened if need be."""
+        """The connection, opened if needed."""
         async with self._turn:
             connection = await self._ready()
             if connection is None:
@@ -61,7 +61,7 @@ class Dedicated:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Connection | None]:
-        """The connection if it can be had, and never one of the pool's."""
+        """The connection, or None; never one of the pool's."""
         async with self._turn:
             connection = await self._ready()
             with clear_errors(self._source.connect):
@@ -78,11 +78,11 @@ class Dedicated:
     async def _ready(self) -> Connection | None:
         if not is_usable(self._connection):
             await self.drop()
-            if self.has_place and asyncio.get_running_loop().time() >= self._again_at:
-                self._connection = await self._opened()
+            if self.has_place and asyncio.get_running_loop().time() >= self._retry_at:
+                self._connection = await self._open()
         return self._connection
 
-    async def _opened(self) -> Connection | None:
+    async def _open(self) -> Connection | None:
         try:
             return await self._source.open(self._setup, extra=self._is_extra)
         except NoSlot as error:
@@ -93,18 +93,18 @@ class Dedicated:
                 return await self._source.open(self._setup)
             except NoSlot as error:
                 problem = error
-        self._again_at = asyncio.get_running_loop().time() + SHORT_SECONDS
+        self._retry_at = asyncio.get_running_loop().time() + SHORT_SECONDS
         self._pool.run_short(str(problem))
         return None
 
     async def drop(self) -> None:
-        """Close without ceremony."""
+        """Close the connection at once, without the protocol's goodbye."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await self._source.drop(connection)
 
     async def close(self) -> None:
-        """Close politely; the next event loop may use it then."""
+        """Close the connection properly; another event loop may use the object then."""
         self._turn = asyncio.Lock()
         connection, self._connection = self._connection, None
         if connection is not None:

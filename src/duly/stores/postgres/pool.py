@@ -1,7 +1,7 @@
-"""A pool of connections to PostgreSQL, opened when they are needed and closed when they are not.
+"""A pool of connections to PostgreSQL, opened when they are needed and closed when idle.
 
-asyncpg.Pool resets a connection after every use, which is one more round trip for each statement,
-and everybody who waits for one of its connections waits in the same queue.
+asyncpg.Pool is not used: it resets a connection after every use, which costs one more round trip
+for each statement, and it has one queue for all who wait, without levels.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from duly.stores.postgres.connections import (
 )
 
 OnShort = Callable[[int, str], None]
-"""Told how many are open when no more can be had, and why."""
+"""Called with the number of open connections, and why no more can be opened."""
 
 Waiter = asyncio.Future[bool]
 WAIT_SECONDS = 30.0
 IDLE_SECONDS = 5.0
 SHORT_SECONDS = 5.0
-"""After a connection was refused, this long no other one is asked for."""
+"""No new connection is tried for this long after one was refused."""
 
 
 class Level(IntEnum):
-    """What a connection is taken for. Who holds one may wait for one of a lower level only.
+    """What a connection is used for. A task that holds one may wait only for one of a lower level.
 
-    Each level leaves one connection to those below it, so that whoever holds one and asks for
-    another does not wait for others who do the same.
+    Each level leaves one connection to the levels below it, so that tasks that hold one and wait
+    for a second cannot deadlock.
     """
 
     STATEMENT = 0
-    """A statement, or a transaction in which only the store's own code runs: waits for nobody."""
+    """A statement, or a transaction of only the store's own code: needs no other connection."""
     BATCH = 1
-    """Deliveries accepted together, while a caller's code names them."""
+    """Deliveries accepted in one transaction, while a caller's code generates them."""
     BLOCK = 2
     """A caller's transaction."""
     HANDLER = 3
@@ -52,7 +52,7 @@ class Level(IntEnum):
 
 
 class Held:
-    """A connection of the pool, with the settings of its session."""
+    """A connection of the pool, with its current session settings."""
 
     __slots__ = ("connection", "idle_since", "setup")
 
@@ -62,11 +62,11 @@ class Held:
         self.idle_since = 0.0
 
     def suits(self, wanted: Setup | None) -> bool:
-        """Whether its settings are the wanted; None is for a statement that runs by itself."""
+        """Whether it has the wanted settings; None means those of a single statement."""
         return self.setup == wanted if wanted else self.setup in (BASE, BRIEF)
 
     async def change(self, wanted: Setup | None) -> None:
-        """Give it the wanted settings."""
+        """Change the session to the wanted settings."""
         if not self.suits(wanted):
             setup = wanted or BASE
             await self.connection.execute(";".join(filter(None, (self.setup.undo, setup.apply))))
@@ -74,16 +74,16 @@ class Held:
 
 
 class Pool:
-    """Connections that are nobody's, opened when they are needed and closed when they are not."""
+    """Shared connections, opened when they are needed and closed when idle."""
 
     def __init__(self, source: Source, size: int, on_short: OnShort) -> None:
         self.size = size
         self.fallback: Callable[[], AbstractAsyncContextManager[Connection]] | None = None
-        """Where statements run when all connections of the pool are held for long."""
+        """The connection for statements while transactions hold all connections of the pool."""
         self._source = source
         self._on_short = on_short
         self._idle: list[Held] = []
-        self._using: set[Held] = set()
+        self._in_use: set[Held] = set()
         self._open = 0
         self._used = [0] * len(Level)
         self._waiting: list[tuple[Level, bool, Waiter]] = []
@@ -97,9 +97,9 @@ class Pool:
     ) -> AsyncIterator[Connection]:
         """A connection for one caller; Contended if none comes free in time."""
         fallback = self.fallback if may_fall_back and level is Level.STATEMENT else None
-        held = await self._acquire(level, setup, elsewhere=fallback is not None)
+        held = await self._acquire(level, setup, may_fall_back=fallback is not None)
         if held is not None:
-            async with self._lent(held, level) as connection:
+            async with self._lend(held, level) as connection:
                 yield connection
         else:
             assert fallback is not None
@@ -107,7 +107,7 @@ class Pool:
                 yield connection
 
     @asynccontextmanager
-    async def _lent(self, held: Held, level: Level) -> AsyncIterator[Connection]:
+    async def _lend(self, held: Held, level: Level) -> AsyncIterator[Connection]:
         try:
             with clear_errors(self._source.connect):
                 try:
@@ -118,17 +118,19 @@ class Pool:
         finally:
             self._release(held, level)
 
-    async def _acquire(self, level: Level, setup: Setup | None, *, elsewhere: bool) -> Held | None:
-        """A connection; None for who may go elsewhere and had to wait long, or in vain."""
-        while await self._turn(level, elsewhere):
+    async def _acquire(
+        self, level: Level, setup: Setup | None, *, may_fall_back: bool
+    ) -> Held | None:
+        """A connection; None if the caller may use the fallback and should."""
+        while await self._wait_for_turn(level, may_fall_back):
             try:
-                held = self._picked(setup) or await self._opened(setup)
-                self._using.add(held)
+                held = self._take_idle(setup) or await self._open_new(setup)
+                self._in_use.add(held)
                 await self._change(held, setup)
                 return held
             except NoSlot:
                 self._free(level)
-                if not self._open and not elsewhere:
+                if not self._open and not may_fall_back:
                     raise
                 if not self._open:
                     return None
@@ -145,18 +147,18 @@ class Pool:
             await self._drop(held)
             raise
 
-    def _picked(self, setup: Setup | None) -> Held | None:
+    def _take_idle(self, setup: Setup | None) -> Held | None:
         for held in [each for each in self._idle if not is_usable(each.connection)]:
             self._idle.remove(held)
-            self._let_go(held)
-        # The last one that was used, so that the others become old enough to be closed.
+            self._close_later(held)
+        # The last one used, so that the others become idle long enough to be closed.
         found = next((each for each in reversed(self._idle) if each.suits(setup)), None)
         if found is None:
             return self._idle.pop() if self._idle else None
         self._idle.remove(found)
         return found
 
-    async def _opened(self, setup: Setup | None) -> Held:
+    async def _open_new(self, setup: Setup | None) -> Held:
         self._open += 1
         try:
             extra = self._open > 1
@@ -168,7 +170,7 @@ class Pool:
             raise
 
     def run_short(self, problem: str) -> None:
-        """Make do with those that are open for a while."""
+        """Open no more connections for `SHORT_SECONDS`, and report it."""
         self._short_until = asyncio.get_running_loop().time() + SHORT_SECONDS
         self._after(SHORT_SECONDS, self._open_again)
         self._on_short(self._open, problem)
@@ -186,9 +188,9 @@ class Pool:
     def _after(self, seconds: float, call: Callable[[], None]) -> None:
         if call not in self._timers:
             loop = asyncio.get_running_loop()
-            self._timers[call] = loop.call_later(seconds, self._ring, call)
+            self._timers[call] = loop.call_later(seconds, self._fire, call)
 
-    def _ring(self, call: Callable[[], None]) -> None:
+    def _fire(self, call: Callable[[], None]) -> None:
         self._timers.pop(call, None)
         call()
 
@@ -196,21 +198,21 @@ class Pool:
         most = self.size
         if self._is_short:
             most = min(most, max(1, self._open))
-        # Statements have the fallback besides, so the others may take all.
-        apart = level - (self.fallback is not None) if level else 0
-        return sum(self._used) < most and sum(self._used[level:]) < max(1, most - apart)
+        # With a fallback for statements, the other levels may use all connections.
+        reserved = level - (self.fallback is not None) if level else 0
+        return sum(self._used) < most and sum(self._used[level:]) < max(1, most - reserved)
 
-    async def _turn(self, level: Level, elsewhere: bool) -> bool:
-        """Wait for one's turn; False if all are held for long and one may go elsewhere."""
+    async def _wait_for_turn(self, level: Level, may_fall_back: bool) -> bool:
+        """Wait for a connection to be free; False if the caller has to use the fallback."""
         if self._admits(level):
             self._used[level] += 1
             return True
-        if elsewhere and self._is_held_for_long:
+        if may_fall_back and self._all_in_transactions:
             return False
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append((level, elsewhere, waiter))
+        self._waiting.append((level, may_fall_back, waiter))
         try:
-            # A handler has a deadline of its own.
+            # A handler has its own timeout.
             async with asyncio.timeout(None if level is Level.HANDLER else WAIT_SECONDS):
                 try:
                     return await waiter
@@ -225,7 +227,7 @@ class Pool:
             ) from None
 
     @property
-    def _is_held_for_long(self) -> bool:
+    def _all_in_transactions(self) -> bool:
         return not self._used[Level.STATEMENT]
 
     def _give_up(self, level: Level, waiter: Waiter) -> None:
@@ -243,57 +245,57 @@ class Pool:
             if not waiter.done() and self._admits(level):
                 self._used[level] += 1
                 waiter.set_result(True)
-        if self._is_held_for_long:
-            for _, elsewhere, waiter in self._waiting:
-                if elsewhere and not waiter.done():
+        if self._all_in_transactions:
+            for _, may_fall_back, waiter in self._waiting:
+                if may_fall_back and not waiter.done():
                     waiter.set_result(False)
         self._waiting = [each for each in self._waiting if not each[2].done()]
 
     def _release(self, held: Held, level: Level) -> None:
-        if held in self._using:
-            self._using.remove(held)
+        if held in self._in_use:
+            self._in_use.remove(held)
             if is_usable(held.connection) and self._open <= self.size:
                 held.idle_since = asyncio.get_running_loop().time()
                 self._idle.append(held)
                 self._after(IDLE_SECONDS, self._close_idle)
             else:
-                self._let_go(held)
+                self._close_later(held)
         self._free(level)
 
     def _close_idle(self) -> None:
-        """Close what nobody used for a while, but not the last one."""
-        old = asyncio.get_running_loop().time() - IDLE_SECONDS
-        for held in [each for each in self._idle if each.idle_since <= old]:
+        """Close connections that were idle for `IDLE_SECONDS`, except the last one."""
+        since = asyncio.get_running_loop().time() - IDLE_SECONDS
+        for held in [each for each in self._idle if each.idle_since <= since]:
             if self._open > 1:
                 self._idle.remove(held)
-                self._let_go(held)
+                self._close_later(held)
         if self._idle and self._open > 1:
             self._after(IDLE_SECONDS, self._close_idle)
 
-    def _let_go(self, held: Held) -> None:
+    def _close_later(self, held: Held) -> None:
         self._open -= 1
         closing = asyncio.get_running_loop().create_task(self._source.close(held.connection))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
     async def _drop(self, held: Held) -> None:
-        if held in self._using:
-            self._using.remove(held)
+        if held in self._in_use:
+            self._in_use.remove(held)
             self._open -= 1
             await self._source.drop(held.connection)
 
     async def give_back(self) -> None:
-        """Close all that nobody uses: the slots are needed."""
+        """Close all idle connections, because their slots are needed."""
         while self._idle:
-            self._let_go(self._idle.pop())
+            self._close_later(self._idle.pop())
         await asyncio.gather(*self._closing)
 
     async def close(self) -> None:
-        """Close all, also those that are in use."""
+        """Close all connections, including those in use."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        for held in list(self._using):
-            self._using.remove(held)
-            self._let_go(held)
+        for held in list(self._in_use):
+            self._in_use.remove(held)
+            self._close_later(held)
         await self.give_back()

@@ -1,4 +1,4 @@
-"""The planner's side of schedules: those that are due, locked, and what was decided about them."""
+"""Schedules as planners use them: those due to be planned, and the plans that are written."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from duly.stores.database import Database, Session
 
 
 class Plans:
-    """What planners of one namespace share; any number of them may sit at once."""
+    """What planners of one namespace share; any number of them may work at the same time."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
 
     async def clock(self) -> tuple[datetime, datetime | None]:
-        """The store's present, and the moment up to which anyone has planned."""
+        """The store's current time, and the time up to which any planner has planned."""
         rows = await self._database.fetch_named("schedules.now", "any", namespace=self._namespace)
         return rows[0]["seen_at"], rows[0]["until_at"]
 
     async def soonest(self, served: Sequence[str] | None) -> list[Soonest]:
-        """When each of these namespaces, or of all, has something to plan next."""
+        """When each of these namespaces, or of all, has to be planned next."""
         rows = await self._database.fetch_named(
             "schedules.soonest", "any", served=None if served is None else list(served)
         )
         return [Soonest(**dict(row)) for row in rows]
 
     async def is_behind(self, until: datetime, passed_over: Sequence[int]) -> bool:
-        """Whether anything is due to be planned, be it another planner's already or not."""
+        """Whether any schedule is due to be planned, even if another planner has locked it."""
         rows = await self._database.fetch(
             "schedules.behind",
             "any",
@@ -50,7 +50,7 @@ class Plans:
         return bool(rows[0][0])
 
     async def next_at(self, passed_over: Sequence[int]) -> datetime | None:
-        """When a planner has something to do next."""
+        """When the next schedule is due to be planned, or None."""
         rows = await self._database.fetch_named(
             "schedules.next", "any", namespace=self._namespace, passed_over=list(passed_over)
         )
@@ -59,7 +59,7 @@ class Plans:
     async def ready(
         self, until: datetime, batch: int, passed_over: Sequence[int], after: DueSchedule | None
     ) -> list[DueSchedule]:
-        """A page of what is due to be planned, nothing locked; `after` is the last one before."""
+        """A page of schedules due to be planned, not locked; `after` is the last one before it."""
         rows = await self._database.fetch_named(
             "schedules.ready",
             "plan",
@@ -73,20 +73,20 @@ class Plans:
         return [_due(row, row) for row in rows]
 
     async def write(self, plans: Sequence[tuple[DueSchedule, Plan]]) -> int:
-        """Write plans that make one occurrence each and nothing else; returns how many applied.
+        """Write plans that only create one occurrence each; returns how many applied.
 
-        One statement. A schedule that was changed since it was read, or that another planner is
-        at, is left as it is.
+        One statement. A schedule that was changed since it was read, or that another planner has
+        locked, is skipped.
         """
         await hit("plan.before")
         rows = await self._database.fetch_batch(
-            "schedules.plan", "plan", columns=_quick_columns(plans)
+            "schedules.plan", "plan", columns=_plan_columns(plans)
         )
         await hit("plan.after")
         return int(rows[0][0])
 
     async def note(self, until: datetime) -> None:
-        """Remember up to which moment was planned."""
+        """Store the time up to which was planned."""
         await self._database.fetch(
             "schedules.note_planned", "any", namespace=self._namespace, until_at=until
         )
@@ -95,7 +95,7 @@ class Plans:
     async def sit(
         self, until: datetime, batch: int, passed_over: Sequence[int]
     ) -> AsyncIterator[Sitting]:
-        """Schedules that are due to be planned, locked until what was decided is written.
+        """Schedules due to be planned, locked until their plans are written.
 
         Atomic: occurrences and progress are written together, or not at all.
         """
@@ -123,7 +123,7 @@ class Plans:
 
 
 class Sitting:
-    """Some schedules that a planner holds, and what it decides about them."""
+    """Schedules that a planner has locked, and the plans it makes for them."""
 
     def __init__(
         self,
@@ -136,11 +136,11 @@ class Sitting:
         self.plans: list[tuple[int, Plan]] = []
 
     async def untouched(self, ids: Sequence[str | None]) -> set[str]:
-        """Of these deliveries, those that nobody has claimed; nobody can until the end."""
+        """The deliveries among these that no worker has claimed, nor can until the end."""
         return await untouched(self._session, ids)
 
     def write(self, schedule: int, plan: Plan) -> None:
-        """Have the plan written when the sitting ends."""
+        """Add a plan, which is written when the sitting ends."""
         self.plans.append((schedule, plan))
 
 
@@ -154,7 +154,7 @@ def _due(row: Mapping[str, Any], definition: Mapping[str, Any]) -> DueSchedule:
 
 
 async def untouched(session: Session, ids: Sequence[str | None]) -> set[str]:
-    """Of these deliveries, those that nobody has claimed; they stay locked."""
+    """The deliveries among these that no worker has claimed; they stay locked."""
     known = [id for id in ids if id is not None]
     if not known:
         return set()
@@ -163,10 +163,10 @@ async def untouched(session: Session, ids: Sequence[str | None]) -> set[str]:
 
 
 async def write_plans(session: Session, plans: Sequence[tuple[int, Plan]]) -> None:
-    """Write what was decided about schedules, given by their numbers."""
+    """Write the plans of schedules, given by their numbers."""
     moves = [(id, each) for id, plan in plans for each in plan.move]
     drops = [each for _, plan in plans for each in plan.drop]
-    # First what goes: another one may take the place of an occurrence that is withdrawn.
+    # Drop first: a new or moved occurrence may take the place of a dropped one.
     if drops:
         columns: dict[str, Sequence[Any]] = {
             "id": [id for id, _ in drops],
@@ -181,16 +181,16 @@ async def write_plans(session: Session, plans: Sequence[tuple[int, Plan]]) -> No
 
 
 async def make(session: Session, planned: Sequence[tuple[int, Planned]]) -> int:
-    """Put occurrences on the books; returns how many were not there already."""
+    """Create occurrences; returns how many did not exist yet."""
     if not planned:
         return 0
     rows = await session.fetch_batch("schedules.make", columns=_planned_columns(planned))
     return int(rows[0][0])
 
 
-def _quick_columns(plans: Sequence[tuple[DueSchedule, Plan]]) -> dict[str, Sequence[Any]]:
+def _plan_columns(plans: Sequence[tuple[DueSchedule, Plan]]) -> dict[str, Sequence[Any]]:
     progress = [plan.progress for _, plan in plans]
-    made = [plan.make[0] if plan.make else None for _, plan in plans]
+    occurrences = [plan.make[0] if plan.make else None for _, plan in plans]
     return {
         "schedule": [due.id for due, _ in plans],
         "version": [due.version for due, _ in plans],
@@ -200,8 +200,8 @@ def _quick_columns(plans: Sequence[tuple[DueSchedule, Plan]]) -> dict[str, Seque
         "made_at": [each.made_at for each in progress],
         "made_id": [each.made_id for each in progress],
         "runs": [each.runs for each in progress],
-        "due_at": [None if each is None else each.due_at for each in made],
-        "occasion": [None if each is None else each.occasion for each in made],
+        "due_at": [None if each is None else each.due_at for each in occurrences],
+        "occasion": [None if each is None else each.occasion for each in occurrences],
         "zone": [each.zone for each in progress],
         "zone_hash": [each.zone_hash for each in progress],
         "zone_version": [each.zone_version for each in progress],
@@ -233,7 +233,7 @@ _timing_columns = itemgetter(*TIMING)
 
 
 def timing_of(row: Mapping[str, Any]) -> ScheduleTiming:
-    """When the stored schedule is due; UnreadableRule when a newer version wrote it."""
+    """The timing of a stored schedule; UnreadableRule if a newer version wrote it."""
     return _timing(*_timing_columns(row))
 
 
@@ -249,7 +249,7 @@ def _timing(
     max_runs: int | None,
     jitter: float,
 ) -> ScheduleTiming:
-    # Remembered: of those that are due together, most are due by the same rule.
+    # Cached: most schedules that are due together have the same rule.
     try:
         policies = CatchUp(catch_up), Overlap(overlap)
     except ValueError as error:
@@ -268,7 +268,7 @@ def _timing(
 
 
 def progress_of(row: Mapping[str, Any]) -> ScheduleProgress:
-    """How far the stored schedule has come."""
+    """The progress of a stored schedule."""
     made_id = row["made_id"]
     return ScheduleProgress(
         fired_at=row["fired_at"],

@@ -1,7 +1,7 @@
-"""Schedules on the books, as people read and change them.
+"""Stored schedules, as people read and change them.
 
-Deciding is not done here. Whoever changes a schedule brings a function that decides; it is called
-with the row locked, and what it returns is written in the same transaction.
+Nothing is decided here: the caller of a change passes a function that decides. It is called with
+the row locked, and its result is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Schedules:
         self._hint = hint
 
     async def get(self, name: str) -> StoredSchedule:
-        """One schedule, or NotFound; UnreadableRule when a newer version wrote it."""
+        """One schedule, or NotFound; UnreadableRule if a newer version wrote it."""
         rows = await self._database.fetch_named(
             "schedules.get", namespace=self._namespace, name=name
         )
@@ -56,7 +56,7 @@ class Schedules:
         return schedule_of(rows[0])
 
     async def page(self, after: str, limit: int) -> list[StoredSchedule | UnreadableSchedule]:
-        """Schedules by name; one that cannot be read hides no other."""
+        """Schedules by name; one that cannot be read is returned as UnreadableSchedule."""
         rows = await self._database.fetch_named(
             "schedules.page", namespace=self._namespace, after=after, limit=limit
         )
@@ -70,12 +70,12 @@ class Schedules:
         detail: Mapping[str, Any] | None = None,
         transaction: Transaction | None = None,
     ) -> tuple[StoredSchedule | None, Revision | None]:
-        """Change one schedule by what `decide` makes of it; returns it as it is now.
+        """Change one schedule as `decide` says; returns it as it is then, and the revision.
 
-        Atomic: the row is locked while it is decided, and the deliveries it has on the books move
-        with it, here or in the transaction that is given. None from `decide` changes nothing.
+        Atomic: the row is locked while `decide` runs, and the planned deliveries change with it, in
+        the given transaction or in a new one. If `decide` returns None, nothing changes.
         """
-        async with self._joined(transaction) as session:
+        async with self._in_transaction(transaction) as session:
             schedule, revision = await self._revise(session, name, decide)
             if revision is not None:
                 action = f"schedule.{revision.action}"
@@ -84,13 +84,13 @@ class Schedules:
                 await note(session, self._namespace, actor, action, name, detail)
                 await hit("schedule.middle")
             if revision is None or revision.action != "removed":
-                schedule = await self._locked(session, name)
+                schedule = await self._lock(session, name)
         await hit("schedule.after")
         return schedule, revision
 
     @asynccontextmanager
-    async def _joined(self, transaction: Transaction | None) -> AsyncIterator[Session]:
-        """A transaction by itself, or the one that is given, whose commit wakes the workers."""
+    async def _in_transaction(self, transaction: Transaction | None) -> AsyncIterator[Session]:
+        """A new transaction, or the given one, whose commit then wakes the workers."""
         if transaction is None:
             async with self._database.together() as session:
                 yield session
@@ -103,21 +103,21 @@ class Schedules:
         self, session: Session, name: str, decide: Decide
     ) -> tuple[StoredSchedule | None, Revision | None]:
         while True:
-            schedule = await self._locked(session, name)
+            schedule = await self._lock(session, name)
             unclaimed = Unclaimed() if schedule is None else await _unclaimed(session, schedule)
             revision = decide(schedule, await self._now(session), unclaimed)
             if revision is None:
                 return schedule, None
             await hit("schedule.before")
-            # A name that was free may be another creator's by now: then there is a row to lock.
+            # Another caller may have created the name meanwhile: then there is a row to lock.
             if await self._write(session, name, schedule, revision):
                 return schedule, revision
 
     async def create_all(
         self, decide: DecideNew, actor: str, transaction: Transaction | None = None
     ) -> None:
-        """Create many schedules, all or none; Conflict when one of the names is taken."""
-        async with self._joined(transaction) as session:
+        """Create many schedules, all or none; Conflict if one of the names is taken."""
+        async with self._in_transaction(transaction) as session:
             new = decide(await self._now(session))
             await hit("schedule.before")
             await self._create(session, new)
@@ -127,18 +127,18 @@ class Schedules:
         await hit("schedule.after")
 
     async def _create(self, session: Session, new: Sequence[New]) -> None:
-        made = await self._insert(session, new)
-        if taken := [name for name, _ in new if name not in made]:
+        created = await self._insert(session, new)
+        if taken := [name for name, _ in new if name not in created]:
             raise Conflict(f"there is a schedule {taken[0]!r} already; declare it to change it")
-        await write_plans(session, [(made[name], revision.plan) for name, revision in new])
+        await write_plans(session, [(created[name], revision.plan) for name, revision in new])
 
     async def unfinished(self, name: str, transaction: Transaction | None = None) -> list[str]:
-        """Of its latest occurrences, those under way; the next one on the books is not."""
-        async with self._joined(transaction) as session:
-            schedule = await self._locked(session, name)
+        """The unfinished deliveries among its latest occurrences, without the next one planned."""
+        async with self._in_transaction(transaction) as session:
+            schedule = await self._lock(session, name)
             return [] if schedule is None else await _unfinished(session, schedule)
 
-    async def _locked(self, session: Session, name: str) -> StoredSchedule | None:
+    async def _lock(self, session: Session, name: str) -> StoredSchedule | None:
         rows = await session.fetch_named("schedules.lock", namespace=self._namespace, name=name)
         return schedule_of(rows[0]) if rows else None
 
@@ -150,7 +150,7 @@ class Schedules:
     async def _write(
         self, session: Session, name: str, schedule: StoredSchedule | None, revision: Revision
     ) -> bool:
-        """Whether it was written: a name that is taken meanwhile is not."""
+        """Write a revision; False if it creates a name that was taken meanwhile."""
         if schedule is None:
             number = (await self._insert(session, [(name, revision)])).get(name)
             if number is None:
@@ -169,46 +169,49 @@ class Schedules:
         return True
 
     async def _insert(self, session: Session, new: Sequence[New]) -> dict[str, int]:
-        """The numbers of those that are new, by their names; their progress is written next."""
+        """Insert schedules whose names are free; returns their numbers by name.
+
+        Their progress is written by the caller.
+        """
         targets = {revision.contents.target for _, revision in new}
         numbers = await self._targets.numbers_within(session, targets)
         rows = [{"name": name} | _columns(revision, numbers) for name, revision in new]
         columns = {each: [row[each] for row in rows] for each in rows[0]}
-        made = await session.fetch_batch(
+        inserted = await session.fetch_batch(
             "schedules.create", columns=columns, namespace=self._namespace
         )
-        return {name: number for number, name in made}
+        return {name: number for number, name in inserted}
 
     async def _remove(self, session: Session, schedule: StoredSchedule) -> None:
-        # What waits for another attempt, or its turn, is pending too, and nobody would expect it.
+        # Also cancel occurrences that wait for a retry or for their turn in a stream.
         await overlap_queues.cancel(session, self._namespace, stream_of_schedule(schedule.name))
         waiting = await _unfinished(session, schedule)
         if waiting:
             columns = {"id": waiting, "how": [Drop.CANCELLED.value] * len(waiting)}
             await session.fetch_batch("schedules.drop", columns=columns)
         if schedule.contents.stream is not None:
-            await self._leave_line(session, waiting)
+            await self._cancel_in_stream(session, waiting)
         await session.fetch("schedules.remove", namespace=self._namespace, name=schedule.name)
 
-    async def _leave_line(self, session: Session, waiting: Sequence[str]) -> None:
-        """Cancel those that wait in the line of a stream that others use, too."""
+    async def _cancel_in_stream(self, session: Session, waiting: Sequence[str]) -> None:
+        """Also cancel those that wait in a stream shared with other deliveries."""
         members = Members(self._database, self._namespace)
         for id in waiting:
-            # One that a worker may have claimed goes on.
+            # Conflict: a worker may have claimed it, so it continues.
             with suppress(Conflict):
                 await members.cancel_within(session, id)
 
     async def add_runs(
         self, schedule: StoredSchedule, planned: Sequence[Planned], actor: str
     ) -> int:
-        """Make occurrences beside the plan, as a person asked; returns how many were new."""
+        """Create occurrences that an operator asked for; returns how many were new."""
         async with self._database.together() as session:
-            # Before the occurrences, as a planner does, or the two would wait for each other.
+            # Lock the schedule before the occurrences, as a planner does, to avoid a deadlock.
             rows = await session.fetch_named(
                 "schedules.lock", namespace=self._namespace, name=schedule.name
             )
             if not rows or rows[0]["id"] != schedule.id:
-                # It was removed meanwhile: nothing would be made, and nobody told.
+                # It was removed meanwhile: otherwise nothing would be created, without an error.
                 raise no_schedule(schedule.name)
             made = await make(session, [(schedule.id, each) for each in planned])
             if made:
@@ -218,7 +221,10 @@ class Schedules:
         return made
 
     async def unfinished_before(self, delivery: str, stream: str) -> int:
-        """How many earlier occurrences of its schedule are unfinished, in its stream or not."""
+        """How many earlier occurrences of the delivery's schedule are unfinished.
+
+        Those that wait in the stream count as one.
+        """
         rows = await self._database.fetch(
             "schedules.unfinished_before",
             "any",
@@ -229,12 +235,12 @@ class Schedules:
         return int(rows[0][0])
 
     async def zones(self) -> list[ZoneUse]:
-        """From which data of which zones something was computed."""
+        """The versions of time zone data from which schedules were computed."""
         rows = await self._database.fetch("schedules.zones", "any", namespace=self._namespace)
         return [ZoneUse(*row) for row in rows]
 
     async def of_zone(self, use: ZoneUse, after: str, limit: int) -> list[str]:
-        """The names of schedules that were computed from that data."""
+        """The names of schedules that were computed from that time zone data."""
         rows = await self._database.fetch(
             "schedules.of_zone",
             "any",
@@ -247,7 +253,7 @@ class Schedules:
         return [row[0] for row in rows]
 
     async def without_next(self, after: str, batch: int) -> tuple[list[str], str | None]:
-        """Schedules of one slice that lack their next occurrence, and where to go on."""
+        """Schedules of one slice without their next occurrence, and the next slice's start."""
         rows = await self._database.fetch(
             "schedules.without_next", "any", namespace=self._namespace, after=after, batch=batch
         )
@@ -276,7 +282,7 @@ async def _unclaimed(session: Session, schedule: StoredSchedule) -> Unclaimed:
 async def _with_unchanged(
     session: Session, schedule: StoredSchedule, revision: Revision, detail: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
-    """The detail of an edit, with the deliveries that it came too late for."""
+    """The detail of an edit, with the unfinished deliveries that it no longer changes."""
     made_id = revision.plan.progress.made_id
     rows = await session.fetch("schedules.unfinished", schedule=schedule.id, next=made_id)
     moved = {each.id for each in (*revision.plan.move, *revision.plan.make)}
@@ -317,7 +323,7 @@ def _columns(revision: Revision, numbers: Mapping[str, int]) -> dict[str, Any]:
 
 
 def schedule_of(row: Mapping[str, Any]) -> StoredSchedule:
-    """A schedule as it stands; UnreadableRule when a newer version wrote it."""
+    """A schedule from its row; UnreadableRule if a newer version wrote it."""
     contents = Contents(
         target=row["target_name"],
         address=row["address"],

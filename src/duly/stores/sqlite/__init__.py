@@ -1,1 +1,1 @@
-"""SQLite: one file, one writer."""
+"""SQLite: one file with one writer."""

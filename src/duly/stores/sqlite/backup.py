@@ -1,6 +1,6 @@
-"""A copy of an SQLite file as it stands at one moment, made while others go on writing.
+"""Copies an SQLite database as of one moment, while it is being written to.
 
-Copying the file itself would leave out what is only in its log.
+A copy of the file alone would lack what is only in its log.
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ from duly.errors import Conflict, DulyError, InvalidInput
 from duly.stores.sqlite.database import Sqlite
 
 PAGES = 2000
-"""Copied at a time: 8 MB, so that whoever stops it does not wait."""
+"""Pages copied in one step: 8 MB, so that the copy can be stopped quickly."""
 COMPANIONS = ("", "-journal", "-wal", "-shm")
 OnStep = Callable[[int, int], None]
-"""Told how many pages are copied, and of how many."""
+"""Called with the number of pages copied and the total."""
 
 
 class CannotCopy(DulyError):
-    """The copy could not be written, or is not what it should be."""
+    """The copy could not be written, or is damaged."""
 
 
 async def back_up(database: Sqlite, target: Path, on_step: OnStep, *, pages: int = PAGES) -> int:
-    """Copy the database to a new file, which has its name once it is whole; returns its bytes.
+    """Copy the database to a new file; returns the size in bytes.
 
-    Only its owner may read it, and it is on disk. It needs no log beside it.
+    The file gets its name when it is complete and on disk. Only its owner may read it, and it needs
+    no log file.
     """
     with _new_file(target) as part:
-        copy = await _copied(database, part, on_step, pages)
-        _finished(copy, part)
+        copy = await _copy(database, part, on_step, pages)
+        _finish(copy, part)
         return part.stat().st_size
 
 
-async def _copied(database: Sqlite, part: Path, on_step: OnStep, pages: int) -> apsw.Connection:
-    """Copied in steps from one snapshot: others' writes would make it begin anew each time."""
+async def _copy(database: Sqlite, part: Path, on_step: OnStep, pages: int) -> apsw.Connection:
+    """Copy in steps from one snapshot; without it, each write by others would restart the copy."""
     copy = apsw.Connection(str(part))
     try:
         async with database.snapshot() as snapshot:
             await snapshot.read(lambda source: source.execute("select 1 from sqlite_schema").get)
             backup = await snapshot.read(lambda source: copy.backup("main", source, "main"))
             try:
-                while not await snapshot.read(lambda _: _stepped(backup, pages, part)):
+                while not await snapshot.read(lambda _: _step(backup, pages, part)):
                     on_step(backup.page_count - backup.remaining, backup.page_count)
                 on_step(backup.page_count, backup.page_count)
             finally:
@@ -57,29 +58,29 @@ async def _copied(database: Sqlite, part: Path, on_step: OnStep, pages: int) -> 
     return copy
 
 
-def _stepped(backup: apsw.Backup, pages: int, part: Path) -> bool:
+def _step(backup: apsw.Backup, pages: int, part: Path) -> bool:
     try:
         return backup.step(pages)
     except apsw.Error as error:
         raise CannotCopy(f"copying to {part.parent} failed: {error}") from error
 
 
-def _finished(copy: apsw.Connection, part: Path) -> None:
-    """Look whether it is sound; it is of one file, so that it can be moved as one."""
+def _finish(copy: apsw.Connection, part: Path) -> None:
+    """Check the copy, and turn off its log so that it is a single file."""
     try:
         copy.execute("pragma journal_mode=delete").fetchall()
-        found = [str(row[0]) for row in copy.execute("pragma quick_check")]
+        report = [str(row[0]) for row in copy.execute("pragma quick_check")]
     finally:
         copy.close()
-    if found != ["ok"]:
-        raise CannotCopy(f"the copy is damaged, so the database is: {'; '.join(found[:3])}")
+    if report != ["ok"]:
+        raise CannotCopy(f"the copy is damaged, so the database is: {'; '.join(report[:3])}")
     with part.open("rb") as file:
         os.fsync(file.fileno())
 
 
 @contextmanager
 def _new_file(target: Path) -> Iterator[Path]:
-    """A file beside the target that takes its name at the end, unless another has it by then."""
+    """A temporary file that is renamed to the target at the end, unless that exists by then."""
     if not target.parent.is_dir():
         raise InvalidInput("file", f"the folder {target.parent} does not exist; make it first")
     _refuse_existing(target)
@@ -87,7 +88,7 @@ def _new_file(target: Path) -> Iterator[Path]:
     try:
         part = _temporary(target)
         yield part
-        # Made first: to take its place is to overwrite nobody else's.
+        # Create the target first, so that the rename cannot overwrite another file.
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         os.replace(part, target)
         _sync(target.parent)

@@ -1,7 +1,7 @@
-"""Moving what was committed from SQLite's log into the file, on a thread beside the writer.
+"""Moves committed pages from SQLite's log into the file, on a separate thread.
 
-By default whoever commits the thousandth page moves them all, and everyone else waits for it: with
-a million schedules planned beside other work that was one wait in fifty (docs/decisions).
+By default, the commit of the thousandth page moves them all, and all other writes wait for it. With
+a million schedules planned beside other work, one write in fifty waited (docs/decisions).
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from duly.errors import StoreUnavailable
 from duly.stores.sqlite.file import SqliteFile
 
 LOOK_SECONDS = 1.0
-"""How often to look for other libraries that have the file open."""
+"""Seconds between two checks for other libraries that have the file open."""
 WORTH_IT = 1000
-"""Pages in the log; SQLite's own measure."""
+"""Pages in the log that start a checkpoint; SQLite's default."""
 TOO_MANY = 32_000
-"""Here the writer does it itself: while others write, the log can be moved but not begin anew."""
+"""Pages in the log at which the writer makes the checkpoint itself: while it writes, the thread can
+move pages, but the log cannot restart from its beginning."""
 
 
 class Checkpoints:
-    """A thread that empties the log when it is worth it, and looks who else has the file open."""
+    """A thread that makes checkpoints, and checks for other libraries that have the file open."""
 
     def __init__(self, connect: Callable[[], apsw.Connection], file: SqliteFile) -> None:
         self._connect = connect
@@ -35,12 +36,12 @@ class Checkpoints:
         self._thread.start()
 
     def watch(self, writer: apsw.Connection) -> None:
-        """Take over from SQLite for what this connection commits."""
-        writer.set_wal_hook(self._committed)
+        """Replace SQLite's automatic checkpoints for the commits of this connection."""
+        writer.set_wal_hook(self._on_commit)
 
-    def _committed(self, writer: apsw.Connection, _: str, pages: int) -> int:
+    def _on_commit(self, writer: apsw.Connection, _: str, pages: int) -> int:
         if pages >= TOO_MANY:
-            _move(writer)
+            _move_pages(writer)
         elif pages >= WORTH_IT:
             self._due.set()
         return apsw.SQLITE_OK
@@ -52,27 +53,27 @@ class Checkpoints:
             self._due.clear()
             self._file.look()
             if is_due:
-                connection = self._moved(connection)
+                connection = self._checkpoint(connection)
         if connection is not None:
             connection.close()
 
-    def _moved(self, connection: apsw.Connection | None) -> apsw.Connection | None:
-        # A file that cannot be opened or is not there any more is the writer's to tell; a thread
-        # that ended would leave the log to grow.
+    def _checkpoint(self, connection: apsw.Connection | None) -> apsw.Connection | None:
+        # The writer reports a file that is missing or cannot be opened. This thread must not end,
+        # or the log would grow without limit.
         with contextlib.suppress(apsw.Error, StoreUnavailable):
             self._file.check()
             connection = connection or self._connect()
-            _move(connection)
+            _move_pages(connection)
         return connection
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Stop the thread and close its connection."""
         self._closing = True
         self._due.set()
         self._thread.join()
 
 
-def _move(connection: apsw.Connection) -> None:
-    # Whoever is at it already, or a full disk, only means that the log is moved later.
+def _move_pages(connection: apsw.Connection) -> None:
+    # A concurrent checkpoint or a full disk only delays this one.
     with contextlib.suppress(apsw.Error):
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)

@@ -1,4 +1,4 @@
-"""The clock of a store that has none of its own: this machine's, but not its every whim."""
+"""The clock of an SQLite store: this machine's, with steps ignored at first."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ BELIEVED_AFTER_SECONDS = 10.0
 
 
 class Steady:
-    """The clock on the wall; a step of it counts only once it has lasted.
+    """The wall clock, but a step of it is accepted only after it has lasted ten seconds.
 
-    What expires by a clock that is put right again a moment later is lost for good, and what is due
-    only waits. So after a step the monotonic clock carries the old time on for ten seconds.
+    If the clock is wrong for a moment, a delivery that expires is lost for good, while one that is
+    due only waits. So for ten seconds after a step, the monotonic clock continues the old time.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # Several threads ask; they share one value, which is replaced as a whole.
-        self._agreed = (clock.now(), clock.monotonic())
+        # Several threads read this; the tuple is replaced as a whole.
+        self._reference = (clock.now(), clock.monotonic())
 
     def now(self) -> datetime:
-        """The present moment in UTC."""
-        wall, ticked = self._clock.now(), self._clock.monotonic()
-        agreed_at, then = self._agreed
-        expected = agreed_at + timedelta(seconds=ticked - then)
+        """The current time in UTC."""
+        wall, monotonic = self._clock.now(), self._clock.monotonic()
+        wall_then, monotonic_then = self._reference
+        expected = wall_then + timedelta(seconds=monotonic - monotonic_then)
         is_step = abs(wall - expected) > NOTICED
-        if is_step and ticked - then < BELIEVED_AFTER_SECONDS:
+        if is_step and monotonic - monotonic_then < BELIEVED_AFTER_SECONDS:
             return expected
-        self._agreed = (wall, ticked)
+        self._reference = (wall, monotonic)
         return wall

@@ -1,4 +1,4 @@
-"""SQLite as a database: one writer thread, read-only connections beside it, one owner a file."""
+"""SQLite as a database: one writer thread, read-only connections, and one owner of each file."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ FAULTS = (
     apsw.MisuseError,
     apsw.ExecutionCompleteError,
 )
-"""A statement, or what was given to it, is wrong: trying it again would be no use."""
+"""Errors of a statement or its parameters: trying again would not help."""
 READERS = 2
 
 
 class Sqlite(SqliteSession):
-    """One file, or rather this process's connections to it."""
+    """This process's connections to one file."""
 
     refusals: tuple[type[Exception], ...] = (apsw.ConstraintError, apsw.MismatchError)
 
@@ -48,19 +48,19 @@ class Sqlite(SqliteSession):
         super().__init__(moment)
         self.path = self.source = path
         self.home = HomeLoop()
-        self._own = threading.local()
+        self._thread_local = threading.local()
         self._file = SqliteFile(path)
         self.stays_owned = False
-        """Whether the file stays this process's after it is closed."""
+        """Whether this process stays the owner of the file after it is closed."""
         self._writer: Writer | None = None
         self._checkpoints: Checkpoints | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._opened: list[apsw.Connection] = []
         self._is_stranded = False
-        self._lent: dict[object, Hold] = {}
+        self._attempt_holds: dict[object, Hold] = {}
 
     async def open(self) -> None:
-        """Open the file, making it if need be."""
+        """Open the file, creating it if needed."""
         if self._writer is None:
             _check_path(self.path)
             try:
@@ -77,10 +77,10 @@ class Sqlite(SqliteSession):
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="duly-reader")
 
     async def close(self) -> None:
-        """Finish what is queued and let go of the file."""
+        """Finish queued work and close the file."""
         if self._file.is_forked:
-            return  # all of it is the parent's
-        # Whoever comes from here on is told that it is not open, and waits for no thread that ends.
+            return  # the connections and threads belong to the parent
+        # From here on callers get an error that it is not open, and do not wait for ended threads.
         writer, self._writer = self._writer, None
         readers, self._readers = self._readers, None
         if writer is not None and readers is not None:
@@ -88,15 +88,15 @@ class Sqlite(SqliteSession):
             for connection in self._opened:
                 connection.close()
             self._opened.clear()
-            # In a thread of its own: handlers that hang may have taken those of the event loop.
+            # In a separate thread: handlers that hang may occupy those of the event loop.
             thread = ThreadPoolExecutor(1, thread_name_prefix="duly-closing")
-            await asyncio.get_running_loop().run_in_executor(thread, self._let_go, writer)
+            await asyncio.get_running_loop().run_in_executor(thread, self._close_file, writer)
             thread.shutdown()
         if not self.stays_owned:
             self._file.disown()
 
-    def _let_go(self, writer: Writer) -> None:
-        # The writer is the last to leave: it then moves what is left of the log into the file.
+    def _close_file(self, writer: Writer) -> None:
+        # The writer closes last: SQLite then moves the rest of the log into the file.
         if self._checkpoints is not None:
             self._checkpoints.close()
         self._file.closing()
@@ -109,12 +109,12 @@ class Sqlite(SqliteSession):
         except Stranded:
             if not self._is_stranded:
                 self._is_stranded = True
-                _reunite(writer)
+                _empty_log(writer)
             raise
         self._is_stranded = False
 
     def own(self) -> None:
-        """Take the lock that says one server runs on this file; it dies with the process."""
+        """Take the lock of the one server on this file; the system releases it with the process."""
         if self.stays_owned:
             raise StoreIsOwned(
                 f"a handler of this process has not ended since it last worked on {self.path}; "
@@ -129,44 +129,45 @@ class Sqlite(SqliteSession):
             connection.execute(
                 "pragma journal_mode=wal; pragma synchronous=full; pragma foreign_keys=on;"
                 "pragma journal_size_limit=67108864; pragma cache_size=-49152;"
-                "select count(*) from sqlite_schema"  # the first read makes the log and its index
+                "select count(*) from sqlite_schema"  # the first read creates the log and its index
             ).fetchall()
             _forget_statistics(connection)
         except apsw.Error:
-            connection.close()  # else it would be open until somebody collects it
+            connection.close()  # otherwise it stays open until it is garbage collected
             raise
         return connection
 
     def _reader(self) -> apsw.Connection:
         self._file.check()
-        connection: apsw.Connection | None = getattr(self._own, "connection", None)
+        connection: apsw.Connection | None = getattr(self._thread_local, "connection", None)
         if connection is None:
-            connection = self._own.connection = read_only(self._file)
+            connection = self._thread_local.connection = read_only(self._file)
             self._opened.append(connection)
         return connection
 
     async def data_version(self) -> int:
-        """A number that changes when another process wrote."""
+        """A number that changes when another process writes."""
         version: int = await self.write(lambda connection: connection.pragma("data_version"))
         return version
 
     def check_writable(self) -> None:
-        """Refuse a write by whoever holds the writer, or by a fork: it would wait for ever.
+        """Refuse a write that would wait forever: while the caller holds the writer, or in a fork.
 
-        A block is its task's; a handler's transaction is that of all its tasks, whichever began it.
+        A transaction block belongs to its task; a handler's transaction belongs to all tasks of the
+        handler.
         """
         self._file.check_process()
         self.home.check()
-        held = _held_here.get()
-        is_ours = held is not None and held.holds(self.path)
-        if is_ours or (self._lent and _is_open(self._lent.get(RUNNING.get()))):
+        current = _current_transaction.get()
+        is_ours = current is not None and current.holds(self.path)
+        if is_ours or (self._attempt_holds and _is_open(self._attempt_holds.get(RUNNING.get()))):
             raise Conflict(
                 "this task is in a transaction on SQLite, and nothing else can be written until it "
                 "ends; deliver in it with `connection=`, or do this before it begins"
             )
 
     async def write(self, work: Work, *, alone: bool = False) -> Any:
-        """Run something on the writer's connection, in a shared transaction."""
+        """Run `work` on the writer's connection, in a shared transaction."""
         self.check_writable()
         if self._writer is None:
             raise StoreUnavailable(f"{self.path} is not open")
@@ -174,7 +175,7 @@ class Sqlite(SqliteSession):
             return await asyncio.wrap_future(self._writer.submit(work, alone=alone))
 
     async def read(self, work: Work) -> Any:
-        """Run something on a read-only connection."""
+        """Run `work` on a read-only connection."""
         self._file.check_process()
         self.home.check()
         if self._readers is None:
@@ -189,14 +190,14 @@ class Sqlite(SqliteSession):
         channel: Channel = "any",  # noqa: ARG002 - one writer serves all channels
         /,
     ) -> AsyncIterator[Session]:
-        """Statements in one transaction, during which nobody else writes."""
+        """Statements in one transaction, during which nothing else is written."""
         async with self.holding() as held:
             yield held
             await held.commit()
 
     @asynccontextmanager
     async def holding(self) -> AsyncIterator[HeldWriter]:
-        """The writer for one caller; undone unless committed."""
+        """The writer for one caller; rolled back unless committed."""
         held = await self.hold()
         try:
             yield held
@@ -205,9 +206,10 @@ class Sqlite(SqliteSession):
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
-        """Statements that only read, as it stood when the first of them ran.
+        """Read-only statements that see the data as of the first of them.
 
-        On a thread of its own: the readers go on, and the log can only be emptied up to here.
+        They run on a separate thread, so that other readers continue. Until the end, checkpoints
+        can move the log only up to this snapshot.
         """
         self.home.check()
         with ThreadPoolExecutor(1, thread_name_prefix="duly-snapshot") as thread:
@@ -219,14 +221,14 @@ class Sqlite(SqliteSession):
                 thread.submit(snapshot.close)
 
     async def hold(self, attempt: object = None) -> HeldWriter:
-        """Wait for the writer and begin a transaction on it, maybe for an attempt's handler."""
+        """Wait for the writer and begin a transaction, for an `attempt` if one is given."""
         self.check_writable()
         if self._writer is None:
             raise StoreUnavailable(f"{self.path} is not open")
         hold = self._writer.hold()
         if attempt is not None:
-            still = {each: held for each, held in self._lent.items() if _is_open(held)}
-            self._lent = still | {attempt: hold}
+            active = {each: held for each, held in self._attempt_holds.items() if _is_open(held)}
+            self._attempt_holds = active | {attempt: hold}
         try:
             with clear_errors(self.path):
                 await asyncio.wrap_future(hold.begun)
@@ -234,12 +236,12 @@ class Sqlite(SqliteSession):
             hold.let_go()
             raise
         held = HeldWriter(self.path, self._moment, hold)
-        _held_here.set(held)
+        _current_transaction.set(held)
         return held
 
 
 class HeldWriter(SqliteSession):
-    """A session in a transaction of its own."""
+    """A session in a transaction that holds the writer."""
 
     def __init__(self, path: Path, moment: Callable[[], datetime], hold: Hold) -> None:
         super().__init__(moment)
@@ -247,31 +249,31 @@ class HeldWriter(SqliteSession):
         self._hold = hold
 
     def holds(self, path: Path) -> bool:
-        """Whether it still has the writer of that file."""
+        """Whether it still holds the writer of that file."""
         return not self._hold.over and self._path == path
 
     async def write(self, work: Work, *, alone: bool = False) -> Any:  # noqa: ARG002 - it is one
-        """Run something inside the transaction."""
+        """Run `work` inside the transaction."""
         if self._hold.over:
             raise Conflict("the transaction is over; it ends with its handler or its block")
         with clear_errors(self._path):
             return await asyncio.wrap_future(self._hold.submit(work))
 
     async def read(self, work: Work) -> Any:
-        """Run something inside the transaction."""
+        """Run `work` inside the transaction."""
         return await self.write(work)
 
     async def commit(self) -> None:
-        """Make it last."""
+        """Commit."""
         await self.write(lambda connection: connection.execute("commit"))
 
     def let_go(self) -> None:
-        """Give the writer back; what was not committed is undone."""
+        """Release the writer; what was not committed is rolled back."""
         self._hold.let_go()
 
 
 class Snapshot(SqliteSession):
-    """A session that only reads, in a transaction of its own."""
+    """A read-only session in one transaction."""
 
     def __init__(
         self, file: SqliteFile, moment: Callable[[], datetime], thread: ThreadPoolExecutor
@@ -282,11 +284,11 @@ class Snapshot(SqliteSession):
         self._connection: apsw.Connection | None = None
 
     async def write(self, work: Work, *, alone: bool = False) -> Any:  # noqa: ARG002 - it is one
-        """Run something that reads after all: the connection refuses to write."""
+        """As `read`: the connection refuses to write."""
         return await self.read(work)
 
     async def read(self, work: Work) -> Any:
-        """Run something inside the transaction."""
+        """Run `work` inside the transaction."""
         loop = asyncio.get_running_loop()
         with clear_errors(self._file.path):
             return await loop.run_in_executor(self._thread, lambda: work(self._opened()))
@@ -298,32 +300,32 @@ class Snapshot(SqliteSession):
         return self._connection
 
     def close(self) -> None:
-        """Let go of the file; on the thread that reads."""
+        """Close the connection; call this on the thread that reads."""
         if self._connection is not None:
             self._connection.close()
 
 
 def read_only(file: SqliteFile) -> apsw.Connection:
-    """A connection that cannot write."""
+    """A read-only connection."""
     connection = apsw.Connection(file.place, flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(BUSY_MILLISECONDS)
     return connection
 
 
-def _reunite(writer: apsw.Connection) -> None:
-    """Move all that the log has into the file that was opened, wherever that is now.
+def _empty_log(writer: apsw.Connection) -> None:
+    """Move the whole log into the file that was opened, wherever it is now.
 
-    It has what was acknowledged then, and a file that was put in its place finds an empty log: the
-    pages of another one would damage it.
+    Then that file contains everything that was acknowledged. A file put in its place finds an empty
+    log; the pages of another file would damage it.
     """
     with suppress(apsw.Error):
         writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
 def _forget_statistics(connection: apsw.Connection) -> None:
-    """Plan without statistics: they may be of the day when the tables were empty.
+    """Delete the query planner's statistics: they may be from when the tables were empty.
 
-    Somebody's ANALYZE made a settlement of a thousand lanes take seconds instead of milliseconds.
+    After an ANALYZE by a user, settling a thousand lanes took seconds instead of milliseconds.
     """
     if connection.table_exists("main", "sqlite_stat1"):
         connection.execute(
@@ -335,8 +337,8 @@ def _is_open(hold: Hold | None) -> bool:
     return hold is not None and not hold.over
 
 
-_held_here: ContextVar[HeldWriter | None] = ContextVar("held_here", default=None)
-"""The transaction that the present task has begun."""
+_current_transaction: ContextVar[HeldWriter | None] = ContextVar("held_here", default=None)
+"""The transaction that the current task has begun."""
 
 
 def _check_path(path: Path) -> None:
@@ -354,7 +356,7 @@ def _unwritable(path: Path) -> BadSetting:
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Tell an unusable file from a fault of whoever wrote the statement."""
+    """Raise StoreUnavailable for errors of the file, and pass on errors of the statement."""
     try:
         yield
     except FAULTS:

@@ -1,8 +1,8 @@
-"""An SQLite file while it is open: whether it is still there, still ours, and only ours.
+"""An open SQLite file: whether it still exists, is the same file, and has one owner.
 
-A file that was deleted or replaced can be written to as before, and all of it is lost. So after
-each commit, and before it is acknowledged, the writer checks that the file and its companions are
-still those that were opened.
+A file that was deleted or replaced can still be written to, but those writes are lost. So after
+each commit, before it is acknowledged, the writer checks that the file, its `-wal` and its `-shm`
+file are still those that were opened.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from duly.stores.sqlite.guard import (
 )
 
 OWNER_ONLY = 0o600
-"""Payloads, secrets and keys are in the file."""
-_changing = threading.Lock()
-"""Held while a file of this process is opened or closed: two at once would take each other for
-strangers."""
+"""The file contains payloads, secrets and keys."""
+_open_lock = threading.Lock()
+"""Held while a file is opened or closed: two openings at once would take each other for another
+library's."""
 
 
 _owners: WeakSet[SqliteFile] = WeakSet()
@@ -48,22 +48,22 @@ def _watch_forks() -> None:
 
 
 def _disown_all() -> None:
-    # A child that outlives its parent would keep the lock, and no server could start.
+    # A child process that outlives its parent would keep the lock, and no server could start.
     for each in _owners:
         each.disown()
 
 
 class Stranded(StoreUnavailable):
-    """The file and its log are no longer found together: only this process still has both."""
+    """The file or its log was moved, deleted or replaced: only this process still has both."""
 
 
 class SqliteFile:
-    """One file as one `Sqlite` has it open."""
+    """A file opened by one `Sqlite`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.place = str(path)
-        """The same path wherever the process moves its working directory."""
+        """The absolute path, valid even if the process changes its working directory."""
         self._identity: Identity | None = None
         self._index: Identity | None = None
         self._expected: list[tuple[str, Identity]] = []
@@ -76,14 +76,17 @@ class SqliteFile:
 
     @contextmanager
     def being_opened(self) -> Iterator[Callable[[apsw.Connection], None]]:
-        """Refuse what this process has open by other means, then wait for the connection to it."""
-        with _changing:
+        """Refuse a file that other code of this process has open.
+
+        Gives a function to call with the first connection.
+        """
+        with _open_lock:
             self.place = os.path.abspath(self.path)
-            self._admit()
+            self._refuse_if_shared()
             self._create_private()
             yield self._opened
 
-    def _admit(self) -> None:
+    def _refuse_if_shared(self) -> None:
         file = identity_of(self.place)
         known = openers(file)
         if known and os.getpid() not in known:
@@ -94,10 +97,10 @@ class SqliteFile:
             raise StoreUnavailable(self._shared)
 
     def _create_private(self) -> None:
-        # SQLite makes files that everybody may read. The -wal and -shm files get this one's rights.
-        # Only a new file: to close a descriptor of one that is open would drop its locks.
+        # SQLite creates files that everybody may read. The -wal and -shm files get the same rights
+        # as this one. O_EXCL: closing a descriptor of a file that is open would drop its locks.
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+        with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
             os.close(os.open(os.path.realpath(self.place), flags, OWNER_ONLY))
 
     def _opened(self, connection: apsw.Connection) -> None:
@@ -112,43 +115,43 @@ class SqliteFile:
             self._is_guarded = hold_locks(self._identity, self._index)
 
     def closing(self) -> None:
-        """Call it before the last connection is closed, so that it may remove the log."""
-        with _changing:
+        """Call this before the last connection is closed, so that SQLite can remove the log."""
+        with _open_lock:
             if self._identity is not None and len(openers(self._identity)) == 1:
                 release_locks(self._identity, self._index)
 
     def closed(self) -> None:
-        """Call it when no connection is left."""
-        with _changing:
+        """Call this when all connections are closed."""
+        with _open_lock:
             if self._identity is not None:
                 forget_open(self._identity)
             self._identity, self._index, self._expected = None, None, []
 
     def disown(self) -> None:
-        """Let go of the lock, if it was taken."""
+        """Release the owner's lock, if it is held."""
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = self._lock_identity = None
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process that opened it."""
+        """Whether this is a forked child of the process that opened the file."""
         return self._identity is not None and self._process != os.getpid()
 
     def check_process(self) -> None:
-        """Refuse a child of the process that opened it: the threads that serve it are not here."""
+        """Refuse a forked child of the process that opened the file: it lacks the threads."""
         if self.is_forked:
             raise self._forked()
 
     def look(self) -> None:
-        """Look for other libraries and for another owner; some microseconds for each descriptor."""
+        """Look for other SQLite libraries and a lost lock; microseconds for each descriptor."""
         if is_shared_with_another_library(self._index):
             self._problem = self._shared
         else:
-            self._problem = self._lost_lock()
+            self._problem = self._retake_lock()
 
     def check(self) -> None:
-        """Refuse if what was opened is not what is there; some microseconds."""
+        """Raise StoreUnavailable if the files are not those that were opened; microseconds."""
         if self._problem is not None:
             raise StoreUnavailable(self._problem)
         for path, identity in self._expected:
@@ -157,20 +160,20 @@ class SqliteFile:
                 raise self._changed(path, present)
 
     def own(self) -> None:
-        """Take the lock that says one server runs on this file; it dies with the process."""
+        """Take the lock of the one server on this file; the system releases it with the process."""
         if self._lock_file is None:
             self._lock_path = f"{os.path.realpath(self.place)}.lock"
-            self._lock_file, self._lock_identity = self._locked()
+            self._lock_file, self._lock_identity = self._take_lock()
             _owners.add(self)
             _watch_forks()
 
-    def _lost_lock(self) -> str | None:
-        # Whoever removes the lock's file must not make room for a second server.
+    def _retake_lock(self) -> str | None:
+        # If the lock file was removed, take the lock again, so that no second server can start.
         is_held = self._lock_identity in (None, identity_of(self._lock_path))
         if is_held or identity_of(self.place) != self._identity:
             return None
         try:
-            lock, identity = self._locked()
+            lock, identity = self._take_lock()
         except (StoreIsOwned, OSError) as error:
             return (
                 f"{self.path}.lock was removed while duly ran, and it cannot be taken again: "
@@ -180,7 +183,7 @@ class SqliteFile:
         self._lock_file, self._lock_identity = lock, identity
         return None
 
-    def _locked(self) -> tuple[int, Identity | None]:
+    def _take_lock(self) -> tuple[int, Identity | None]:
         while True:
             lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, OWNER_ONLY)
             try:
@@ -196,14 +199,14 @@ class SqliteFile:
             identity = status.st_dev, status.st_ino
             if identity == identity_of(self._lock_path):
                 break
-            os.close(lock)  # removed before it was locked: that would lock nobody out
+            os.close(lock)  # removed before it was locked, so the lock would have no effect
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
         return lock, identity
 
     def _changed(self, path: str, present: Identity | None) -> StoreUnavailable:
         if path != self.place:
-            # Unguarded, others may have removed the log, and may have written since.
+            # Without the guard's locks, another process may have removed the log and written since.
             is_stranded = path.endswith("-wal") and present is None and self._is_guarded
             kind = Stranded if is_stranded else StoreUnavailable
             return kind(

@@ -1,13 +1,13 @@
-"""Keeps other code of this process from breaking the locks of an open SQLite file.
+"""Prevents other code of this process from breaking the locks of an open SQLite file.
 
-POSIX locks belong to the process: a second SQLite library in it does not see them, and whichever
-descriptor of the file it closes drops all of them. So it may empty the log's index or remove the
-log while duly writes, and so may another process, which finds the file unlocked. Three things
-prevent that:
+POSIX locks belong to the process: a second SQLite library in it does not see them, and when it
+closes any descriptor of the file, all of them are dropped. Then that library, or another process
+that finds the file unlocked, may empty the log's index or remove the log while duly writes. Three
+things prevent that:
 
-- Python's own `sqlite3` is refused when it connects (an audit hook).
-- Two locks are taken a second time as locks of SQLite's own descriptors, which no other close drops
-  and which the same process sees: nobody removes the log or empties its index (Linux only).
+- Python's `sqlite3` is refused when it connects (an audit hook).
+- Two locks are also taken as locks of SQLite's descriptors. These are not dropped by another close
+  and are seen by the same process, so nobody removes the log or empties its index (Linux only).
 - Any other library is found by its descriptors: at open, and then once a second.
 """
 
@@ -27,24 +27,24 @@ import apsw
 from duly.errors import Conflict
 
 Identity = tuple[int, int]
-"""The device and the inode of a file: the same under whatever name."""
+"""The device and the inode of a file, which do not depend on its name."""
 
 DESCRIPTOR_FOLDERS = ("/proc/self/fd", "/dev/fd")
 SHARED_LOCK = (0x4000_0002, 510)
-"""Bytes that every connection locks in the file; whoever gets them alone removes the log."""
+"""Bytes that every connection locks in the file; a connection alone on them removes the log."""
 INDEX_IN_USE_LOCK = (128, 1)
-"""The byte that every process locks in the `-shm` file; whoever gets it alone empties that."""
+"""The byte that every process locks in the `-shm` file; a process alone on it empties the file."""
 REMEDY = (
     "use app.transaction() for tables of your own in this file, or keep them in another file, or "
     "open this one in another process"
 )
 
 _openers: dict[Identity, list[int]] = {}
-"""Of each file that duly has open here, the process that opened it, once for each opening."""
+"""For each file that duly has open, the process that opened it, once for each opening."""
 
 
 def identity_of(path: str | bytes | os.PathLike[Any]) -> Identity | None:
-    """Which file is under the path; None if there is none."""
+    """The identity of the file at a path; None if there is none."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -53,7 +53,7 @@ def identity_of(path: str | bytes | os.PathLike[Any]) -> Identity | None:
 
 
 def descriptors_of(identity: Identity | None) -> list[int]:
-    """This process's descriptors of a file; empty where the system does not list them."""
+    """This process's descriptors of a file; empty if the system does not list them."""
     found = []
     for name in _listed():
         try:
@@ -80,14 +80,14 @@ def is_shared_with_another_library(index: Identity | None) -> bool:
 
 
 def hold_locks(file: Identity, index: Identity | None) -> bool:
-    """Take the locks that must outlast the close of any descriptor; whether that was possible."""
+    """Take the locks that survive the close of a descriptor; returns whether that succeeded."""
     shared = [_lock(each, fcntl.F_RDLCK, SHARED_LOCK) for each in descriptors_of(file)]
     in_use = [_lock(each, fcntl.F_RDLCK, INDEX_IN_USE_LOCK) for each in descriptors_of(index)]
     return any(shared) and any(in_use)
 
 
 def release_locks(file: Identity, index: Identity | None) -> None:
-    """Let the last connection that closes remove the log and its index."""
+    """Release the locks, so that the last connection can remove the log and its index."""
     for descriptor in descriptors_of(file):
         _lock(descriptor, fcntl.F_UNLCK, SHARED_LOCK)
     for descriptor in descriptors_of(index):
@@ -95,8 +95,8 @@ def release_locks(file: Identity, index: Identity | None) -> None:
 
 
 def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
-    # Other systems lack these locks or lay the structure out in another way, and some file systems
-    # refuse them: there, only the audit hook and the look at descriptors remain.
+    # Other systems lack these locks or use another structure layout, and some file systems refuse
+    # them: then only the audit hook and the check of descriptors remain.
     if sys.platform != "linux":
         return False
     request = struct.pack("hhqqi0q", kind, os.SEEK_SET, *place, 0)
@@ -108,22 +108,22 @@ def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
 
 
 def remember_open(file: Identity) -> None:
-    """Refuse it from now on to others of this process."""
+    """Refuse the file to other libraries of this process from now on."""
     _openers.setdefault(file, []).append(os.getpid())
-    # Where both use the system's library there is only one, and its connections know each other.
+    # Otherwise apsw and `sqlite3` share the system's library, which knows all its connections.
     if apsw.using_amalgamation:
         _watch_connections()
 
 
 def forget_open(file: Identity) -> None:
-    """One opening of it is over."""
+    """Undo one `remember_open`."""
     _openers[file].pop()
     if not _openers[file]:
         del _openers[file]
 
 
 def openers(file: Identity | None) -> list[int]:
-    """The process that has it open with duly, once for each opening: this one, or its parent."""
+    """The process that opened the file, once for each opening: this one, or its parent."""
     return _openers.get(file, []) if file is not None else []
 
 
@@ -144,6 +144,6 @@ def _refuse_connection(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _path_of(database: Any) -> Any:
-    # A name that begins so may also be a file's; there is hardly one.
+    # A plain file name may also start with "file:", but that is rare.
     text = os.fsdecode(database) if isinstance(database, bytes) else database
     return unquote(urlsplit(text).path) if str(text).startswith("file:") else text

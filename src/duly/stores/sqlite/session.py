@@ -1,4 +1,4 @@
-"""Running the SQLite twins on a connection: binding, decoding, batches."""
+"""Runs the SQLite statements on a connection: binding, decoding, batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SqliteSession(ABC):
-    """Runs named statements on whatever connection `write` and `read` lead to."""
+    """Runs named statements on the connections of `write` and `read`."""
 
     def __init__(self, moment: Callable[[], datetime]) -> None:
         self._moment = moment
@@ -26,11 +26,11 @@ class SqliteSession(ABC):
 
     @abstractmethod
     async def write(self, work: Work, *, alone: bool = False) -> Any:
-        """Run something that may write; `alone` if it needs no transaction to be whole."""
+        """Run work that may write; `alone` if it is atomic without a transaction."""
 
     @abstractmethod
     async def read(self, work: Work) -> Any:
-        """Run something that only reads."""
+        """Run work that only reads."""
 
     async def fetch(
         self,
@@ -41,7 +41,7 @@ class SqliteSession(ABC):
     ) -> Sequence[Row]:
         """Run a statement once; rows are positional."""
         found, bound = self._statements[statement], self._bound(parameters)
-        return await self._written(found, [bound])
+        return await self._write_rows(found, [bound])
 
     async def fetch_named(
         self,
@@ -66,8 +66,8 @@ class SqliteSession(ABC):
     ) -> Sequence[Row]:
         """Run a statement for a batch, in one transaction.
 
-        One that names `:batch` gets all rows at once as JSON, which leaves Python's lock to others
-        meanwhile; any other runs once for each row.
+        A statement with the parameter `:batch` gets all rows at once as JSON, so that Python's
+        global lock is free meanwhile; any other runs once for each row.
         """
         found, bound = self._statements[statement], self._bound(parameters)
         names = tuple(columns)
@@ -77,9 +77,9 @@ class SqliteSession(ABC):
             batch = [bound]
         else:
             batch = [bound | dict(zip(names, row, strict=True)) for row in zip(*ready, strict=True)]
-        return await self._written(found, batch)
+        return await self._write_rows(found, batch)
 
-    async def _written(self, found: Statement, batch: Sequence[dict[str, Any]]) -> Sequence[Row]:
+    async def _write_rows(self, found: Statement, batch: Sequence[dict[str, Any]]) -> Sequence[Row]:
         alone = found.writes <= 1 and len(batch) == 1
         rows: Sequence[Row] = await self.write(lambda each: _run(each, found, batch), alone=alone)
         return rows
@@ -106,11 +106,11 @@ def _run(
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What the rows of a statement look like.
+    """The columns of a statement's rows.
 
-    Rows may come packed: all of them as one JSON array, in a column named `packed: a b c` after
-    theirs. SQLite hands over Python's lock for each row it returns, and whoever else runs then
-    holds on to it for a while; one row is one wait.
+    Rows may be packed: all of them as one JSON array, in one column whose name lists theirs, as in
+    `packed: a b c`. apsw releases Python's global lock for each row, and another thread may keep it
+    for a while; with one row there is one wait.
     """
 
     names: tuple[str, ...]
@@ -119,7 +119,7 @@ class Shape(msgspec.Struct, frozen=True):
     packed: bool
 
     def decoded(self, row: Sequence[Any]) -> Row:
-        """The row with its moments, and if it was packed its bytes, as they should be."""
+        """The row with its times as datetimes and, if it was packed, its payload as bytes."""
         changed = list(row)
         for index in self.moments:
             if changed[index] is not None:
@@ -159,7 +159,7 @@ def _named(
 
 
 def microseconds(moment: datetime) -> int:
-    """A moment as SQLite keeps it."""
+    """A time as it is stored in SQLite."""
     return round(moment.timestamp() * 1_000_000)
 
 
@@ -170,7 +170,7 @@ def _plain(value: Any) -> Any:
 
 
 def _json(columns: Sequence[Sequence[Any]]) -> str:
-    # Payloads are JSON, and so text; as text within text they come out byte for byte.
+    # Payloads are JSON and therefore text; as JSON strings they are restored byte for byte.
     texts = [
         [each.decode() for each in column] if isinstance(column[0], bytes) else column
         for column in columns

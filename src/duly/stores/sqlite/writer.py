@@ -1,11 +1,11 @@
-"""The one thread that writes to an SQLite file, and lets whoever waits share its commits.
+"""The one thread that writes to an SQLite file, with group commit.
 
-Everything that is queued while a commit is under way goes into the next transaction, so a commit
-costs the same for one writer and for a hundred. Each piece of work stands in a savepoint of its
-own: one that fails undoes itself and nobody else. Answers are given only after the commit.
+All work that is queued during a commit is written in the next transaction, so a commit costs the
+same for one caller and for a hundred. Each piece of work has its own savepoint: if it fails, only
+its own writes are undone. Results are returned only after the commit.
 
-Python's lock is handed over for every statement, and whoever runs meanwhile gives it back late. So
-what comes by itself and writes with one statement only is left to commit itself.
+Python's global lock is released for every statement, and another thread may keep it for a while. So
+a single piece of work that is one statement runs without `begin` and `commit`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ MOST_IN_ONE_COMMIT = 512
 
 
 class Job(NamedTuple):
-    """Something to do, and who waits for it."""
+    """A piece of work and the future of its result."""
 
     work: Work
     future: Future[Any]
     alone: bool = False
-    """Whether it needs no transaction around it: it writes with one statement, or not at all."""
+    """Whether it needs no transaction, because it writes with at most one statement."""
 
 
 Answer = tuple["Future[Any]", Any, BaseException | None]
 
 
 class TransactionEnded(Conflict):
-    """SQLite undid the transaction by itself, as when the disk is full."""
+    """SQLite rolled back the transaction by itself, for example because the disk is full."""
 
 
 class Hold:
-    """The writer lent to one caller for a transaction of its own."""
+    """The writer, held by one caller for a transaction."""
 
     def __init__(self) -> None:
         self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -50,19 +50,19 @@ class Hold:
         self.over = False
 
     def submit(self, work: Work) -> Future[Any]:
-        """Run something inside the transaction."""
+        """Queue work inside the transaction."""
         job = Job(work, Future())
         self.jobs.put(job)
         return job.future
 
     def let_go(self) -> None:
-        """Give the writer back; what was not committed is undone."""
+        """Release the writer; what was not committed is rolled back."""
         self.over = True
         self.jobs.put(None)
 
 
 class Writer:
-    """Runs work in order, in shared transactions, on its own thread."""
+    """Runs work in order, in shared transactions, on one thread."""
 
     def __init__(
         self, connection: apsw.Connection, check: Callable[[apsw.Connection], None]
@@ -71,7 +71,7 @@ class Writer:
         self._jobs: queue.SimpleQueue[Job | Hold | None] = queue.SimpleQueue()
         self._connection = connection
         self.commits = 0
-        self._serving: Hold | None = None
+        self._current_hold: Hold | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="duly-writer", daemon=True)
         self._thread.start()
@@ -83,24 +83,24 @@ class Writer:
         return job.future
 
     def hold(self) -> Hold:
-        """Queue for the writer as a whole; `begun` is done when the transaction is open."""
+        """Queue to hold the writer; `begun` is done when the transaction is open."""
         hold = Hold()
         self._jobs.put(hold)
         return hold
 
     def close(self) -> None:
-        """Finish what is queued and close the connection; a transaction still open is undone."""
+        """Finish queued work and close the connection; an open transaction is rolled back."""
         if self._thread.is_alive():
             self._closing = True
-            if (held := self._serving) is not None:
+            if (held := self._current_hold) is not None:
                 held.let_go()
             self._jobs.put(None)
             self._thread.join()
 
     def _run(self) -> None:
-        going = True
-        while going:
-            batch, hold, going = self._gather()
+        is_open = True
+        while is_open:
+            batch, hold, is_open = self._gather()
             if batch:
                 self._commit(batch)
             if hold is not None:
@@ -128,54 +128,54 @@ class Writer:
         try:
             self._check(self._connection)
             if len(batch) == 1:
-                answers = [(batch[0].future, self._done(batch[0]), None)]
+                answers = [(batch[0].future, self._run_single(batch[0]), None)]
             else:
-                answers = self._together(batch)
-            # Nobody hears "yes" of what went into a file that was deleted meanwhile.
+                answers = self._run_batch(batch)
+            # A write to a file that was deleted meanwhile must not be acknowledged.
             self._check(self._connection)
             self.commits += 1
         except Exception as error:
             self._roll_back()
             answers = [(job.future, None, error) for job in batch]
         for future, result, problem in answers:
-            _answer(future, result, problem)
+            _resolve(future, result, problem)
 
-    def _done(self, job: Job) -> Any:
+    def _run_single(self, job: Job) -> Any:
         if job.alone:
             return job.work(self._connection)
-        # By itself it needs no savepoint: if it fails, nothing else goes with it.
+        # A single job needs no savepoint: if it fails, the whole transaction is rolled back.
         self._connection.execute("begin immediate")
         result = job.work(self._connection)
         self._connection.execute("commit")
         return result
 
-    def _together(self, batch: list[Job]) -> list[Answer]:
+    def _run_batch(self, batch: list[Job]) -> list[Answer]:
         self._connection.execute("begin immediate")
-        answers = [(job.future, *self._try(job.work)) for job in batch]
+        answers = [(job.future, *self._run_in_savepoint(job.work)) for job in batch]
         self._connection.execute("commit")
         return answers
 
-    def _try(self, work: Work) -> tuple[Any, BaseException | None]:
+    def _run_in_savepoint(self, work: Work) -> tuple[Any, BaseException | None]:
         try:
             with self._connection:
                 result = work(self._connection)
         except Exception as problem:
             if not self._connection.in_transaction:
-                raise  # the whole transaction is gone, and with it what the others wrote
+                raise  # SQLite rolled back the whole transaction, with the work of others
             return None, problem
         return result, None
 
     def _lend(self, hold: Hold) -> None:
-        # Named before looking whether we close, so that either this or `close` sees the other.
-        self._serving = hold
+        # Set before `_closing` is read, so that either this method or `close` releases the hold.
+        self._current_hold = hold
         if self._closing:
             hold.let_go()
         self._serve(hold)
-        self._serving = None
+        self._current_hold = None
 
     def _serve(self, hold: Hold) -> None:
         if not hold.begun.set_running_or_notify_cancel():
-            return  # it was given up while it waited
+            return  # it was cancelled while it waited
         try:
             self._check(self._connection)
             self._connection.execute("begin immediate")
@@ -190,19 +190,19 @@ class Writer:
                 result = job.work(self._connection)
                 if not self._connection.in_transaction:
                     self._check(self._connection)
-                _answer(job.future, result, None)
+                _resolve(job.future, result, None)
             except Exception as problem:
-                _answer(job.future, None, problem)
+                _resolve(job.future, None, problem)
         self._roll_back()
 
     def _roll_back(self) -> None:
-        # A rollback that fails leaves nothing to undo: SQLite has done it already.
+        # If this fails, SQLite has rolled back already.
         with contextlib.suppress(apsw.Error):
             if self._connection.in_transaction:
                 self._connection.execute("rollback")
 
 
-def _answer(future: Future[Any], result: Any, problem: BaseException | None) -> None:
+def _resolve(future: Future[Any], result: Any, problem: BaseException | None) -> None:
     if not future.set_running_or_notify_cancel():
         return
     if problem is None:

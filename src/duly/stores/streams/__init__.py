@@ -1,1 +1,1 @@
-"""Streams: who is at the head, who waits behind."""
+"""Streams: their queues, heads and settings."""

@@ -1,7 +1,7 @@
-"""Who heads the line of a stream, read and changed while stream and lane are locked.
+"""The head of a stream's queue, read and changed while the stream and its lane are locked.
 
-Locks are taken in one order: first the stream's row, then its lane's. Whoever adds to a stream
-takes the first, workers only ever take the second, so nobody waits in a circle.
+Locks are taken in one order: first the stream's row, then its lane's. Adding to a stream takes only
+the first, workers take only the second, so there is no deadlock.
 """
 
 from __future__ import annotations
@@ -18,96 +18,96 @@ from duly.stores.database import Session
 
 
 async def facts(session: Session, lanes: Sequence[Lane], most: int) -> list[StreamRow]:
-    """What is known of these streams, by name; those who wait are counted up to `most`."""
+    """The rows of these streams, by name; waiting deliveries are counted up to `most`."""
     rows = await session.fetch_named("queue.facts", lanes=list(lanes), most=most)
     return [StreamRow(**row) for row in rows]
 
 
 async def locked(session: Session, namespace: str, name: str) -> StreamRow | None:
-    """One stream with its lane, for somebody who changes it."""
+    """One stream, with its row and its lane locked; None if it does not exist."""
     rows = await session.fetch("queue.lock", namespace=namespace, name=name)
-    return await _held(session, rows[0][0]) if rows else None
+    return await _lock_lane(session, rows[0][0]) if rows else None
 
 
 async def opened(
     session: Session, namespace: str, name: str, counter: int = 0
 ) -> tuple[StreamRow, int]:
-    """As `locked`, making it if need be; with its counter, which is at least the given one."""
+    """As `locked`, creating the stream if needed; also returns its counter, raised to `counter`."""
     rows = await session.fetch("queue.open", namespace=namespace, name=name, counter=counter)
-    lane, reached = rows[0]
-    return await _held(session, lane), reached
+    lane, counter_now = rows[0]
+    return await _lock_lane(session, lane), counter_now
 
 
-async def _held(session: Session, lane: Lane) -> StreamRow:
+async def _lock_lane(session: Session, lane: Lane) -> StreamRow:
     await session.fetch("queue.hold", lane=lane)
-    (line,) = await facts(session, [lane], 0)
-    return line
+    (stream,) = await facts(session, [lane], 0)
+    return stream
 
 
 async def now(session: Session, namespace: str) -> datetime:
-    """The moment by the store's clock."""
+    """The current time by the store's clock."""
     rows = await session.fetch("schedules.now", namespace=namespace)
     moment: datetime = rows[0][0]
     return moment
 
 
 async def write(session: Session, change: Intervention, moment: datetime) -> bool:
-    """Write what was decided; False when the head is no longer what it was."""
-    line, fate = change.line, change.fate
-    settings = {name: getattr(line, name) for name in ("on_failure", "paused_at", "pause_reason")}
-    await session.fetch("queue.change", lane=line.lane, **settings)
-    if fate is not Fate.STAYS and not await _meet(session, change):
+    """Write an operator's change; False if the head has changed since it was read."""
+    stream, fate = change.line, change.fate
+    settings = {name: getattr(stream, name) for name in ("on_failure", "paused_at", "pause_reason")}
+    await session.fetch("queue.change", lane=stream.lane, **settings)
+    if fate is not Fate.STAYS and not await _apply_fate(session, change):
         return False
-    if line.token is not None:
-        await _halt(session, line, moment)
-    elif line.position is not None and line.halted != Halt.BLOCKED:
-        since = line.beginning if fate not in LEAVING else _behind(line)
-        hurried = line.head if fate in (Fate.HURRIED, Fate.RAISED) else None
-        await lead(session, line, since, moment, hurried)
+    if stream.token is not None:
+        await _halt(session, stream, moment)
+    elif stream.position is not None and stream.halted != Halt.BLOCKED:
+        since = stream.beginning if fate not in LEAVING else _position_behind(stream)
+        hurried = stream.head if fate in (Fate.HURRIED, Fate.RAISED) else None
+        await lead(session, stream, since, moment, hurried)
     return True
 
 
-async def _meet(session: Session, change: Intervention) -> bool:
+async def _apply_fate(session: Session, change: Intervention) -> bool:
     rows = await session.fetch(
-        f"queue.{change.fate}", "any", id=change.line.head, **_particulars(change)
+        f"queue.{change.fate}", "any", id=change.line.head, **_fate_parameters(change)
     )
     return bool(rows)
 
 
-def _particulars(change: Intervention) -> dict[str, Any]:
-    line = change.line
+def _fate_parameters(change: Intervention) -> dict[str, Any]:
+    stream = change.line
     match change.fate:
         case Fate.RAISED:
-            return {"ids": [line.head], "lane": line.lane, "reset": True}
+            return {"ids": [stream.head], "lane": stream.lane, "reset": True}
         case Fate.APART:
-            return {"due_at": line.due_at}
+            return {"due_at": stream.due_at}
         case Fate.BURIED:
-            told = fingerprint("operator", change.note or line.error)
-            return {"note": change.note, "fingerprint": told}
+            error_fingerprint = fingerprint("operator", change.note or stream.error)
+            return {"note": change.note, "fingerprint": error_fingerprint}
         case Fate.DISCARDED:
             return {"note": change.note}
     return {}
 
 
-def _behind(line: StreamRow) -> int:
-    assert line.position is not None
-    after = line.position + 1
-    return after if line.replay_from is None else min(after, line.replay_from)
+def _position_behind(stream: StreamRow) -> int:
+    assert stream.position is not None
+    after = stream.position + 1
+    return after if stream.replay_from is None else min(after, stream.replay_from)
 
 
-async def _halt(session: Session, line: StreamRow, moment: datetime) -> None:
-    paused = line.paused_at is not None
+async def _halt(session: Session, stream: StreamRow, moment: datetime) -> None:
+    paused = stream.paused_at is not None
     await session.fetch(
         "queue.halt",
-        lane=line.lane,
+        lane=stream.lane,
         halted=Halt.PAUSED if paused else None,
-        halted_at=line.paused_at,
+        halted_at=stream.paused_at,
         due_at=NEVER if paused else moment,
     )
 
 
 async def touch(session: Session, line: StreamRow) -> None:
-    """Write a free lane as it is: a claim that read the line before then does not get it."""
+    """Rewrite a free lane unchanged, so that a concurrent claim that read it before fails."""
     settings = {name: getattr(line, name) for name in ("halted", "halted_at", "due_at")}
     await session.fetch("queue.halt", lane=line.lane, **settings)
 
@@ -115,9 +115,10 @@ async def touch(session: Session, line: StreamRow) -> None:
 async def lead(
     session: Session, line: StreamRow, since: int, moment: datetime, hurried: str | None = None
 ) -> None:
-    """Let the first in line from `since` on be the head of a lane that nobody holds.
+    """Make the first delivery at or after position `since` the head of a lane that is not held.
 
-    It is due when it was to be, or now if it is the `hurried` one. Without anybody the lane ends.
+    It keeps its due time, or is due now if it is the `hurried` one. If there is none, the lane is
+    removed.
     """
     rows = await session.fetch_named("queue.next", lane=line.lane, since=since)
     if not rows:

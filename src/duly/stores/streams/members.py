@@ -1,4 +1,4 @@
-"""Those that stand in the line of a stream, or stood there: cancelled, retried and discarded."""
+"""Deliveries with a position in a stream: cancelled, retried and discarded."""
 
 from __future__ import annotations
 
@@ -22,59 +22,59 @@ from duly.stores.streams import heads
 from duly.stores.streams.queue import LONGEST_RUN
 
 Tell = Callable[[Session], Awaitable[None]]
-"""What writes of a move, in its transaction."""
+"""Writes the audit entry of an operation, in its transaction."""
 
 
 class Members:
-    """Those with a place in a stream of one namespace; each move is one transaction."""
+    """Deliveries in streams of one namespace; each operation is one transaction."""
 
     def __init__(self, database: Database, namespace: str) -> None:
         self._database = database
         self._namespace = namespace
 
     async def cancel(self, id: str, tell: Tell | None = None) -> bool:
-        """Cancel one that waits in line; False when it is in no state for that.
+        """Cancel one that waits in its stream; False if its state does not allow that.
 
-        Conflict when it may be under way with others of its stream. If it was moved, `tell` is
-        called in the same transaction.
+        Conflict if a worker may have claimed it in a run. If it was cancelled, `tell` is called in
+        the same transaction.
         """
-        return await self._told(self.cancel_within, id, tell)
+        return await self._in_transaction(self.cancel_within, id, tell)
 
     async def retry(self, id: str, tell: Tell | None = None) -> bool:
-        """Put a dead letter back into its line, or make one that waits due now.
+        """Put a dead letter back into its stream, or make a waiting delivery due now.
 
-        False when it is in no state for that; Conflict when others have to go before it. If it was
-        moved, `tell` is called in the same transaction.
+        False if its state does not allow that; Conflict if others in the stream come first. If it
+        was changed, `tell` is called in the same transaction.
         """
-        return await self._told(self._retry, id, tell)
+        return await self._in_transaction(self._retry, id, tell)
 
-    async def _told(
-        self, move: Callable[[Session, str], Awaitable[bool]], id: str, tell: Tell | None
+    async def _in_transaction(
+        self, operation: Callable[[Session, str], Awaitable[bool]], id: str, tell: Tell | None
     ) -> bool:
         async with self._database.together() as session:
-            moved = await move(session, id)
-            if moved and tell is not None:
+            changed = await operation(session, id)
+            if changed and tell is not None:
                 await tell(session)
-        return moved
+        return changed
 
     async def cancel_within(self, session: Session, id: str) -> bool:
-        """As cancel, in somebody's transaction."""
+        """As `cancel`, in the caller's transaction."""
         found = await self._locked(session, id)
         if found is None:
             return False
-        line, member = found
+        stream, member = found
         if member.lane is None:
-            return await self._plainly(session, "cancel", id)
-        if member.state != State.PENDING or _is_processing(line, member):
+            return await self._in_ledger(session, "cancel", id)
+        if member.state != State.PENDING or _is_processing(stream, member):
             return False
-        leads = cancels_head(line, member, in_run=await _in_run(session, line, member))
+        is_head = cancels_head(stream, member, in_run=await _in_run(session, stream, member))
         if not await session.fetch("queue.cancel", id=id):
             return False
-        if leads:
+        if is_head:
             moment = await heads.now(session, self._namespace)
-            await heads.lead(session, line, line.beginning, moment)
-        elif line.token is None:
-            await heads.touch(session, line)
+            await heads.lead(session, stream, stream.beginning, moment)
+        elif stream.token is None:
+            await heads.touch(session, stream)
         return True
 
     async def _retry(self, session: Session, id: str) -> bool:
@@ -83,71 +83,78 @@ class Members:
         found = await self._locked(session, id)
         if found is None:
             return False
-        line, member = found
-        if _is_processing(line, member):
+        stream, member = found
+        if _is_processing(stream, member):
             return False
         if member.lane is None:
-            return await self._plainly(session, "hurry", id)
+            return await self._in_ledger(session, "hurry", id)
         if member.state != State.PENDING:
             return False
-        refuse_if_behind(line, member)
+        refuse_if_behind(stream, member)
         await session.fetch("queue.hurry", id=id)
         moment = await heads.now(session, self._namespace)
-        await heads.lead(session, line, _beginning(line, member), moment, id)
+        await heads.lead(session, stream, _beginning(stream, member), moment, id)
         return True
 
     async def _locked(self, session: Session, id: str) -> tuple[StreamRow, Member] | None:
-        """It and its line; it is read again when both are locked."""
+        """The stream, locked, and the delivery, read again after that."""
         found = await self._members(session, [id])
-        line = found and await heads.locked(session, self._namespace, found[0].stream)
-        if not line:
+        stream = found and await heads.locked(session, self._namespace, found[0].stream)
+        if not stream:
             return None
         found = await self._members(session, [id])
-        return (line, found[0]) if found else None
+        return (stream, found[0]) if found else None
 
     async def _members(self, session: Session, ids: list[str]) -> list[Member]:
         rows = await session.fetch("queue.members", ids=ids, namespace=self._namespace)
         return [Member(*row) for row in rows]
 
-    async def _plainly(self, session: Session, verb: str, id: str) -> bool:
+    async def _in_ledger(self, session: Session, verb: str, id: str) -> bool:
         rows = await session.fetch(f"ledger.{verb}", "any", id=id, namespace=self._namespace)
         return bool(rows)
 
     async def bring_back(self, session: Session, ids: list[str], reset: bool) -> int:
-        """Put dead letters of one stream back into its line; returns how many."""
+        """Put dead letters of one stream back into it; returns how many."""
         found = await self._members(session, ids)
         if not any(map(is_dead, found)):
             return 0
-        line, reached = await heads.opened(session, self._namespace, found[0].stream)
-        # Read again: only now nobody else brings them back.
+        stream, counter = await heads.opened(session, self._namespace, found[0].stream)
+        # Read again: with the stream locked, nobody else can put them back.
         dead = list(filter(is_dead, await self._members(session, ids)))
-        placed = await self._placed(session, line, dead, reached)
+        placed = await self._placed(session, stream, dead, counter)
         rows = await session.fetch(
-            "queue.raise", ids=[each.id for each in placed], lane=line.lane, reset=reset
+            "queue.raise", ids=[each.id for each in placed], lane=stream.lane, reset=reset
         )
         raised = {row[0] for row in rows}
-        await self._rejoin(session, line, [each for each in placed if each.id in raised])
+        await self._rejoin(session, stream, [each for each in placed if each.id in raised])
         return len(raised)
 
-    async def _rejoin(self, session: Session, line: StreamRow, back: Sequence[Member]) -> None:
-        """Let the line know of those who came back, in the order of their places."""
-        if not back:
+    async def _rejoin(
+        self, session: Session, stream: StreamRow, returned: Sequence[Member]
+    ) -> None:
+        """Update the stream's lane for the deliveries put back, given in order of position."""
+        if not returned:
             return
-        match comes_back(line, back):
+        match comes_back(stream, returned):
             case Return.REPLAYED:
-                await session.fetch("queue.replay", lane=line.lane, position=back[0].position)
+                await session.fetch("queue.replay", lane=stream.lane, position=returned[0].position)
             case Return.LEADS:
                 moment = await heads.now(session, self._namespace)
-                await heads.lead(session, line, _beginning(line, back[0]), moment, back[0].id)
+                await heads.lead(
+                    session, stream, _beginning(stream, returned[0]), moment, returned[0].id
+                )
 
     async def _placed(
-        self, session: Session, line: StreamRow, members: Sequence[Member], reached: int
+        self, session: Session, stream: StreamRow, members: Sequence[Member], counter: int
     ) -> list[Member]:
-        """At their old places, unless the stream was forgotten meanwhile and those are others'."""
+        """Members at their old positions, or at new ones if others have these by now.
+
+        That happens if the stream was pruned and started again meanwhile.
+        """
         if not members:
             return []
-        last = max(reached, members[-1].position)
-        taken = await self._taken(session, line, members)
+        last = max(counter, members[-1].position)
+        taken = await self._taken(session, stream, members)
         placed = []
         for member in members:
             if member.position in taken:
@@ -157,23 +164,23 @@ class Members:
             else:
                 taken.add(member.position)
                 placed.append(member)
-        if last > reached:
-            await heads.opened(session, self._namespace, line.name, last)
+        if last > counter:
+            await heads.opened(session, self._namespace, stream.name, last)
         return sorted(placed, key=lambda each: each.position)
 
     async def _taken(
-        self, session: Session, line: StreamRow, members: Sequence[Member]
+        self, session: Session, stream: StreamRow, members: Sequence[Member]
     ) -> set[int]:
         rows = await session.fetch(
             "queue.taken",
-            lane=line.lane,
+            lane=stream.lane,
             positions=[each.position for each in members],
             ids=[each.id for each in members],
         )
         return {row[0] for row in rows}
 
     async def discard(self, session: Session, id: str, note: str) -> bool:
-        """Give a dead letter up for good; those behind one that blocks its stream go on."""
+        """Cancel a dead letter; if it blocked its stream, the stream continues."""
         found = await self._locked(session, id)
         if found is None or not is_dead(found[1]):
             return False
@@ -183,26 +190,26 @@ class Members:
         return await heads.write(session, change, await heads.now(session, self._namespace))
 
 
-def _beginning(line: StreamRow, member: Member) -> int:
-    """Where the line begins now that it stands there too."""
-    return member.position if line.position is None else min(line.beginning, member.position)
+def _beginning(stream: StreamRow, member: Member) -> int:
+    """The stream's first position after this delivery was put back."""
+    return member.position if stream.position is None else min(stream.beginning, member.position)
 
 
-def _is_processing(line: StreamRow, member: Member) -> bool:
-    return line.token is not None and line.head == member.id
+def _is_processing(stream: StreamRow, member: Member) -> bool:
+    return stream.token is not None and stream.head == member.id
 
 
-async def _in_run(session: Session, line: StreamRow, member: Member) -> bool:
-    """Whether whoever holds the lane may have claimed it too; it is asked of no free lane."""
-    if line.token is None or line.position is None:
+async def _in_run(session: Session, stream: StreamRow, member: Member) -> bool:
+    """Whether the worker that holds the lane may have claimed this delivery in its run."""
+    if stream.token is None or stream.position is None:
         return False
-    if line.replay_from is not None:
-        # Somebody came back into the line meanwhile, so that counting does not tell.
+    if stream.replay_from is not None:
+        # A delivery was put back meanwhile, so positions do not show what was claimed.
         return True
     rows = await session.fetch(
         "queue.before",
-        lane=line.lane,
-        since=line.position,
+        lane=stream.lane,
+        since=stream.position,
         position=member.position,
         limit=LONGEST_RUN,
     )

@@ -1,8 +1,8 @@
-"""The lines in which occurrences of schedules with `overlap="queue"` wait for each other.
+"""The streams in which occurrences of schedules with `overlap="queue"` wait for each other.
 
-Such an occurrence is planned in a lane of its own. When it is due it joins the stream of its
-schedule, with whatever fell due before it and is not there yet, so that the line is in order
-whoever comes first. Locks are taken as in heads: first the stream's row, then lanes.
+Such an occurrence is planned in a separate lane. When it is due, it joins the stream of its
+schedule together with all earlier occurrences that have not joined yet, so that the stream is in
+order whichever is claimed first. Locks are taken as in `heads`: first the stream's row, then lanes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MOST_AT_ONCE = 500
 
 
 async def join(database: Database, namespace: str, claimed: Claimed, stream: str) -> Joined:
-    """Let a delivery join the line of its schedule, behind all that fell due before it."""
+    """Let a delivery join the stream of its schedule, behind all that were due before it."""
     async with database.together() as session:
-        line = await session.fetch("queue.open", namespace=namespace, name=stream, counter=0)
+        opened = await session.fetch("queue.open", namespace=namespace, name=stream, counter=0)
         rows = await session.fetch(
             "streams.unjoined", "any", lane=claimed.lane, token=claimed.token, most=MOST_AT_ONCE
         )
@@ -29,27 +29,27 @@ async def join(database: Database, namespace: str, claimed: Claimed, stream: str
         free = [id for id, _, is_free in rows if is_free]
         if len(free) < len(rows):
             return Joined.MUST_WAIT
-        await session.fetch("streams.join", "any", line=line[0][0], ids=free)
-        # With very many before it, it comes again when these are in line.
+        await session.fetch("streams.join", "any", line=opened[0][0], ids=free)
+        # If there are too many before it, it is claimed again after these have joined.
         return Joined.IN_LINE if claimed.id in free else Joined.MUST_WAIT
 
 
 async def cancel(session: Session, namespace: str, stream: str) -> None:
-    """Cancel all that wait in a line; a run that somebody has claimed goes on."""
-    line = await heads.locked(session, namespace, stream)
-    if line is None or line.position is None:
+    """Cancel all that wait in a stream; a run that a worker has claimed continues."""
+    row = await heads.locked(session, namespace, stream)
+    if row is None or row.position is None:
         return
-    since = line.beginning if line.token is None else await _behind_run(session, line)
+    since = row.beginning if row.token is None else await _behind_run(session, row)
     if since is not None:
-        await session.fetch("streams.cancel_line", lane=line.lane, since=since)
-    if line.token is None:
+        await session.fetch("streams.cancel_line", lane=row.lane, since=since)
+    if row.token is None:
         moment = await heads.now(session, namespace)
-        await heads.lead(session, line, line.beginning, moment)
+        await heads.lead(session, row, row.beginning, moment)
 
 
-async def _behind_run(session: Session, line: StreamRow) -> int | None:
-    """The first place that nobody has claimed with the run that is under way."""
+async def _behind_run(session: Session, row: StreamRow) -> int | None:
+    """The first position behind the run that is claimed, or None."""
     rows = await session.fetch(
-        "queue.behind_run", lane=line.lane, since=line.beginning, run=LONGEST_RUN
+        "queue.behind_run", lane=row.lane, since=row.beginning, run=LONGEST_RUN
     )
     return rows[0][0] if rows else None

@@ -1,6 +1,6 @@
-"""Streams on the hot path: the line that waits in a lane, claimed in runs and moved on at each end.
+"""Streams on the hot path: the queue of a lane, claimed in runs and advanced by settlements.
 
-Who stands where is in the ledger (lane and position); the lane's own row only knows its head.
+The ledger stores the position of each delivery; the lane's row only refers to the head.
 """
 
 from __future__ import annotations
@@ -21,28 +21,31 @@ LONGEST_RUN = 32
 
 
 def is_usual(settlement: Settlement) -> bool:
-    """Whether there is nothing to write but that it is completed."""
+    """Whether only the completion has to be written."""
     plain = settlement.verdict in (Verdict.COMPLETED, Verdict.EMPTIED)
     return plain and settlement.answer is None
 
 
 def in_runs(claimed: Sequence[Claimed], asked: Collection[int]) -> list[Claimed]:
-    """Those of one stream together: the head, and behind it whoever may follow at once.
+    """Group the deliveries of each stream: the head, and those that may follow it at once.
 
-    A run ends before the first that is not due yet, or goes elsewhere. A head like that came to
-    an empty lane, which still shows who was there last: nothing runs, and the lane is put right.
+    A run ends before the first delivery that is not due yet or has another target. If the head is
+    such a delivery, it was added to an empty lane that still shows the values of its previous head:
+    nothing runs, and the lane is corrected.
     """
     heads: dict[Lane, Claimed] = {}
     found: list[Claimed] = []
     ended: set[Lane] = set()
-    for each in sorted(claimed, key=_place) if any(_in_line(each) for each in claimed) else claimed:
+    for each in (
+        sorted(claimed, key=_position) if any(_has_position(each) for each in claimed) else claimed
+    ):
         head = heads.get(each.lane)
-        if not _in_line(each) or head is None:
-            if _in_line(each) and each.id is not None and _is_misplaced(each, asked):
+        if not _has_position(each) or head is None:
+            if _has_position(each) and each.id is not None and _is_misplaced(each, asked):
                 each.id, each.position = None, each.position - 1  # type: ignore[assignment,operator]
                 ended.add(each.lane)
             if each.ready_at is None:
-                # Nobody: when its lane was due is not told then.
+                # A lane without a delivery is returned without its due time.
                 each.ready_at = EARLIEST
             heads[each.lane] = each
             found.append(each)
@@ -53,7 +56,7 @@ def in_runs(claimed: Sequence[Claimed], asked: Collection[int]) -> list[Claimed]
     return found
 
 
-def _in_line(claimed: Claimed) -> bool:
+def _has_position(claimed: Claimed) -> bool:
     return claimed.position is not None
 
 
@@ -61,47 +64,48 @@ def _is_misplaced(head: Claimed, asked: Collection[int]) -> bool:
     return head.ready_at is None or head.target not in asked
 
 
-def _place(claimed: Claimed) -> int:
+def _position(claimed: Claimed) -> int:
     return claimed.position or 0
 
 
 async def advance(
     session: Session, settlements: Sequence[Settlement]
 ) -> tuple[set[Lane], list[Settlement]]:
-    """Move lines on; returns the lanes to which that applied, and what is still to be settled.
+    """Advance streams; returns the lanes to which that applied, and what is still to be settled.
 
-    Those who leave the line are settled in a lane of their own, those who stay in the stream's.
+    Deliveries that leave the stream's queue are settled in a separate lane each, those that stay
+    in the stream's lane.
     """
-    last = _last_in_line(settlements)
+    last = _without_followers(settlements)
     finished = await _finish(session, last) if last else set()
     settlements = [each for each in settlements if (each.lane, each.token) not in finished]
     if not settlements:
         return {lane for lane, _ in finished}, []
     moves = await _moves(session, settlements)
-    going = [
-        (each, how) for each, how in zip(settlements, moves, strict=True) if how is not Move.STAY
+    moving = [
+        (each, kind) for each, kind in zip(settlements, moves, strict=True) if kind is not Move.STAY
     ]
-    moved = await _move(session, going) if going else set()
+    moved = await _move(session, moving) if moving else set()
     applied = {lane for lane, _ in moved | finished}
     leaving = [
         each
-        for each, how in going
-        if how in (Move.LEAVE, Move.BLOCK) and (each.lane, each.token) in moved
+        for each, kind in moving
+        if kind in (Move.LEAVE, Move.BLOCK) and (each.lane, each.token) in moved
     ]
-    staying = [each for each, how in zip(settlements, moves, strict=True) if how is Move.STAY]
-    return applied, [*staying, *await _apart(session, leaving)]
+    staying = [each for each, kind in zip(settlements, moves, strict=True) if kind is Move.STAY]
+    return applied, [*staying, *await _in_separate_lanes(session, leaving)]
 
 
-def _last_in_line(settlements: Sequence[Settlement]) -> list[Settlement]:
-    """Those behind whom probably nobody waits: each ended its run, by itself."""
-    many = Counter(each.lane for each in settlements)
+def _without_followers(settlements: Sequence[Settlement]) -> list[Settlement]:
+    """Settlements behind which probably nothing waits: alone in their lane, without a follower."""
+    lane_counts = Counter(each.lane for each in settlements)
     return [
         each
         for each in settlements
         if each.verdict is Verdict.COMPLETED
         and each.answer is None
         and each.follower is None
-        and many[each.lane] == 1
+        and lane_counts[each.lane] == 1
     ]
 
 
@@ -117,7 +121,7 @@ async def end(
     more: Mapping[str, list[Any]],
     **parameters: Any,
 ) -> set[tuple[Lane, int]]:
-    """Have lanes ended by a statement that tells those it refused; returns the others."""
+    """End lanes by a statement that returns the refused ones; returns the others."""
     columns: dict[str, list[Any]] = {
         "lane": [each.lane for each in settlements],
         "token": [each.token for each in settlements],
@@ -151,29 +155,29 @@ async def _moves(session: Session, settlements: Sequence[Settlement]) -> list[Mo
 
 
 async def _move(
-    session: Session, going: Sequence[tuple[Settlement, Move]]
+    session: Session, moving: Sequence[tuple[Settlement, Move]]
 ) -> set[tuple[Lane, int]]:
-    left = await _refused(session, going)
+    left = await _refused(session, moving)
     if left:
-        # Somebody may have changed these lines at the same moment. In a transaction, nobody can
-        # once their lanes are locked: what is refused then is not ours.
+        # These streams may have been changed at the same moment. Within a transaction that cannot
+        # happen after their lanes are locked: a lane that is refused then is no longer held.
         await session.fetch("streams.hold", "settle", lanes=[each.lane for each, _ in left])
         left = await _refused(session, left)
     lost = {(each.lane, each.token) for each, _ in left}
-    return {(each.lane, each.token) for each, _ in going} - lost
+    return {(each.lane, each.token) for each, _ in moving} - lost
 
 
 async def _refused(
-    session: Session, going: Sequence[tuple[Settlement, Move]]
+    session: Session, moving: Sequence[tuple[Settlement, Move]]
 ) -> Sequence[tuple[Settlement, Move]]:
-    rows = await session.fetch_batch("streams.advance", "settle", columns=_columns(going))
+    rows = await session.fetch_batch("streams.advance", "settle", columns=_columns(moving))
     refused = {(lane, token) for lane, token in rows}
-    return [each for each in going if (each[0].lane, each[0].token) in refused]
+    return [each for each in moving if (each[0].lane, each[0].token) in refused]
 
 
-def _columns(going: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
-    last = {(each.lane, each.token): index for index, (each, _) in enumerate(going)}
-    settlements = [each for each, _ in going]
+def _columns(moving: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
+    last = {(each.lane, each.token): index for index, (each, _) in enumerate(moving)}
+    settlements = [each for each, _ in moving]
     return {
         "lane": [each.lane for each in settlements],
         "token": [each.token for each in settlements],
@@ -181,9 +185,9 @@ def _columns(going: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
         "position": [each.position for each in settlements],
         "started_at": [each.started_at for each in settlements],
         "finished_at": [each.finished_at for each in settlements],
-        # Mostly nothing but nulls, which need not be sent.
-        "apart": [None if how is Move.COMPLETE else True for _, how in going],
-        "blocks": [True if how is Move.BLOCK else None for _, how in going],
+        # Usually all null, and such a column is not sent.
+        "apart": [None if kind is Move.COMPLETE else True for _, kind in moving],
+        "blocks": [True if kind is Move.BLOCK else None for _, kind in moving],
         "follower": [each.follower and each.follower[0] for each in settlements],
         "follower_position": [each.follower and each.follower[1] for each in settlements],
         "more": [
@@ -193,7 +197,7 @@ def _columns(going: Sequence[tuple[Settlement, Move]]) -> dict[str, list[Any]]:
     }
 
 
-async def _apart(session: Session, leaving: Sequence[Settlement]) -> list[Settlement]:
+async def _in_separate_lanes(session: Session, leaving: Sequence[Settlement]) -> list[Settlement]:
     if not leaving:
         return []
     ids = [each.delivery for each in leaving]

@@ -1,7 +1,7 @@
-"""Streams as people handle them, and how a planned delivery joins one.
+"""Streams as operators see and change them, and how a planned delivery joins one.
 
-Deciding is not done here: whoever changes a stream brings a function that decides, which is called
-with the stream and its lane locked.
+Nothing is decided here: the caller of a change passes a function that decides, which is called with
+the stream and its lane locked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Streams:
         self._namespace = namespace
 
     async def enlist(self, claimed: Claimed) -> bool:
-        """Let a delivery join the line of its stream; False when it is no longer held."""
+        """Let a delivery join its stream's queue; False if its lane is no longer held."""
         rows = await self._database.fetch(
             "streams.enlist",
             "any",
@@ -40,11 +40,11 @@ class Streams:
         return bool(rows)
 
     async def join(self, claimed: Claimed, stream: str) -> Joined:
-        """Let an occurrence of a schedule join a stream, behind all that fell due before it."""
+        """Let an occurrence of a schedule join a stream, behind all that were due before it."""
         return await overlap_queues.join(self._database, self._namespace, claimed, stream)
 
     async def get(self, name: str, most: int) -> StreamRow:
-        """One stream, or NotFound; those who wait in it are counted up to `most`."""
+        """One stream, or NotFound; waiting deliveries are counted up to `most`."""
         rows = await self._database.fetch_named("queue.find", namespace=self._namespace, name=name)
         lanes = [row["lane"] for row in rows]
         found = await heads.facts(self._database, lanes, most) if lanes else []
@@ -55,17 +55,19 @@ class Streams:
     async def page(
         self, state: StreamState | None, after: str, limit: int, most: int
     ) -> list[StreamRow]:
-        """Streams by name: all of them, or those that are blocked or paused."""
+        """Streams by name: all, or those that are blocked or paused."""
         lanes = await self._lanes(state, after, limit)
         return await heads.facts(self._database, lanes, most) if lanes else []
 
     async def _lanes(self, state: StreamState | None, after: str, limit: int) -> Sequence[Lane]:
-        wanted: dict[str, Any] = {"namespace": self._namespace, "after": after, "limit": limit}
+        parameters: dict[str, Any] = {"namespace": self._namespace, "after": after, "limit": limit}
         if state is StreamState.BLOCKED:
-            rows = await self._database.fetch_named("queue.blocked", "any", **wanted)
+            rows = await self._database.fetch_named("queue.blocked", "any", **parameters)
         else:
             paused = state is StreamState.PAUSED
-            rows = await self._database.fetch_named("queue.page", "any", paused=paused, **wanted)
+            rows = await self._database.fetch_named(
+                "queue.page", "any", paused=paused, **parameters
+            )
         return [row["lane"] for row in rows]
 
     async def revise(
@@ -78,26 +80,26 @@ class Streams:
         *,
         create: bool = False,
     ) -> None:
-        """Change one by what `decide` makes of it, with it and its lane locked."""
+        """Change one as `decide` says, which is called with it and its lane locked."""
         async with self._database.together() as session:
-            line, moment = await self._locked(session, name, create)
-            change = decide(line, moment)
-            if change == Intervention(line=line):
+            stream, moment = await self._locked(session, name, create)
+            change = decide(stream, moment)
+            if change == Intervention(line=stream):
                 return
             if not await heads.write(session, change, moment):
                 raise Conflict(f"the head of stream {name!r} is not there any more; look again")
             if change.fate is not Fate.STAYS:
-                detail = {"head": line.head, **(detail or {})}
+                detail = {"head": stream.head, **(detail or {})}
             await note(session, self._namespace, actor, f"stream.{action}", name, detail)
 
     async def _locked(
         self, session: Session, name: str, create: bool
     ) -> tuple[StreamRow, datetime]:
         if create:
-            line, _ = await heads.opened(session, self._namespace, name)
+            stream, _ = await heads.opened(session, self._namespace, name)
         else:
             found = await heads.locked(session, self._namespace, name)
             if found is None:
                 raise no_stream(name)
-            line = found
-        return line, await heads.now(session, self._namespace)
+            stream = found
+        return stream, await heads.now(session, self._namespace)

@@ -1,4 +1,4 @@
-"""Deliveries that come from another store: which are new here, and how they are written."""
+"""Imported deliveries: which of them are new in this store, and how they are written."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ PLAIN = (
     *("id", "state", "priority", "attempt", "key", "stream", "occurrence", "due_at", "accepted_at"),
     *("expires_at", "started_at", "finished_at", "dead_at", "reason", "error", "fingerprint"),
 )
-"""What is written as it is told."""
+"""Columns copied unchanged from the export."""
 
 
 class ExistingDelivery(msgspec.Struct, frozen=True):
-    """A delivery that is there already; it was found by its id, its key or its occurrence."""
+    """A delivery in this store, found by its id, its key or its occurrence."""
 
     id: str
     namespace: str
@@ -45,7 +45,7 @@ class ExistingDelivery(msgspec.Struct, frozen=True):
 
 
 class StreamTail(msgspec.Struct, frozen=True):
-    """A stream that is added to."""
+    """A stream to which deliveries are appended."""
 
     lane: Lane
     counter: int
@@ -58,7 +58,7 @@ async def sorted_out(
     entries: Sequence[DeliveryEntry],
     targets: Mapping[str, int],
 ) -> list[ImportResult | Conflict]:
-    """What becomes of each: it is new, there already, or in the way of another."""
+    """For each entry, whether it is new, exists already, or conflicts with another delivery."""
     schedules = await _schedules(session, namespace, entries)
     rows = await session.fetch_batch(
         "transfer.known",
@@ -71,9 +71,9 @@ async def sorted_out(
         },
         namespace=namespace,
     )
-    found = _Found([ExistingDelivery(*row) for row in rows], namespace)
+    existing = _Existing([ExistingDelivery(*row) for row in rows], namespace)
     return [
-        found.fate(each, targets.get(each.target), _number(namespace, each, schedules))
+        existing.decide(each, targets.get(each.target), _number(namespace, each, schedules))
         for each in entries
     ]
 
@@ -89,18 +89,18 @@ async def _schedules(
 
 
 def _number(namespace: str, entry: DeliveryEntry, schedules: Mapping[str, int]) -> int | None:
-    """The number of its schedule here, if that is known.
+    """The number of the entry's schedule in this store, if known.
 
-    A removed one gets a number below zero, which no schedule has, and at each import the same.
+    A removed schedule gets a negative number, which no schedule has; it is the same at each import.
     """
     if entry.schedule is None or entry.former is None:
         return schedules.get(entry.schedule or "")
-    its = msgspec.json.encode([namespace, entry.schedule, entry.former])
-    return -1 - (int.from_bytes(blake2b(its, digest_size=8).digest()) >> 2)
+    identity = msgspec.json.encode([namespace, entry.schedule, entry.former])
+    return -1 - (int.from_bytes(blake2b(identity, digest_size=8).digest()) >> 2)
 
 
-class _Found:
-    """What is there, and what was said before in the same batch."""
+class _Existing:
+    """The existing deliveries, and the earlier entries of the same batch."""
 
     def __init__(self, known: Sequence[ExistingDelivery], namespace: str) -> None:
         self._namespace = namespace
@@ -110,10 +110,10 @@ class _Found:
             (each.schedule, each.occurrence) for each in known if each.occurrence is not None
         }
 
-    def fate(
+    def decide(
         self, entry: DeliveryEntry, target: int | None, schedule: int | None
     ) -> ImportResult | Conflict:
-        """What becomes of one; from now on it is there."""
+        """Decide on one entry; if it is new, it exists for the entries after it."""
         if entry.id in self._ids:
             return self._by_id(entry)
         if entry.key is not None and entry.key in self._keys:
@@ -124,9 +124,9 @@ class _Found:
         if schedule is not None:
             self._occurrences.add((schedule, entry.occurrence))
         if entry.key is not None:
-            its = (entry.id, self._namespace, entry.key, None, None)
+            fields = (entry.id, self._namespace, entry.key, None, None)
             self._keys[entry.key] = ExistingDelivery(
-                *its, target or 0, content(entry), _address(entry)
+                *fields, target or 0, content(entry), _address(entry)
             )
         return ImportResult.NEW
 
@@ -143,8 +143,8 @@ class _Found:
         self, entry: DeliveryEntry, target: int | None, known: ExistingDelivery
     ) -> ImportResult | Conflict:
         webhook = None if known.address is None else decode_webhook(known.address)
-        its = (known.target, bytes(known.payload or b""), webhook)
-        if its == (target or 0, content(entry), entry.webhook):
+        stored = (known.target, bytes(known.payload or b""), webhook)
+        if stored == (target or 0, content(entry), entry.webhook):
             return ImportResult.KNOWN
         return key_taken(entry.key, known.id)
 
@@ -155,16 +155,16 @@ async def write(
     entries: Sequence[DeliveryEntry],
     targets: Mapping[str, int],
 ) -> None:
-    """Put new ones on the books: those in line behind whoever is there, in their order."""
+    """Write new deliveries; those of streams are appended in their order."""
     if not entries:
         return
     schedules = await _schedules(session, namespace, entries)
     numbers = {each.id: _number(namespace, each, schedules) for each in entries}
-    await _remove(session, namespace, entries, numbers)
-    lines = await _opened(session, namespace, entries)
-    placed, reached = places(entries, {name: each.counter for name, each in lines.items()})
+    await _record_removed(session, namespace, entries, numbers)
+    tails = await _open_streams(session, namespace, entries)
+    placed, reached = places(entries, {name: each.counter for name, each in tails.items()})
     rows = [
-        _row(each, targets[each.target], numbers[each.id], lines, placed.get(each.id))
+        _row(each, targets[each.target], numbers[each.id], tails, placed.get(each.id))
         for each in entries
     ]
     stored = await session.fetch_batch(
@@ -172,28 +172,28 @@ async def write(
     )
     if len(stored) != len(entries):
         raise Conflict("somebody else wrote the same at this moment; import again to go on")
-    await _lay(session, entries)
-    if lines:
-        counters = [{"lane": lines[name].lane, "counter": reached[name]} for name in sorted(lines)]
+    await _create_lanes(session, entries)
+    if tails:
+        counters = [{"lane": tails[name].lane, "counter": reached[name]} for name in sorted(tails)]
         await session.fetch_batch("transfer.reach", columns=_columns(counters))
-        await _lead(session, entries, lines, placed)
-    await _remember(session, entries)
+        await _create_heads(session, entries, tails, placed)
+    await _write_history(session, entries)
 
 
-async def _remove(
+async def _record_removed(
     session: Session,
     namespace: str,
     entries: Sequence[DeliveryEntry],
     numbers: Mapping[str, int | None],
 ) -> None:
-    """Note the schedules that were removed where the deliveries come from."""
+    """Record the schedules that were removed in the store of the export."""
     former = {numbers[each.id]: each.schedule for each in entries if each.former is not None}
     named = [{"number": number, "name": name} for number, name in former.items() if name]
     if named:
         await session.fetch_batch("transfer.remove", columns=_columns(named), namespace=namespace)
 
 
-async def _opened(
+async def _open_streams(
     session: Session, namespace: str, entries: Sequence[DeliveryEntry]
 ) -> dict[str, StreamTail]:
     names = sorted({each.stream for each in entries if each.stream and each.position})
@@ -207,11 +207,11 @@ def _row(
     entry: DeliveryEntry,
     target: int,
     schedule: int | None,
-    lines: Mapping[str, StreamTail],
+    tails: Mapping[str, StreamTail],
     position: int | None,
 ) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in PLAIN} | {
-        "lane": lines[entry.stream or ""].lane if entry.in_line else None,
+        "lane": tails[entry.stream or ""].lane if entry.in_line else None,
         "target": target,
         "position": position,
         "address": _address(entry),
@@ -233,9 +233,9 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-async def _lay(session: Session, entries: Sequence[DeliveryEntry]) -> None:
+async def _create_lanes(session: Session, entries: Sequence[DeliveryEntry]) -> None:
     rows = [
-        {"id": each.id} | _turn(each)
+        {"id": each.id} | _lane_values(each)
         for each in entries
         if each.state == "pending" and not each.in_line
     ]
@@ -243,8 +243,8 @@ async def _lay(session: Session, entries: Sequence[DeliveryEntry]) -> None:
         await session.fetch_batch("transfer.lay", columns=_columns(rows))
 
 
-def _turn(entry: DeliveryEntry) -> dict[str, Any]:
-    """When it is its turn, and whether it runs alone then."""
+def _lane_values(entry: DeliveryEntry) -> dict[str, Any]:
+    """When the delivery's lane is due, and with which priority and crashes."""
     return {
         "priority": ALONE if SUSPECTS.runs_alone(entry.crashes) else entry.priority,
         "due_at": entry.next_at or entry.due_at,
@@ -252,44 +252,46 @@ def _turn(entry: DeliveryEntry) -> dict[str, Any]:
     }
 
 
-async def _lead(
+async def _create_heads(
     session: Session,
     entries: Sequence[DeliveryEntry],
-    lines: Mapping[str, StreamTail],
+    tails: Mapping[str, StreamTail],
     placed: Mapping[str, int],
 ) -> None:
-    standing = [
+    waiting = [
         each for each in entries if each.in_line and (each.state == "pending" or each.blocks)
     ]
     first: dict[str, DeliveryEntry] = {}
     leading: dict[str, DeliveryEntry] = {}
-    for each in standing:
+    for each in waiting:
         stream = each.stream or ""
         first.setdefault(stream, each)
         if each.blocks or stream not in leading:
             leading[stream] = each
     if leading:
         rows = [
-            _head(each, lines[stream], placed[first[stream].id], placed[each.id])
+            _head(each, tails[stream], placed[first[stream].id], placed[each.id])
             for stream, each in sorted(leading.items())
         ]
         await session.fetch_batch("transfer.lead", columns=_columns(rows))
 
 
-def _head(entry: DeliveryEntry, line: StreamTail, begins: int, position: int) -> dict[str, Any]:
+def _head(
+    entry: DeliveryEntry, tail: StreamTail, first_position: int, position: int
+) -> dict[str, Any]:
     halted, halted_at = None, None
     if entry.blocks is not None:
         halted, halted_at = Halt.BLOCKED.value, entry.blocks
-    elif line.paused_at is not None:
-        halted, halted_at = Halt.PAUSED.value, line.paused_at
-    head = {"id": entry.id, "lane": line.lane} | _turn(entry)
+    elif tail.paused_at is not None:
+        halted, halted_at = Halt.PAUSED.value, tail.paused_at
+    head = {"id": entry.id, "lane": tail.lane} | _lane_values(entry)
     if halted is not None:
         head["due_at"] = NEVER
-    replay_from = begins if begins < position else None
+    replay_from = first_position if first_position < position else None
     return head | {"replay_from": replay_from, "halted": halted, "halted_at": halted_at}
 
 
-async def _remember(session: Session, entries: Sequence[DeliveryEntry]) -> None:
+async def _write_history(session: Session, entries: Sequence[DeliveryEntry]) -> None:
     history = [
         {"delivery": entry.id}
         | msgspec.structs.asdict(past)

@@ -1,4 +1,4 @@
-"""A namespace as a whole: read in one snapshot for an export, written in batches by an import."""
+"""Export and import of a namespace: read in one snapshot, written in batches."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from duly.stores.streams.heads import now
 from duly.stores.transfer.imported_deliveries import sorted_out, write
 
 NAMES, SLICE = 500, 200
-"""How many are read at once; payloads may be large."""
+"""The number of rows read at once; payloads may be large."""
 Found = TypeVar("Found", StoredEndpoint, StreamEntry, ScheduleEntry)
 
 
 class Transfer:
-    """What goes out of one namespace, and what comes in."""
+    """Exports and imports one namespace."""
 
     def __init__(self, database: Database, namespace: str, targets: Targets) -> None:
         self._database = database
@@ -53,33 +53,34 @@ class Transfer:
 
     @property
     def schema(self) -> int:
-        """The number of the schema's last step; both dialects have the same."""
+        """The number of the schema's last migration, the same in both dialects."""
         return migrations("sqlite")[-1].number
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[ExportSnapshot]:
-        """All that there is at one moment, while others go on writing."""
+        """The namespace at one moment, unaffected by concurrent writes."""
         async with self._database.snapshot() as session:
             yield SnapshotShelves(session, self._namespace)
 
     async def scheduled(self, names: Collection[str]) -> set[str]:
-        """Those of the names that are schedules."""
+        """The names among these that are schedules."""
         rows = await self._database.fetch_named(
             "transfer.schedules", namespace=self._namespace, names=list(names)
         )
         return {row["name"] for row in rows}
 
     async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
-        """What `deliver` would do with each; nothing is written."""
+        """What `deliver` would do with each entry; nothing is written."""
         numbers = await self._targets.numbers({each.target for each in entries}, create=False)
         return await sorted_out(self._database, self._namespace, entries, numbers)
 
     async def deliver(
         self, entries: Sequence[DeliveryEntry], *, skip: bool
     ) -> list[ImportResult | Conflict]:
-        """Put deliveries on the books as they are; safe to repeat, atomic."""
+        """Write imported deliveries; atomic, and safe to repeat."""
         await hit("import.before")
-        # Where plans are made for a ledger that grows: an import begins with an empty one.
+        # The "plan" channel's query plans suit a growing ledger; an import may start with an empty
+        # one.
         async with self._database.together("plan") as session:
             names = {each.target for each in entries}
             numbers = await self._targets.numbers_within(session, names)
@@ -98,14 +99,14 @@ class Transfer:
 
 
 class SnapshotShelves:
-    """What a namespace has at one moment."""
+    """Reads a namespace as of one moment."""
 
     def __init__(self, session: Session, namespace: str) -> None:
         self._session = session
         self._namespace = namespace
 
     async def moment(self) -> datetime:
-        """Which moment that is; both stores hold on to the one at which they are first asked."""
+        """The time of the snapshot, which both stores take at the first statement."""
         return await now(self._session, self._namespace)
 
     def endpoints(self) -> AsyncIterator[StoredEndpoint]:
@@ -113,7 +114,7 @@ class SnapshotShelves:
         return self._by_name("endpoints.page", endpoint_of)
 
     def streams(self) -> AsyncIterator[StreamEntry]:
-        """Streams of which somebody said something, by name."""
+        """Streams that are paused or have a policy, by name."""
         return self._by_name(
             "transfer.streams", lambda row: msgspec.convert(dict(row), StreamEntry)
         )
@@ -137,15 +138,15 @@ class SnapshotShelves:
             after = rows[-1]["name"]
 
     async def deliveries(self, *, everything: bool) -> AsyncIterator[DeliveryEntry]:
-        """What is not over, or everything: first those in line, each stream's in their order."""
-        wanted = {"namespace": self._namespace, "everything": everything}
+        """Unfinished deliveries, or all: first those in streams, each stream's in order."""
+        filters = {"namespace": self._namespace, "everything": everything}
         lane, position = None, 0
         while place := await self._session.fetch_named(
             "transfer.slice", lane=lane, position=position, batch=SLICE
         ):
             until = {f"until_{name}": value for name, value in place[0].items()}
             since = {"lane": lane, "position": position}
-            async for each in self._told("transfer.in_line", **since, **until, **wanted):
+            async for each in self._entries("transfer.in_line", **since, **until, **filters):
                 yield each
             lane, position = until.values()
         after: str | None = BEGINNING
@@ -154,13 +155,16 @@ class SnapshotShelves:
             ids = {"after": after, "until": rows[0]["id"]}
             after = ids["until"]
             if after is not None:
-                async for each in self._told("transfer.apart", **ids, **wanted):
+                async for each in self._entries("transfer.apart", **ids, **filters):
                     yield each
 
-    async def _told(self, statement: str, **parameters: Any) -> AsyncIterator[DeliveryEntry]:
+    async def _entries(self, statement: str, **parameters: Any) -> AsyncIterator[DeliveryEntry]:
         rows = await self._session.fetch_named(statement, **parameters)
         ids = [row["id"] for row in rows]
-        steps, history = await self._of("steps", ids), await self._of("history", ids)
+        steps, history = (
+            await self._by_delivery("steps", ids),
+            await self._by_delivery("history", ids),
+        )
         for row in rows:
             yield DeliveryEntry(
                 **_facts(row),
@@ -168,12 +172,12 @@ class SnapshotShelves:
                 history=tuple(_past(each) for each in history[row["id"]]),
             )
 
-    async def _of(self, what: str, ids: list[str]) -> dict[str, list[dict[str, Any]]]:
-        found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    async def _by_delivery(self, what: str, ids: list[str]) -> dict[str, list[dict[str, Any]]]:
+        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in await self._session.fetch_named(f"transfer.{what}", ids=ids) if ids else ():
             facts = dict(row)
-            found[facts.pop("delivery")].append(facts)
-        return found
+            rows[facts.pop("delivery")].append(facts)
+        return rows
 
 
 def _schedule(row: NamedRow) -> ScheduleEntry:

@@ -1,1 +1,1 @@
-"""What a server is as a process: its address, its descriptors, memory shared with others."""
+"""The server as an operating system process: socket, descriptors, notices, shared memory."""

@@ -1,4 +1,4 @@
-"""The address that a server of ours takes: bound early, so that a taken one is known at once."""
+"""The listening address: bound early, so that an address in use is reported at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from duly.system import bound_socket
 
 
 class CannotListen(DulyError):
-    """The address is taken, or not ours to take."""
+    """The address is in use, or this process may not bind it."""
 
     def __init__(self, host: str, port: int, problem: OSError) -> None:
         super().__init__(
@@ -19,7 +19,7 @@ class CannotListen(DulyError):
 
 
 def bound(host: str, port: int) -> Any:
-    """A socket that has the address and does not listen yet, or CannotListen."""
+    """A socket bound to the address and not listening yet, or CannotListen."""
     try:
         return bound_socket(host, port)
     except OSError as error:
@@ -27,5 +27,5 @@ def bound(host: str, port: int) -> Any:
 
 
 def url_of(host: str, taken: Any) -> str:
-    """A taken address for people; its port is known even if any would do."""
+    """The URL of a bound socket, with the actual port if port 0 was asked for."""
     return f"http://{f'[{host}]' if ':' in host else host}:{taken.getsockname()[1]}"

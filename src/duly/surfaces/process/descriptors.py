@@ -1,4 +1,4 @@
-"""File descriptors: enough for our own work, whatever the clients of the HTTP port do."""
+"""File descriptors: HTTP clients cannot use up those that the server itself needs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from duly.settings import Settings
 logger = logging.getLogger("duly.serve")
 
 BESIDE = 128
-"""Listeners, files, pipes, name lookups and what handlers open."""
+"""Reserved for listeners, files, pipes, name lookups and what handlers open."""
 LEAST_SHARE = 4
-"""With a limit that is too low for all, a quarter of it is for clients."""
+"""If the limit is too low, clients still get a quarter of it."""
 
 
 def own(settings: Settings) -> int:
-    """What we need without any client: a connection for each attempt, and those to the store."""
+    """Descriptors needed without any HTTP client: connections of attempts and of the store."""
     return settings.concurrency + settings.connections + BESIDE
 
 
 def room_for_clients(settings: Settings, limit: int) -> int:
-    """How many connections clients may have, so that enough descriptors are left for ourselves."""
+    """The number of HTTP connections that leaves enough descriptors for the server itself."""
     return min(settings.http_connections, max(limit - own(settings), limit // LEAST_SHARE))
 
 
@@ -35,7 +35,7 @@ def have_descriptors(settings: Settings) -> None:
     clients = settings.http_connections if Role.API in settings.roles else 0
     wanted = own(settings) + clients
     limit = raised_limit(wanted)
-    _make_table(min(limit, wanted))
+    _grow_table(min(limit, wanted))
     if limit >= wanted:
         return
     facts = {"limit": limit, "wanted": wanted}
@@ -47,26 +47,27 @@ def have_descriptors(settings: Settings) -> None:
     )
 
 
-def _make_table(size: int) -> None:
-    """Have the kernel make room for so many descriptors now.
+def _grow_table(size: int) -> None:
+    """Grow the kernel's descriptor table to its final size now.
 
-    It doubles its table of them when it is full, and in a process with threads that takes tens of
-    milliseconds each time: during a burst of connections, nobody is answered meanwhile.
+    The kernel doubles the table when it is full. In a process with threads each doubling takes
+    tens of milliseconds, in which a burst of connections gets no response.
     """
     with suppress(OSError), open(os.devnull) as any_file:
         os.close(fcntl.fcntl(any_file, fcntl.F_DUPFD_CLOEXEC, size - 1))
 
 
 def descriptor_limit() -> int:
-    """How many files and sockets this process may have open."""
+    """The process's current limit of open files and sockets."""
     return _bounded(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def raised_limit(wanted: int) -> int:
-    """Raise it to what is wanted as far as that is allowed; returns what it is then."""
+    """Raise the limit to `wanted`, or as far as is allowed; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = min(wanted, _bounded(hard))
-    # No further: programs that handlers start have the same limit, and some close all below it.
+    # Not higher: child processes of handlers inherit the limit, and some programs close every
+    # descriptor below it.
     if allowed > _bounded(soft):
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

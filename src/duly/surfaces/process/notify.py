@@ -1,4 +1,4 @@
-"""Telling whoever runs this process how it stands: systemd, or a parent of our own."""
+"""Status notices to the supervisor of this process: systemd, or the prefork parent."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ READY, STOPPING, ALIVE = "READY=1", "STOPPING=1", "WATCHDOG=1"
 
 
 class Notices:
-    """What is told, and how often it has to be: in half of `watchdog` seconds, if any.
+    """Sends status notices; `alive` is expected every `watchdog` seconds, unless that is None.
 
-    Nobody listening is no trouble: telling never fails and never waits.
+    Sending never fails and never blocks, also if nobody receives the notices.
     """
 
     def __init__(self, tell: Tell, watchdog: float | None) -> None:
-        self._tell = tell
+        self._send = tell
         self.watchdog = watchdog
 
     def ready(self, status: str) -> None:
-        """It serves."""
-        self._tell(f"{READY}\nSTATUS={status}")
+        """Report that the process serves."""
+        self._send(f"{READY}\nSTATUS={status}")
 
     def stopping(self) -> None:
-        """It stops."""
-        self._tell(STOPPING)
+        """Report that the process is stopping."""
+        self._send(STOPPING)
 
     def alive(self) -> None:
-        """It does not hang."""
-        self._tell(ALIVE)
+        """Report that the process does not hang."""
+        self._send(ALIVE)
 
 
 def for_systemd(environment: Mapping[str, str]) -> Notices:
-    """As systemd asks for it in the environment, or for nobody."""
+    """Notices to the systemd socket named in the environment, or notices that are discarded."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
-        return Notices(_tell_nobody, None)
+        return Notices(_discard, None)
 
-    def tell(message: str) -> None:
+    def send(message: str) -> None:
         with contextlib.suppress(OSError):
             send_datagram(address, message.encode())
 
-    return Notices(tell, _watchdog(environment))
+    return Notices(send, _watchdog(environment))
 
 
 def _watchdog(environment: Mapping[str, str]) -> float | None:
     microseconds = environment.get("WATCHDOG_USEC", "")
-    meant = environment.get("WATCHDOG_PID", str(os.getpid()))
-    if not microseconds.isdecimal() or int(microseconds) == 0 or meant != str(os.getpid()):
+    watched_pid = environment.get("WATCHDOG_PID", str(os.getpid()))
+    if not microseconds.isdecimal() or int(microseconds) == 0 or watched_pid != str(os.getpid()):
         return None
     return int(microseconds) / 1_000_000
 
 
-def _tell_nobody(_message: str) -> None:
-    """Nobody asked."""
+def _discard(_message: str) -> None:
+    """Used if the environment names no socket."""

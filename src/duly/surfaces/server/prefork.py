@@ -1,7 +1,7 @@
-"""A small parent of several processes that serve: it starts them, and starts those anew that die.
+"""The prefork parent: starts the server processes and restarts those that die.
 
-It runs no event loop and no code of the app, so there is little in it that could fail. As the first
-process of a container it also has the orphans of all others, and lets them go.
+It runs no event loop and no application code, so little in it can fail. As process 1 of a
+container it also reaps orphaned processes.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ logger = logging.getLogger("duly.serve")
 
 FIRST_BACK_OFF, LONGEST_BACK_OFF = 0.1, 30.0
 WELL_SECONDS = 60.0
-"""A process that lived so long is started anew without delay."""
+"""A process that ran longer than this is restarted after the shortest back-off."""
 Serve = Callable[[ServerContext, bool], int]
-"""What a child does at its place, and whether it is to say where it listens."""
+"""Runs a child process: takes its context and whether to announce the address; returns the exit
+code."""
 
 
 @dataclass
 class Child:
-    """A process that serves."""
+    """A running server process."""
 
     number: int
     started_at: float
@@ -40,10 +41,10 @@ class Child:
 
 
 class Parent:
-    """Keeps `many` processes going until a signal comes.
+    """Keeps `many` processes running until it receives a signal.
 
-    One alone is not started anew: its end is the parent's, with the same code. So is the end of the
-    first before it serves: whatever is wrong would be so for all of them.
+    A single process is not restarted: the parent exits with its code. The same if the first
+    process exits before it is ready, since the others would fail in the same way.
     """
 
     def __init__(
@@ -56,102 +57,104 @@ class Parent:
         self._patience = drain + 2 * PATIENCE_SECONDS
         self._socket: Any = None
         self._children: dict[int, Child] = {}
-        self._due: list[float] = []
+        self._starts_at: list[float] = []
         self._back_off = FIRST_BACK_OFF
-        self._serves = False
+        self._is_ready = False
         self._kill_at: float | None = None
         self._code = 0
 
     def run(self, socket: Any) -> int:
-        """Serve on the socket, if there is one, until all have ended; returns the exit code."""
+        """Serve on the socket, if any, until all processes have exited; returns the exit code."""
         self._socket = socket
-        # The one ends when we do, however we do; the other is how we hear of the children.
-        self._lifeline, self._held = os.pipe()
-        self._reports, self._reporting = pipe_without_waiting()
+        # The lifeline closes when the parent ends, even by SIGKILL. The other pipe carries the
+        # children's notices.
+        self._lifeline, self._lifeline_writer = os.pipe()
+        self._notice_reader, self._notice_writer = pipe_without_waiting()
         self._signals = Signals()
-        self._board = SharedMemory(self._many)
+        self._shared_memory = SharedMemory(self._many)
         self._start()
-        while self._children or self._due:
-            for number in self._signals.wait(self._reports, self._seconds()):
-                self._heed(number)
-            self._hear()
-            self._bury()
+        while self._children or self._starts_at:
+            for number in self._signals.wait(self._notice_reader, self._seconds_to_wait()):
+                self._handle_signal(number)
+            self._read_notices()
+            self._reap()
             self._start_due()
-            self._watch()
+            self._check_children()
         return self._code
 
     def _start(self) -> None:
         now = self._clock.monotonic()
-        # The place of one that died, so that there are never more of them than processes.
+        # A dead process's number is used again, so that numbers stay within 1 to `many`.
         taken = {each.number for each in self._children.values()}
         number = min(set(range(1, self._many + 1)) - taken)
         self._children[fork(lambda: self._be_child(number))] = Child(number, now, now)
 
     def _be_child(self, number: int) -> int:
         self._signals.forget()
-        os.close(self._held)
-        os.close(self._reports)
+        os.close(self._lifeline_writer)
+        os.close(self._notice_reader)
         notices = Notices(self._report, self._notices.watchdog)
-        page = Slot(self._board, number) if self._many > 1 else None
+        page = Slot(self._shared_memory, number) if self._many > 1 else None
         return self._serve(
-            ServerContext(notices, self._socket, self._lifeline, page), not self._serves
+            ServerContext(notices, self._socket, self._lifeline, page), not self._is_ready
         )
 
     def _report(self, message: str) -> None:
-        """Tell the parent, from a child."""
+        """Send a notice from a child to the parent."""
         line = f"{os.getpid()} {message.partition(chr(10))[0]}\n"
         with contextlib.suppress(OSError):
-            os.write(self._reporting, line.encode())
+            os.write(self._notice_writer, line.encode())
 
-    def _seconds(self) -> float | None:
-        """How long there is nothing to do unless something comes."""
-        moments = [*self._due, *([] if self._kill_at is None else [self._kill_at])]
+    def _seconds_to_wait(self) -> float | None:
+        """Seconds until the next planned action; None if only a signal or notice can wake it."""
+        moments = [*self._starts_at, *([] if self._kill_at is None else [self._kill_at])]
         if self._notices.watchdog is not None:
             moments.append(self._clock.monotonic() + self._notices.watchdog / 4)
         return max(0.0, min(moments) - self._clock.monotonic()) if moments else None
 
-    def _heed(self, number: int) -> None:
+    def _handle_signal(self, number: int) -> None:
         if number == signal.SIGCHLD:
             return
         if self._kill_at is not None:
             self._kill(self._children)
             os._exit(128 + number)
         self._notices.stopping()
-        self._due.clear()
+        self._starts_at.clear()
         self._kill_at = self._clock.monotonic() + self._patience
-        # They stop as if we were gone: a signal might be the second that they get.
-        os.close(self._held)
+        # Stop the children by closing the lifeline: some may have received the signal already, and
+        # a second one would end them at once.
+        os.close(self._lifeline_writer)
 
-    def _hear(self) -> None:
-        for line in read_at_once(self._reports).decode().splitlines():
+    def _read_notices(self) -> None:
+        for line in read_at_once(self._notice_reader).decode().splitlines():
             number, _, message = line.partition(" ")
             child = self._children.get(int(number)) if number.isdecimal() else None
             if child is not None:
                 child.heard_at = self._clock.monotonic()
                 child.is_ready |= message == READY
-        if not self._serves and any(each.is_ready for each in self._children.values()):
-            self._serves = True
+        if not self._is_ready and any(each.is_ready for each in self._children.values()):
+            self._is_ready = True
             self._notices.ready(f"{self._many} processes")
             if self._kill_at is None:
-                self._due += [self._clock.monotonic()] * (self._many - 1)
+                self._starts_at += [self._clock.monotonic()] * (self._many - 1)
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         for number, code in ended_children():
             child = self._children.pop(number, None)
             if child is None:
                 continue
-            # What it said last of how it stands is not so any more.
-            self._board.write(child.number, b"")
+            # Its last metrics are out of date.
+            self._shared_memory.write(child.number, b"")
             if self._kill_at is not None:
                 self._code = max(self._code, code)
-            elif not self._serves or self._many == 1:
+            elif not self._is_ready or self._many == 1:
                 self._code = code
             else:
                 self._start_later(number, code, self._clock.monotonic() - child.started_at)
 
-    def _start_later(self, number: int, code: int, lived: float) -> None:
+    def _start_later(self, number: int, code: int, uptime: float) -> None:
         self._back_off = (
-            FIRST_BACK_OFF if lived > WELL_SECONDS else min(self._back_off * 2, LONGEST_BACK_OFF)
+            FIRST_BACK_OFF if uptime > WELL_SECONDS else min(self._back_off * 2, LONGEST_BACK_OFF)
         )
         facts = {"process": number, "code": code, "seconds": self._back_off}
         logger.warning(
@@ -159,16 +162,16 @@ class Parent:
             facts,
             extra={"event": "ProcessEnded", "facts": facts},
         )
-        self._due.append(self._clock.monotonic() + self._back_off)
+        self._starts_at.append(self._clock.monotonic() + self._back_off)
 
     def _start_due(self) -> None:
         now = self._clock.monotonic()
-        for _ in [each for each in self._due if each <= now]:
+        for _ in [each for each in self._starts_at if each <= now]:
             self._start()
-        self._due = [each for each in self._due if each > now]
+        self._starts_at = [each for each in self._starts_at if each > now]
 
-    def _watch(self) -> None:
-        """Kill what hangs, and what does not end in time; say that this one does not hang."""
+    def _check_children(self) -> None:
+        """Kill children that hang or do not stop in time, and report this process as alive."""
         now, watchdog = self._clock.monotonic(), self._notices.watchdog
         if self._kill_at is not None and now >= self._kill_at:
             self._kill(self._children)

@@ -1,4 +1,4 @@
-"""Serving: the engine's life and the HTTP port's, in an order that loses nothing."""
+"""Starts and stops the engine and the HTTP port in an order that loses no work."""
 
 from __future__ import annotations
 
@@ -23,70 +23,71 @@ from duly.system import collect_rarely, end_now, hand_over_quickly, stop_when_or
 
 logger = logging.getLogger("duly.serve")
 PATIENCE_SECONDS = 15.0
-"""How much longer than its running deliveries a stop may take."""
+"""How long a stop may take after the time given to running deliveries."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
-"""Between two tries to reach the store."""
+"""Seconds between two attempts to reach the store."""
 TELL_SECONDS = 60.0
-"""How often it is told that the store is waited for."""
+"""Seconds between two log lines while the store cannot be reached."""
 Announce = Callable[[str | None], None]
 
 
 @dataclass(frozen=True)
 class ServerContext:
-    """Where a process serves: whom it tells, and if it has a parent, what it has from there."""
+    """What a server process is given: its notices and, if it has a parent, what they share."""
 
     notices: Notices
     socket: Any = None
-    """Bound already, and shared with others."""
+    """A bound socket, shared with the other processes."""
     lifeline: int | None = None
-    """A pipe that ends when the parent does."""
+    """The read end of a pipe that closes when the parent ends."""
     page: Slot | None = None
-    """Where it tells others at the same address how it stands, if there are any."""
+    """Where it publishes its metrics to the other processes on the same address."""
 
 
 class Port(Protocol):
-    """What opens last and closes last."""
+    """The listening port; it opens last and closes last."""
 
     url: str | None
 
     async def start(self, on_end: Callable[[], None]) -> None:
-        """Open it."""
+        """Open the port; `on_end` is called when it closes, for any reason."""
 
     async def stopping(self) -> None:
-        """Say so to whoever asks from now on."""
+        """Report from now on that the server is stopping."""
 
     async def stop(self) -> None:
-        """Close it."""
+        """Close the port."""
 
 
 async def serve(
     app: App, place: ServerContext, announce: Announce, stop: Stop, *, waits: bool = False
 ) -> None:
-    """Serve until a stop is wished; `announce` is told the address once the port is open.
+    """Serve until `stop` is requested; `announce` is called with the URL once the port is open.
 
-    A store that cannot be reached ends the start, unless it `waits` for it.
+    If the store cannot be reached, the start fails, unless `waits` is true.
 
-    The store is opened and migrated, what dead workers held is taken back and the workers run
-    before anyone can connect. The process is taken for one of our own: it is tuned, and ended
-    where handlers would keep it from ending.
+    Before clients can connect, the store is opened and migrated, deliveries held by dead workers
+    are reclaimed, and the workers run. The process must be used for nothing else: its settings
+    are tuned, and it is ended by force if handlers still run after the stop.
     """
     app.telemetry.process = None if place.page is None else place.page.number
-    # Before the store is opened: what a file does not allow is refused before the file is made.
+    # Before the store is opened: settings that SQLite does not allow are refused before the file is
+    # created.
     engine = app.engine()
     hand_over_quickly()
     have_descriptors(app.settings)
     patience = app.settings.drain + PATIENCE_SECONDS
     with stop_when_orphaned(place.lifeline, stop.wish, patience):
         try:
-            if await stop.unless_wished(_reached(app) if waits else app.open()):
+            if await stop.unless_wished(_open_with_retries(app) if waits else app.open()):
                 await _serve(app, engine, place, announce, stop)
         finally:
             await app.close()
 
 
-async def _reached(app: App) -> None:
-    """Open the store, and as long as it cannot be reached try again after a growing pause."""
-    pause, failures, told_at = FIRST_PAUSE, 0, float("-inf")
+async def _open_with_retries(app: App) -> None:
+    """Open the store; while it cannot be reached, try again after a growing pause."""
+    pause, failures, logged_at = FIRST_PAUSE, 0, float("-inf")
     while True:
         try:
             await app.open()
@@ -95,8 +96,8 @@ async def _reached(app: App) -> None:
             raise
         except StoreUnavailable as error:
             failures += 1
-            if app.clock.monotonic() - told_at >= TELL_SECONDS:
-                told_at = app.clock.monotonic()
+            if app.clock.monotonic() - logged_at >= TELL_SECONDS:
+                logged_at = app.clock.monotonic()
                 app.telemetry.emit(StoreWentAway(loop="start", problem=str(error)))
         await app.clock.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
@@ -107,10 +108,10 @@ async def _reached(app: App) -> None:
 async def _serve(
     app: App, engine: Engine, place: ServerContext, announce: Announce, stop: Stop
 ) -> None:
-    # Owned before the address is taken, so that a second server on the file hears of the first
-    # rather than of its port.
+    # Own the file before the port is opened, so that a second server on the same file reports
+    # the file and not the port as in use.
     await app.store.own()
-    await _make_first_key(app)
+    await _create_bootstrap_key(app)
     port = await _port(app, engine, place)
     async with (
         _heartbeat(place.notices, app.clock),
@@ -123,22 +124,23 @@ async def _serve(
         collect_rarely()
         await stop.wait()
     if engine.dispatcher.running:
-        # Nobody else may attempt what still runs here, so the store is let go by the process's end.
+        # Handlers still run here, and no other worker may attempt their deliveries meanwhile. So
+        # the store stays open and held until the process ends.
         with suppress(StoreUnavailable):
             await app.watch.bookkeeper.tick()
         end_now(0)
 
 
-async def _make_first_key(app: App) -> None:
-    """Create the key in the settings, for containers in which nobody can run a command first."""
+async def _create_bootstrap_key(app: App) -> None:
+    """Create the key given in the settings, for containers where no command can run first."""
     token = app.settings.bootstrap_key
     if not token or Role.API not in app.settings.roles:
         return
-    made = await app.keys.bootstrap(token)
-    if made is None:
+    key = await app.keys.bootstrap(token)
+    if key is None:
         logger.debug("there are keys already; bootstrap_key is not used")
     else:
-        logger.info("created the first key, %s, from bootstrap_key; it may %s", made.id, made.scope)
+        logger.info("created the first key, %s, from bootstrap_key; it may %s", key.id, key.scope)
 
 
 @asynccontextmanager
@@ -158,18 +160,18 @@ async def _running(engine: Engine, port: Port, stop: Stop, notices: Notices) -> 
 
 @asynccontextmanager
 async def _heartbeat(notices: Notices, clock: Clock) -> AsyncIterator[None]:
-    """Tell from the event loop that it does not hang, if somebody wants to know."""
+    """Report from the event loop that it does not hang, if a watchdog is set."""
     if notices.watchdog is None:
         yield
         return
-    beating = asyncio.create_task(_beat(notices, notices.watchdog / 2, clock))
+    reporting = asyncio.create_task(_report_alive(notices, notices.watchdog / 2, clock))
     try:
         yield
     finally:
-        beating.cancel()
+        reporting.cancel()
 
 
-async def _beat(notices: Notices, seconds: float, clock: Clock) -> None:
+async def _report_alive(notices: Notices, seconds: float, clock: Clock) -> None:
     while True:
         notices.alive()
         await clock.sleep(seconds)
@@ -178,22 +180,22 @@ async def _beat(notices: Notices, seconds: float, clock: Clock) -> None:
 async def _port(app: App, engine: Engine, place: ServerContext) -> Port:
     if Role.API not in app.settings.roles:
         return NoPort()
-    # Imported here: a worker answers nobody, and need not load what could.
+    # Imported here: a process without the API does not load the HTTP server.
     from duly.surfaces.http.port import HttpPort
 
     return await HttpPort.of(app, engine, place.socket, place.page)
 
 
 class NoPort:
-    """For a process that is called by nobody."""
+    """Used by a process without the API: opens nothing."""
 
     url: str | None = None
 
     async def start(self, on_end: Callable[[], None]) -> None:
-        """Nothing opens."""
+        """Do nothing."""
 
     async def stopping(self) -> None:
-        """Nobody asks."""
+        """Do nothing."""
 
     async def stop(self) -> None:
-        """Nothing closes."""
+        """Do nothing."""

@@ -1,1 +1,1 @@
-"""Python handlers: registered, called, timed."""
+"""Python handlers: registration, calls and deadlines."""

@@ -1,4 +1,4 @@
-"""How the exceptions of handlers are read."""
+"""Turns exceptions of handlers into outcomes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from duly.ports import Execution
 from duly.tracebacks import traceback_text
 
 LOCK_NOT_AVAILABLE = "55P03"
-"""PostgreSQL's code for a lock that was waited for in vain."""
+"""PostgreSQL's code for a lock timeout."""
 
 
 def has_waited_in_vain(error: BaseException, execution: Execution) -> bool:
-    """Whether others held what the attempt needed: no fault of its own, so it is put off."""
+    """Whether the attempt waited too long for a lock; it is deferred and not counted as failed."""
     if isinstance(error, Contended):
         return True
     return execution.is_in_transaction and getattr(error, "sqlstate", None) == LOCK_NOT_AVAILABLE
 
 
 def failure_of(error: BaseException) -> Failed:
-    """The outcome that an exception of a handler stands for."""
+    """The outcome of an attempt whose handler raised this exception."""
     if isinstance(error, Fail):
         return failed(error.reason, str(error), error, again=error.retry)
     if isinstance(error, Retry):
@@ -48,11 +48,11 @@ def failed(
     after: float | None = None,
     again: bool | None = None,
 ) -> Failed:
-    """A failed attempt, with where the error was raised."""
+    """A failed attempt, with the error's traceback."""
     return Failed(reason, problem, after=after, again=again, traceback=traceback_text(error))
 
 
 def _described(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1:]
-    place = "".join(f" (at {frame.filename}:{frame.lineno})" for frame in last)
-    return f"{type(error).__name__}: {error}{place}"
+    location = "".join(f" (at {frame.filename}:{frame.lineno})" for frame in last)
+    return f"{type(error).__name__}: {error}{location}"

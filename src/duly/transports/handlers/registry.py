@@ -1,4 +1,4 @@
-"""Python handlers: the registry, the object they are given, and how their failures are read."""
+"""The registry of Python handlers, the delivery object they receive, and how they are called."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class HandledDelivery(Generic[Payload]):
 
     @property
     def id(self) -> str:
-        """The same on every attempt: give it to others as the idempotency key."""
+        """The delivery's id, the same on every attempt; use it as an idempotency key."""
         return self._execution.claimed.id
 
     @property
     def attempt(self) -> int:
-        """1 for the first attempt."""
+        """The number of this attempt; the first is 1."""
         return self._execution.claimed.attempt + 1
 
     @property
@@ -71,42 +71,42 @@ class HandledDelivery(Generic[Payload]):
 
     @property
     def namespace(self) -> str:
-        """The namespace in which it was accepted."""
+        """The delivery's namespace."""
         return self._execution.namespace
 
     @property
     def key(self) -> str | None:
-        """The key under which it was accepted."""
+        """The delivery's deduplication key, if any."""
         return self._execution.claimed.key
 
     @property
     def stream(self) -> str | None:
-        """The stream whose deliveries run in order, if it belongs to one."""
+        """The delivery's stream, if any."""
         return self._execution.claimed.stream
 
     @property
     def due_at(self) -> datetime:
-        """When it was first due."""
+        """When the delivery was first due."""
         return self._execution.claimed.due_at
 
     @property
     def late_by(self) -> timedelta:
-        """How long after that this attempt started."""
+        """How long after `due_at` this attempt started."""
         return late_by(self._execution.claimed.due_at, self._execution.started_at)
 
     @property
     def schedule(self) -> str | None:
-        """The schedule that made it, if one did."""
+        """The schedule that created the delivery, if any."""
         return None if self._occasion is None else self._occasion.schedule
 
     @property
     def scheduled_for(self) -> datetime | None:
-        """The moment that the schedule's rule names; due_at may be spread after it."""
+        """The occurrence according to the schedule's rule; `due_at` may be spread after it."""
         return None if self._occasion is None else self._occasion.scheduled_for
 
     @property
     def merged(self) -> int:
-        """How many missed occurrences of its schedule this one stands for, besides itself."""
+        """The number of missed occurrences merged into this delivery, itself not counted."""
         return 0 if self._occasion is None else self._occasion.merged
 
     @property
@@ -116,14 +116,14 @@ class HandledDelivery(Generic[Payload]):
 
     @property
     def transaction(self) -> HandlerTransaction:
-        """A transaction that is committed together with the completion, or not at all."""
+        """A transaction that is committed together with the delivery's completion."""
         return HandlerTransaction(self._execution)
 
     def once(self, consumer: str, message_id: str | None = None) -> Any:
-        """Take a message for a consumer in `transaction`; a duplicate has the first one's result.
+        """Receive a message in `transaction`; a duplicate has the result of the first one.
 
-        The message's id is its sender's, or else this delivery's key or id. To be awaited; in a
-        plain handler without `await`, and what the message has is called without it too.
+        `message_id` is the sender's id; the default is this delivery's key, or else its id. Await
+        it; in a plain handler call it, and the methods of the message, without `await`.
         """
         claimed = self._execution.claimed
         if message_id is None:
@@ -132,17 +132,17 @@ class HandledDelivery(Generic[Payload]):
         return for_handler(self._execution, receive)
 
     def step(self, name: str, *, late: bool = False) -> HandlerStep:
-        """A named step, which is recorded when its block ends and then done for good.
+        """A named step; it is recorded when its block ends and not run again after that.
 
         `async with delivery.step("charge") as step:` and inside `if not step.done: ...`; in a plain
-        handler `with`. `late` records it with the outcome of the attempt instead of at once.
+        handler `with`. With `late` it is recorded with the attempt's outcome instead of at once.
         """
         return HandlerStep(self._execution, name, late)
 
     def do(
         self, name: str, function: Callable[..., Any], *arguments: Any, late: bool = False
     ) -> Any:
-        """Call a function as a step, unless it is done; returns what it returned the first time.
+        """Call a function as a step, unless that is done; returns the result of the first call.
 
         `await delivery.do("charge", charge, order)`; in a plain handler without `await`.
         """
@@ -154,7 +154,7 @@ Function = Callable[[Any], Any]
 
 
 class Handler(msgspec.Struct, frozen=True):
-    """A registered function and how it is called."""
+    """A registered function and its options."""
 
     name: str
     function: Function
@@ -166,7 +166,7 @@ class Handler(msgspec.Struct, frozen=True):
 
 
 class Handlers:
-    """The handlers of this process, as a transport."""
+    """The transport that calls the handlers of this process."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Handlers:
     def add(
         self, name: str, function: Function, plan: RetryPlan | None, timeout: float | None
     ) -> None:
-        """Register a function; a name is taken once."""
+        """Register a function under a name that is not in use yet."""
         checked_name("handler", name)
         checked_function(function)
         if name in self._handlers:
@@ -196,11 +196,11 @@ class Handlers:
             timeout or DEFAULT_TIMEOUT,
             inspect.iscoroutinefunction(function),
             payload_decoder(function),
-            Deadlines(timeout or DEFAULT_TIMEOUT, self._tell),
+            Deadlines(timeout or DEFAULT_TIMEOUT, self._report_overrun),
         )
 
-    def _tell(self, execution: Execution) -> None:
-        """Say that an attempt goes on after its deadline."""
+    def _report_overrun(self, execution: Execution) -> None:
+        """Emit HandlerOverran for an attempt that still runs after its deadline."""
         handler = self._handlers[execution.target]
         self._emit(
             HandlerOverran(
@@ -214,12 +214,12 @@ class Handlers:
         )
 
     def begin_anew(self) -> None:
-        """Forget the event loop in which they were called before."""
+        """Forget the previous event loop and the attempts on it."""
         for handler in self._handlers.values():
             handler.deadlines.begin_anew()
 
     def name_of(self, function: Function) -> str:
-        """The name under which a function is registered; it gets its own if it has none yet."""
+        """The handler name of a function, which is first registered if it was not yet."""
         for handler in self._handlers.values():
             if handler.function is function:
                 return handler.name
@@ -227,20 +227,20 @@ class Handlers:
         return function.__name__
 
     def serves(self) -> Sequence[str]:
-        """The handlers of this process."""
+        """The names of the handlers of this process."""
         return list(self._handlers)
 
     def reaches(self, target: str) -> bool:
-        """Whether the handler is in this process."""
+        """Whether the handler is registered in this process."""
         return target in self._handlers
 
-    def plan(self, target: str, namespace: str) -> RetryPlan:  # noqa: ARG002 - the same in all
+    def plan(self, target: str, namespace: str) -> RetryPlan:  # noqa: ARG002 - same in all
         """The handler's retry plan."""
         handler = self._handlers.get(target)
         return self._default if handler is None else handler.plan
 
     async def attempt(self, execution: Execution) -> Outcome:
-        """Decode, call with a deadline, and read what came of it."""
+        """Decode the payload, call the handler within its timeout, and return the outcome."""
         handler = self._handlers[execution.target]
         try:
             payload = handler.decode(execution.claimed.payload)
@@ -263,7 +263,7 @@ class Handlers:
             if not handler.deadlines.passed(execution):
                 if execution.task.cancelling():
                     raise
-                # Nobody cancelled this attempt: the handler awaited something that was cancelled.
+                # The attempt itself was not cancelled, but something that the handler awaited.
                 return failure_of(error)
             return _timed_out(handler, traceback_text(error))
         except NeverBegan:
@@ -279,11 +279,13 @@ class Handlers:
             return STORE_AWAY
         if has_waited_in_vain(error, execution):
             return CONTENDED
-        # A failing TaskGroup leaves its task counted as cancelled (Python before 3.13).
-        is_stopped = execution.is_stopping and execution.task.cancelling()
-        is_stopped = is_stopped and not handler.deadlines.passed(execution)
-        if is_stopped and handler.is_async and not isinstance(error, Fail | Retry):
-            # It was told to stop, and something broke on its way out: no fault of the delivery.
+        # Before Python 3.13, a TaskGroup that fails leaves the count of its task's cancellations
+        # too high.
+        was_stopped = execution.is_stopping and execution.task.cancelling()
+        was_stopped = was_stopped and not handler.deadlines.passed(execution)
+        if was_stopped and handler.is_async and not isinstance(error, Fail | Retry):
+            # The handler was cancelled by the stop and failed while it cleaned up: the delivery is
+            # not to blame.
             return RELEASED
         return failure_of(error)
 
@@ -301,15 +303,17 @@ class Handlers:
         self, handler: Handler, delivery: HandledDelivery[Any], execution: Execution
     ) -> None:
         call = partial(copy_context().run, handler.function, delivery)
-        result = await self._ended(self._run_in_thread(call), handler, execution)
+        result = await self._wait_for_thread(self._run_in_thread(call), handler, execution)
         if isinstance(result, Awaitable):
             await result
 
-    async def _ended(self, call: Future[Any], handler: Handler, execution: Execution) -> Any:
-        """Wait for the thread's end, whatever happens meanwhile.
+    async def _wait_for_thread(
+        self, call: Future[Any], handler: Handler, execution: Execution
+    ) -> Any:
+        """Wait until the thread has ended, even if the attempt is cancelled.
 
-        A thread cannot be stopped. Its lane stays held for as long as it runs, so that neither
-        another attempt nor the next of its stream runs beside it.
+        A thread cannot be stopped. Its lane stays held while it runs, so that neither another
+        attempt nor the next delivery of its stream runs at the same time.
         """
         while True:
             try:
@@ -323,20 +327,20 @@ class Handlers:
                     handler.deadlines.overran(execution)
 
 
-def _timed_out(handler: Handler, place: str | None) -> Failed:
+def _timed_out(handler: Handler, traceback: str | None) -> Failed:
     problem = f"it took longer than {handler.timeout:g} seconds"
-    return Failed(Reason.TIMEOUT_EXCEEDED, problem, traceback=place)
+    return Failed(Reason.TIMEOUT_EXCEEDED, problem, traceback=traceback)
 
 
 class NeverBegan(Exception):
-    """A call was given up before a thread began it."""
+    """The call was cancelled before a thread started it."""
 
 
 def payload_decoder(function: Function) -> Callable[[bytes], Any]:
-    """How a handler's payload is read: by the type in `delivery: duly.Delivery[Order]`.
+    """The decoder for the type in `delivery: duly.Delivery[Order]`.
 
-    msgspec structs, dataclasses, typed dicts and plain types are read by msgspec, pydantic
-    models by themselves; without a type it is plain JSON.
+    msgspec decodes its structs, dataclasses, typed dicts and plain types; a pydantic model decodes
+    itself; without a type the payload is plain JSON.
     """
     wanted = _payload_type(function)
     if wanted is Any:
@@ -350,7 +354,7 @@ def payload_decoder(function: Function) -> Callable[[bytes], Any]:
 def _payload_type(function: Function) -> Any:
     try:
         hints = typing.get_type_hints(function)
-    except (NameError, TypeError):  # a name of type checking only; an object that is called
+    except (NameError, TypeError):  # a name imported for type checking only; a callable object
         return Any
     hint = hints.get(first_parameter(function) or "", Any)
     if typing.get_origin(hint) is HandledDelivery:

@@ -1,4 +1,4 @@
-"""The transaction of a delivery's completion as a handler uses it, on the event loop or not."""
+"""The transaction that completes a delivery, as used by async and plain handlers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from duly.transports.handlers.steps import is_on_loop, on_loop_or_waited_for, wa
 
 
 class HandlerTransaction:
-    """The transaction of a delivery's completion; it begins with its first use.
+    """The transaction that completes the delivery; it begins with its first use.
 
     `await delivery.transaction.execute("insert ...", value)`, or
-    `async with delivery.transaction as transaction: ...` for several; in a plain handler the same
-    without `await` and `async`. Whatever is written is committed when the handler returns, and
-    undone when it raises or its lease was lost.
+    `async with delivery.transaction as transaction: ...` for several statements; in a plain
+    handler the same without `await` and `async`. It is committed when the handler returns, and
+    rolled back when the handler raises or the lease was lost.
     """
 
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
 
     def execute(self, sql: str, *parameters: Any) -> Any:
-        """Run one statement; parameters as the database spells them (`?` or `$1`)."""
+        """Run one statement with the database's own placeholders (`?` or `$1`)."""
         return on_loop_or_waited_for(self._execution, partial(self._execute, sql, *parameters))
 
     def fetch(self, sql: str, *parameters: Any) -> Any:
@@ -32,7 +32,7 @@ class HandlerTransaction:
         return on_loop_or_waited_for(self._execution, partial(self._fetch, sql, *parameters))
 
     def opened(self) -> Any:
-        """The transaction itself, begun if need be; for `app.deliver(connection=)`."""
+        """The transaction itself, begun if it was not yet; for `app.deliver(connection=)`."""
         return for_handler(self._execution, self._execution.begin)
 
     async def _execute(self, sql: str, *parameters: Any) -> None:
@@ -45,36 +45,36 @@ class HandlerTransaction:
         return self.opened().__await__()
 
     async def __aenter__(self) -> Transaction:
-        found: Transaction = await self.opened()
-        return found
+        transaction: Transaction = await self.opened()
+        return transaction
 
     async def __aexit__(self, *error: object) -> None:
-        """Nothing ends here: the handler's return commits."""
+        """Do nothing: the transaction is committed when the handler returns."""
 
     def __enter__(self) -> Any:
         return Waited(self._execution, waited_for(self._execution, self._execution.begin))
 
     def __exit__(self, *error: object) -> None:
-        """Nothing ends here either."""
+        """Do nothing: the transaction is committed when the handler returns."""
 
 
 def for_handler(execution: Execution, call: Callable[[], Any]) -> Any:
-    """What the call gives, on the event loop to be awaited, in a thread with methods that wait."""
-    found = on_loop_or_waited_for(execution, call)
-    return found if is_on_loop() else Waited(execution, found)
+    """The call's result: a coroutine on the event loop, in a thread an object that blocks."""
+    result = on_loop_or_waited_for(execution, call)
+    return result if is_on_loop() else Waited(execution, result)
 
 
 class Waited:
-    """Something of an attempt in a plain handler: what is a coroutine elsewhere is waited for."""
+    """Wraps an object for a plain handler: calls of its coroutine functions block until done."""
 
     def __init__(self, execution: Execution, wrapped: Any) -> None:
         self._execution = execution
         self._wrapped = wrapped
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._wrapped, name)
-        if not inspect.iscoroutinefunction(found):
-            return found
-        return lambda *given, **named: on_loop_or_waited_for(
-            self._execution, partial(found, *given, **named)
+        attribute = getattr(self._wrapped, name)
+        if not inspect.iscoroutinefunction(attribute):
+            return attribute
+        return lambda *arguments, **options: on_loop_or_waited_for(
+            self._execution, partial(attribute, *arguments, **options)
         )

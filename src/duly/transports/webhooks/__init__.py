@@ -1,1 +1,1 @@
-"""Webhooks: one request, guarded and timed."""
+"""The webhook transport."""

@@ -1,8 +1,8 @@
-"""How answers arrive: the head is parsed before the body, so that a broken body leaves the status.
+"""Parses the head of a response before its body, so that a malformed body leaves the status.
 
-The client parses all bytes of a read together, and when the body is malformed it drops the head
-that came with it. There is no public hook between the two, so its protocol is extended;
-`tests/transports/test_broken_answers.py` fails when the client no longer takes this one.
+aiohttp parses all bytes of a read together and drops the head if the body is malformed. It has no
+public hook between the two, so its protocol class is extended;
+`tests/transports/test_broken_answers.py` fails if aiohttp no longer uses this class.
 """
 
 from __future__ import annotations
@@ -19,62 +19,62 @@ from aiohttp.streams import EMPTY_PAYLOAD
 
 BLANK_LINE = re.compile(rb"\n\r?\n")
 FRAMING = re.compile(rb"(?im)^(?:content-length|transfer-encoding)[ \t]*:[^\n]*\n")
-"""The headers that describe the body only."""
+"""The headers that only describe the body."""
 PROTOCOL = b"HTTP/"
 MOST_HEAD = 64 * 1024
-"""Bytes before the body of an answer, those of interim answers included."""
+"""Limit of bytes before the body, including interim responses."""
 MOST_INTERIM = 20
-"""Interim answers (1xx), and blank lines, before an answer."""
+"""Limit of interim responses (1xx) and blank lines before the response."""
 SLICE = 16 * 1024
-"""Bytes of a body that are parsed before it is asked whether the answer has ended."""
+"""Bytes of a body parsed between two checks whether the response has ended."""
 SWITCHING, NO_CONTENT = 101, 204
 
 
 class AnswerRefused(ClientError):
-    """No answer begins in what arrives, however long it goes on."""
+    """The head of the response exceeds a limit."""
 
 
 class AnswerProtocol(ResponseHandler):
-    """One connection: an answer's head reaches the parser whole, and its body afterwards."""
+    """One connection: passes a response's complete head to the parser, then its body."""
 
     def __init__(self, loop: Any) -> None:
         super().__init__(loop)
         self.oddity: str | None = None
-        """What is wrong with the body of the present answer."""
+        """The problem with the body of the current response."""
         self._has_head = False
-        self._held = b""
+        self._unparsed = b""
         self._head: bytes | None = None
         self._heads = self._head_bytes = 0
-        """How many heads came for the present request, and how long they are together."""
+        """Number and total bytes of the heads received for the current request."""
 
-    def set_response_params(self, **given: Any) -> None:
-        """Be ready for the next answer."""
-        self.oddity, self._has_head, self._held = None, False, b""
+    def set_response_params(self, **parameters: Any) -> None:
+        """Prepare for the next response."""
+        self.oddity, self._has_head, self._unparsed = None, False, b""
         self._heads = self._head_bytes = 0
-        super().set_response_params(**given)
+        super().set_response_params(**parameters)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what arrived: heads one by one, then the body."""
+        """Process received bytes: each head separately, then the body."""
         if self._has_head or self._parser is None:
             self._take_body(data)
             return
-        looked, held, start = max(0, len(self._held) - 2), self._held + data, 0
-        while not self._has_head and (blank := BLANK_LINE.search(held, looked)):
-            self._take_head(held[start : blank.end()])
-            start = looked = blank.end()
+        search_from, unparsed, start = max(0, len(self._unparsed) - 2), self._unparsed + data, 0
+        while not self._has_head and (blank := BLANK_LINE.search(unparsed, search_from)):
+            self._take_head(unparsed[start : blank.end()])
+            start = search_from = blank.end()
             if self.exception() is not None:
                 return
-        rest = held[start:] if start else held
+        rest = unparsed[start:] if start else unparsed
         if self._has_head:
-            self._held = b""
+            self._unparsed = b""
             if rest:
                 self._take_body(rest)
         elif self._head_bytes + len(rest) > MOST_HEAD:
             self._refuse(f"its head is longer than {MOST_HEAD // 1024} KiB")
         elif PROTOCOL.startswith(rest[: len(PROTOCOL)]):
-            self._held = rest
+            self._unparsed = rest
         else:
-            self._held = b""
+            self._unparsed = b""
             self._head_bytes += len(rest)
             self._take_body(rest)
 
@@ -91,8 +91,8 @@ class AnswerProtocol(ResponseHandler):
             self._refuse(f"more than {MOST_INTERIM} interim answers (1xx), and no other")
 
     def _refuse(self, problem: str) -> None:
-        """Give the answer up, and read no more of it."""
-        self._held = b""
+        """Abandon the response and close the connection."""
+        self._unparsed = b""
         if self.transport is not None:
             self.transport.close()
         if self.exception() is None:
@@ -108,9 +108,9 @@ class AnswerProtocol(ResponseHandler):
                 return
 
     def _take_slice(self, data: bytes) -> None:
-        # Without data the client goes on with what it has left.
+        # aiohttp calls this without data to continue with its own buffer.
         if data and self._has_ended():
-            # Not even parsed: there could be thousands of answers that nobody asked for.
+            # Not parsed: the peer could send thousands of unrequested responses.
             self.oddity = self.oddity or broken("more follows it")
             self.force_close()
             if self.transport is not None:
@@ -122,15 +122,15 @@ class AnswerProtocol(ResponseHandler):
             return
         self.oddity = self.oddity or broken(error)
         if self._payload is not None and not self._payload.is_eof():
-            # The parser tells nobody who reads the body that it gave up.
+            # The parser does not pass its error on to the reader of the body.
             set_exception(self._payload, ClientPayloadError(str(error)), error)
 
     def _has_ended(self) -> bool:
-        """Whether the answer is complete, so that what comes now belongs to no request."""
+        """Whether the response is complete, so that further bytes belong to no request."""
         return self._has_head and self._payload is not None and self._payload.is_eof()
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Hand an answer to whoever waits for it."""
+        """Pass a parsed response to the waiting request."""
         message = data[0]
         if self._has_head:
             self.oddity = self.oddity or broken("another answer follows it")
@@ -138,13 +138,13 @@ class AnswerProtocol(ResponseHandler):
             return
         self._has_head = message.code == SWITCHING or not 100 <= message.code < 200
         if message.code == NO_CONTENT and _announces_body(message):
-            # What follows must not be taken for the answer to the next request.
+            # The body must not be read as the response to the next request.
             self.force_close()
             self.oddity = broken("an answer with status 204 has none, and this one announces one")
         super().feed_data(data, size)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        """End the answer with an error, unless only the headers about its body are wrong."""
+        """Fail the response, unless only the headers that describe its body are wrong."""
         head, self._head = self._head, None
         message = None if head is None else self._without_framing(head)
         if message is None:
@@ -155,7 +155,7 @@ class AnswerProtocol(ResponseHandler):
         self.feed_data((message, EMPTY_PAYLOAD))
 
     def _without_framing(self, head: bytes) -> RawResponseMessage | None:
-        """The head, if it can be read once nothing is said about the body."""
+        """The head parsed without the headers that describe the body, or None."""
         rest = FRAMING.sub(b"", head)
         if rest == head:
             return None
@@ -170,25 +170,25 @@ class AnswerProtocol(ResponseHandler):
 
 
 class Answer(ClientResponse):
-    """An answer that knows what is wrong with its body."""
+    """A response with the problem of its body."""
 
-    _arrives: Any = None
+    _protocol_used: Any = None
 
     async def start(self, connection: Any) -> ClientResponse:
         """Read the head."""
-        # A connection is given back at the end of a body, and forgotten here.
-        self._arrives = connection.protocol
+        # Keep the protocol: the response drops its connection at the end of the body.
+        self._protocol_used = connection.protocol
         return await super().start(connection)
 
     @property
     def oddity(self) -> str | None:
-        """What is wrong with its body, as far as it arrived."""
-        found: str | None = self._arrives.oddity
-        return found
+        """The problem with the body received so far, or None."""
+        problem: str | None = self._protocol_used.oddity
+        return problem
 
 
 def broken(problem: object) -> str:
-    """What an attempt's record says of a body that cannot be read."""
+    """The attempt's note for a body that cannot be read."""
     return f"the body is broken: {' '.join(str(problem).split())}"[:500]
 
 

@@ -1,7 +1,7 @@
-"""The client's way to a connection: its steps timed, and a failure that speaks for all addresses.
+"""A connector of the HTTP client that times its steps and reports the first address's failure.
 
-The client has no public hook between connecting and securing, so a step of its own is wrapped;
-`tests/transports/test_connector.py` fails when the client no longer takes it.
+aiohttp has no public hook between connecting and the TLS handshake, so a private method is
+wrapped; `tests/transports/test_connector.py` fails if aiohttp no longer calls it.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from duly.transports.webhooks.timing import mark
 
 
 class Connector(TCPConnector):
-    """Marks when a connection stands and when it is secured."""
+    """Marks the ends of connecting and of the TLS handshake."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._factory = partial(AnswerProtocol, self._loop)  # type: ignore[assignment]
 
     async def _wrap_create_connection(self, *args: Any, **kwargs: Any) -> Any:
         make_protocol, *others = args
-        stands = False
+        is_connected = False
 
         def connected() -> Any:
             # The loop asks for the protocol once the socket is connected, before the handshake.
-            nonlocal stands
-            stands = True
+            nonlocal is_connected
+            is_connected = True
             mark("connect")
             return make_protocol()
 
         try:
-            made = await super()._wrap_create_connection(connected, *others, **kwargs)
+            connection = await super()._wrap_create_connection(connected, *others, **kwargs)
         except ClientConnectorError:
-            if not stands:
-                # All were tried. Again without the first ones, as the client would, the last
-                # one's error would speak for all: no route to it, though another was refused.
+            if not is_connected:
+                # All addresses were tried. aiohttp would try again without the first one and
+                # report the last error, such as "no route" although another address refused.
                 kwargs["addr_infos"].clear()
             raise
         if kwargs["ssl"]:
             mark("tls")
-        return made
+        return connection

@@ -1,4 +1,4 @@
-"""Which addresses may be called: asked of the socket itself, so that no name can lead elsewhere."""
+"""Decides which addresses may be called, at the socket, so that DNS cannot bypass the check."""
 
 from __future__ import annotations
 
@@ -18,35 +18,34 @@ GUARDED = tuple(
             *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
             *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16"),
             *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
-            "168.63.129.16/32",  # a public address, but on Azure the platform's own services
+            "168.63.129.16/32",  # a public address, but used by the Azure platform's services
             *("::/128", "::1/128", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23"),
             *("2001:db8::/32", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10"),
             "ff00::/8",
         ),
     )
 )
-"""Not for the public: this host, private and shared networks, link-local with the metadata of
-clouds, NAT64 of local use, documentation, benchmarking, multicast, and what is reserved."""
+"""Networks that are not public: this host, private and shared networks, link-local with cloud
+metadata, local-use NAT64, documentation, benchmarking, multicast and reserved ones."""
 
 EMBEDDING = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
 """Networks whose last 32 bits are an IPv4 address: IPv4-compatible, IPv4-translated and NAT64."""
 ISATAP, ISATAP_MASK = 0x00005EFE, 0xFCFFFFFF
-"""What stands before an IPv4 address of ISATAP, and which bits of that are fixed."""
+"""The 32 bits before the IPv4 address in an ISATAP address, and the mask of the fixed bits."""
 
 
 class AddressRefused(OSError):
-    """The address is guarded, and nothing allows it.
+    """The address may not be called.
 
-    An OSError, so that a client with several addresses goes on to the next.
+    An OSError, so that the client tries a host's next address.
     """
 
 
 class Guard:
-    """Refuses addresses that are not for the public, except those on its list.
+    """Refuses addresses that are not public, except the `allowed` networks and hosts.
 
-    The addresses that this process itself listens on are refused whatever the list says: a
-    webhook must not call the server that sends it. `is_here` says whether an address is one of
-    this machine's.
+    The addresses that this process listens on are always refused: a webhook must not call the
+    server that sends it. `is_here` says whether an address belongs to this machine.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Guard:
             self._allow(entry.strip())
 
     def refuse_own(self, address: str, port: int) -> None:
-        """From now on this process listens there."""
+        """Refuse this address from now on, because this process listens on it."""
         found = ipaddress.ip_address(address.partition("%")[0])
         mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
         self._listening[port] = mapped or found
@@ -76,7 +75,7 @@ class Guard:
             self._hosts.add(entry.lower().rstrip("."))
 
     def check(self, address: str, port: int | None, host: str | None = None) -> None:
-        """Let the address pass, or AddressRefused; `host` is the name that led to it."""
+        """Raise AddressRefused unless the address may be called; `host` is its name in the URL."""
         found = ipaddress.ip_address(address.partition("%")[0])
         if port in self._listening and self._is_own(found, self._listening[port]):
             raise AddressRefused(
@@ -96,7 +95,7 @@ class Guard:
 
     def _is_own(self, address: Address, listening: Address) -> bool:
         for each in (address, *hidden_in(address)):
-            # Whoever connects to the unspecified address reaches this machine.
+            # A connection to the unspecified address reaches this machine.
             if each == listening or each.is_unspecified:
                 return True
             if listening.is_unspecified and (each.is_loopback or self._is_here(str(each))):
@@ -111,32 +110,32 @@ class Guard:
 
 
 class Passage:
-    """The way of one exchange through the guard; it is refused if none of its addresses passed."""
+    """The guard's decisions in one exchange; it is refused if all its addresses were."""
 
     def __init__(self, host: str | None = None) -> None:
         self._host = host
-        self._is_open = False
+        self._any_allowed = False
         self._refused: AddressRefused | None = None
 
     def check(self, guard: Guard, address: str, port: int) -> None:
-        """Let the address pass, or AddressRefused."""
+        """Raise AddressRefused unless the guard allows the address."""
         try:
             guard.check(address, port, self._host)
         except AddressRefused as error:
             self._refused = error
             raise
-        self._is_open = True
+        self._any_allowed = True
 
     def refusal(self) -> AddressRefused | None:
-        """Why it was refused; the client's own error for several addresses does not tell."""
-        return None if self._is_open else self._refused
+        """The refusal if no address was allowed; the client's error does not contain it."""
+        return None if self._any_allowed else self._refused
 
 
 def hidden_in(address: Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 addresses that an IPv6 address leads to: mapped, 6to4, Teredo, NAT64 and such.
+    """The IPv4 addresses embedded in an IPv6 address: mapped, 6to4, Teredo, NAT64 and others.
 
-    NAT64 of local use (64:ff9b:1::/48) is not among them: where in it the address stands is up to
-    the network, so all of it is guarded.
+    Local-use NAT64 (64:ff9b:1::/48) is not decoded: the position of the IPv4 address depends on the
+    network, so all of it is guarded.
     """
     if isinstance(address, ipaddress.IPv4Address):
         return []
@@ -153,18 +152,18 @@ NUMBER = re.compile(r"0x[0-9a-f]{0,8}|[0-9]{1,11}")
 
 
 def literal_address(host: str) -> str | None:
-    """The address that a host stands for by itself, also in the odd spellings of old resolvers."""
+    """The address that a host denotes without DNS, including legacy forms such as `0x7f.1`."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return "127.0.0.1"
     try:
         return str(ipaddress.ip_address(name.partition("%")[0]))
     except ValueError:
-        return _old_spelling(name)
+        return _legacy_form(name)
 
 
-def _old_spelling(name: str) -> str | None:
-    """One to four numbers, decimal, octal or hexadecimal, the last of which fills what is left."""
+def _legacy_form(name: str) -> str | None:
+    """One to four decimal, octal or hexadecimal numbers; the last fills the remaining bytes."""
     parts = name.split(".")
     if len(parts) > 4 or not all(NUMBER.fullmatch(part) for part in parts):
         return None

@@ -1,4 +1,4 @@
-"""Named endpoints as the transport sees them: how each is reached, read anew every second."""
+"""The transport's cache of named endpoints, refreshed every second."""
 
 from __future__ import annotations
 
@@ -26,28 +26,29 @@ from duly.ports import Clock
 
 FRESH_SECONDS = 1.0
 KEPT_SECONDS = 600.0
-"""How long one is read again with the others: longer than any attempt, whose plan it has."""
+"""How long an endpoint is refreshed after its last use: longer than any attempt, so that its retry
+plan is still known when the attempt ends."""
 Open = Callable[[Sealed, str], str]
 Place = tuple[str, str]
-"""A namespace, and an endpoint's name there."""
+"""A namespace and the name of an endpoint."""
 
 
 class Source(Protocol):
-    """Where endpoints of one namespace are read."""
+    """Reads the endpoints of one namespace."""
 
     async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
-        """Those of the names that exist."""
+        """The endpoints with these names; unknown names are left out."""
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """How an endpoint is reached."""
+    """An endpoint's webhook and signing keys, decrypted."""
 
     webhook: Webhook
     keys: list[bytes]
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """How an endpoint is reached, and what that was made of."""
+    """A `Reach` with the stored values that it was built from."""
 
     details: Details
     secrets: tuple[Sealed, ...]
@@ -55,10 +56,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Book:
-    """The endpoints that this process sends to.
+    """The cached endpoints that this process sends to.
 
-    All of them are read together, at most once a second, so that an edit counts from the next
-    attempt and two hundred busy endpoints cost one small query.
+    All are read in one query, at most once a second: two hundred busy endpoints cost one small
+    query, and an edit takes effect within a second.
     """
 
     def __init__(
@@ -76,77 +77,77 @@ class Book:
         self._emit = emit
         self._own = own
         self.default = default
-        """The plan where an endpoint has none, and of plain URLs."""
-        self._known: dict[Place, StoredEndpoint] = {}
-        self._reaches: dict[Place, Kept] = {}
-        self._complained: set[Place] = set()
-        self._wanted: dict[Place, float] = {}
+        """The retry plan of plain URLs and of endpoints without one."""
+        self._endpoints: dict[Place, StoredEndpoint] = {}
+        self._entries: dict[Place, Kept] = {}
+        self._reported: set[Place] = set()
+        self._used_at: dict[Place, float] = {}
         self._read_at = float("-inf")
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Forget the event loop in which it was used before."""
-        self._reading = asyncio.Lock()
+        """Forget the previous event loop."""
+        self._lock = asyncio.Lock()
 
     def plan(self, name: str, namespace: str) -> RetryPlan:
-        """The endpoint's own plan, if it is known and has one."""
-        known = self._known.get((namespace, name))
-        if known is None or known.details.retry is None:
+        """The endpoint's retry plan, or the default if it is unknown or has none."""
+        endpoint = self._endpoints.get((namespace, name))
+        if endpoint is None or endpoint.details.retry is None:
             return self.default
-        return retry.decode(known.details.retry)
+        return retry.decode(endpoint.details.retry)
 
     async def reach(self, name: str, namespace: str) -> Reach | None:
-        """How it is reached now; None when it is paused, disabled, removed or unreadable."""
+        """The endpoint's current `Reach`; None if it is paused, disabled, removed or unreadable."""
         place = (namespace, name)
-        self._wanted[place] = self._clock.monotonic()
+        self._used_at[place] = self._clock.monotonic()
         if not self._is_fresh(place):
-            async with self._reading:
+            async with self._lock:
                 if not self._is_fresh(place):
                     await self._read()
-        endpoint = self._known.get(place)
+        endpoint = self._endpoints.get(place)
         if endpoint is None or endpoint.state is not EndpointState.ACTIVE:
             return None
-        kept = self._reaches.get(place)
-        return None if kept is None else kept.reach
+        entry = self._entries.get(place)
+        return None if entry is None else entry.reach
 
     def _is_fresh(self, place: Place) -> bool:
         age = self._clock.monotonic() - self._read_at
-        return age < FRESH_SECONDS and place in self._known
+        return age < FRESH_SECONDS and place in self._endpoints
 
     async def _read(self) -> None:
         since = self._clock.monotonic() - KEPT_SECONDS
-        self._wanted = {place: at for place, at in self._wanted.items() if at >= since}
-        wanted: dict[str, list[str]] = {}
-        for namespace, name in self._wanted:
-            wanted.setdefault(namespace, []).append(name)
-        known, usable = {}, {}
-        for namespace, names in wanted.items():
+        self._used_at = {place: at for place, at in self._used_at.items() if at >= since}
+        names_by_namespace: dict[str, list[str]] = {}
+        for namespace, name in self._used_at:
+            names_by_namespace.setdefault(namespace, []).append(name)
+        endpoints, entries = {}, {}
+        for namespace, names in names_by_namespace.items():
             for each in await self._source(namespace).some(names):
-                known[namespace, each.name] = each
-                if (found := self._kept(each, namespace)) is not None:
-                    usable[namespace, each.name] = found
-        self._known, self._reaches = known, usable
+                endpoints[namespace, each.name] = each
+                if (entry := self._entry(each, namespace)) is not None:
+                    entries[namespace, each.name] = entry
+        self._endpoints, self._entries = endpoints, entries
         self._read_at = self._clock.monotonic()
 
-    def _kept(self, endpoint: StoredEndpoint, namespace: str) -> Kept | None:
-        """The same as before if nothing changed: opening hundreds of headers takes long."""
+    def _entry(self, endpoint: StoredEndpoint, namespace: str) -> Kept | None:
+        """The cached entry if nothing changed, since decrypting hundreds of headers is slow."""
         details, secrets = endpoint.details, still_used(endpoint.secrets, self._clock.now())
-        before = self._reaches.get((namespace, endpoint.name))
-        if before is not None and (before.details, before.secrets) == (details, secrets):
-            return before
+        cached = self._entries.get((namespace, endpoint.name))
+        if cached is not None and (cached.details, cached.secrets) == (details, secrets):
+            return cached
         reach = self.reach_of(endpoint, namespace)
         return None if reach is None else Kept(details, secrets, reach)
 
     def reach_of(self, endpoint: StoredEndpoint, namespace: str) -> Reach | None:
-        """How it is reached; None, and a word to the operator, if it cannot be read."""
+        """The endpoint's `Reach`; None, with one SecretUnreadable, if it cannot be decrypted."""
         secrets, place = still_used(endpoint.secrets, self._clock.now()), (namespace, endpoint.name)
         try:
             headers = opened_headers(endpoint.details.headers, endpoint.name, self._open)
             webhook = msgspec.structs.replace(endpoint.details.webhook, headers=headers)
             return Reach(webhook, [secret_key(self._open(each, endpoint.name)) for each in secrets])
         except DulyError as error:
-            if place not in self._complained:
-                self._complained.add(place)
+            if place not in self._reported:
+                self._reported.add(place)
                 foreign, problem = None if namespace == self._own else namespace, str(error)
                 self._emit(
                     SecretUnreadable(endpoint=endpoint.name, problem=problem, namespace=foreign)

@@ -1,7 +1,7 @@
-"""One exchange with an endpoint: the bytes go out, and what comes back is read as an outcome.
+"""One HTTP exchange with an endpoint: sends the payload and turns the response into an outcome.
 
-Here the HTTP client is imported, which takes longer than most commands do: `webhooks` imports this
-when it is needed.
+This module imports aiohttp, which takes longer than most commands run, so `sender` imports it only
+when needed.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from duly.version import __version__
 EXCERPT_BYTES = 16 * 1024
 OUR_FAULT_SECONDS = 10.0
 OUR_FAULTS = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL, errno.EMFILE})
-"""Nothing left the machine: the endpoint is not to blame."""
+"""Errors of this machine: nothing was sent, so the endpoint is not to blame."""
 OpenSocket = Callable[[int, int, int], Any]
 PASSAGE: ContextVar[Passage] = ContextVar("passage")
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an attempt's record keeps of an exchange; times in milliseconds."""
+    """The part of a response that is stored with the attempt; times in milliseconds."""
 
     status: int | None = None
     timing: dict[str, float] = {}
     excerpt: str = ""
     truncated: bool = False
     note: str = ""
-    """What was odd about it: a body that broke off, or that should not be there."""
+    """A problem with the body: incomplete, malformed, or not allowed for the status."""
 
 
 class Heard:
-    """As much of an answer as has arrived; its status decides, whatever becomes of the rest."""
+    """The part of a response received so far; once there is a status, it decides the outcome."""
 
     __slots__ = ("body", "note", "retry_after", "status", "truncated")
 
@@ -88,75 +88,77 @@ class Exchanges:
         self._carried = carried
         self._session: ClientSession | None = None
         self.answers: Counter[str] = Counter()
-        """How many there were of each class of answers, `none` being one."""
+        """Number of responses by class (`2xx`), and of exchanges without one (`none`)."""
 
     async def make(self, claimed: Claimed, reach: Reach, now: Callable[[], datetime]) -> Outcome:
-        """Make one exchange within its deadline; `now` is what it is signed and told by."""
+        """Make one exchange within its timeout; `now` dates the signature and Retry-After."""
         webhook = reach.webhook
         PASSAGE.set(Passage(_parsed(webhook.url).host))
         timing = ExchangeTiming(self._clock.monotonic)
         TIMED.set(timing)
-        heard = Heard()
+        reply = Heard()
         try:
             with Deadline(webhook.timeout):
-                await self._exchange(claimed, reach, timing, heard, now)
+                await self._exchange(claimed, reach, timing, reply, now)
         except TimeoutError:
-            if heard.status is None:
+            if reply.status is None:
                 problem = f"no answer within {webhook.timeout:g} seconds"
                 return self._failed(Reason.TIMEOUT_EXCEEDED, problem, timing)
-            heard.note = broken(f"it did not end within {webhook.timeout:g} seconds")
+            reply.note = broken(f"it did not end within {webhook.timeout:g} seconds")
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
-            if heard.status is None:
-                return self._outcome_of(error, timing)
-            heard.note = heard.note or broken(_problem(error))
-        return self._judged(heard, timing, now)
+            if reply.status is None:
+                return self._outcome_of_error(error, timing)
+            reply.note = reply.note or broken(_problem(error))
+        return self._outcome_of_response(reply, timing, now)
 
     async def _exchange(
         self,
         claimed: Claimed,
         reach: Reach,
         timing: ExchangeTiming,
-        heard: Heard,
+        reply: Heard,
         now: Callable[[], datetime],
     ) -> None:
         if failpoints.armed:
             await failpoints.hit("webhook.before")
         webhook, body = reach.webhook, claimed.payload
-        sending = self._opened().request(
+        request = self._open_session().request(
             webhook.method,
             _parsed(webhook.url),
             data=BytesPayload(body),
             headers=self._headers(claimed, reach, body, now()),
             allow_redirects=False,
         )
-        async with sending as response:
+        async with request as response:
             if failpoints.armed:
                 await failpoints.hit("webhook.sent")
             assert isinstance(response, Arriving)
             timing.mark("first_byte")
             self.answers[f"{response.status // 100}xx"] += 1
-            heard.status, heard.retry_after = response.status, response.headers.get("Retry-After")
+            reply.status, reply.retry_after = response.status, response.headers.get("Retry-After")
             try:
-                heard.truncated = await _read_excerpt(response, heard.body)
+                reply.truncated = await _read_excerpt(response, reply.body)
             finally:
-                heard.note = response.oddity or ""
-            if heard.truncated:
+                reply.note = response.oddity or ""
+            if reply.truncated:
                 response.close()
         if failpoints.armed:
             await failpoints.hit("webhook.answered")
 
-    def _judged(self, heard: Heard, timing: ExchangeTiming, now: Callable[[], datetime]) -> Outcome:
-        assert heard.status is not None
-        excerpt = bytes(heard.body[:EXCERPT_BYTES])
+    def _outcome_of_response(
+        self, reply: Heard, timing: ExchangeTiming, now: Callable[[], datetime]
+    ) -> Outcome:
+        assert reply.status is not None
+        excerpt = bytes(reply.body[:EXCERPT_BYTES])
         text = excerpt.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
-        answer = Answer(heard.status, timing.milliseconds(), text, heard.truncated, heard.note)
-        return outcome_of(heard.status, heard.retry_after, now(), _told(answer))
+        answer = Answer(reply.status, timing.milliseconds(), text, reply.truncated, reply.note)
+        return outcome_of(reply.status, reply.retry_after, now(), _encoded(answer))
 
     def _headers(
         self, claimed: Claimed, reach: Reach, body: bytes, now: datetime
     ) -> dict[str, str]:
         timestamp = int(now.timestamp())
-        ours = {
+        headers = {
             "content-type": "application/json",
             "user-agent": f"duly/{__version__}",
             "accept-encoding": "identity",
@@ -169,14 +171,14 @@ class Exchanges:
             "webhook-attempt": str(claimed.attempt + 1),
         }
         if reach.keys:
-            ours[SIGNATURE] = signatures(reach.keys, claimed.id, timestamp, body)
+            headers[SIGNATURE] = signatures(reach.keys, claimed.id, timestamp, body)
         if claimed.occasion is not None:
             occasion = decode_occasion(claimed.occasion)
-            ours["webhook-scheduled-for"] = occasion.scheduled_for.isoformat()
-            ours["webhook-merged"] = str(occasion.merged)
-        return ours
+            headers["webhook-scheduled-for"] = occasion.scheduled_for.isoformat()
+            headers["webhook-merged"] = str(occasion.merged)
+        return headers
 
-    def _opened(self) -> ClientSession:
+    def _open_session(self) -> ClientSession:
         if self._session is None:
             connector = Connector(
                 limit=0, resolver=self._resolver, socket_factory=self._guarded_socket
@@ -184,7 +186,7 @@ class Exchanges:
             self._session = ClientSession(
                 connector=connector,
                 cookie_jar=DummyCookieJar(),
-                # The deadline is ours; the client's own rounds it up to whole seconds.
+                # `Deadline` is used instead: aiohttp rounds its timeouts up to whole seconds.
                 timeout=ClientTimeout(total=None, sock_connect=None),
                 auto_decompress=False,
                 response_class=Arriving,
@@ -192,25 +194,25 @@ class Exchanges:
         return self._session
 
     def _guarded_socket(self, address_info: Any) -> Any:
-        # Here the address is the one that is connected to: no name can lead elsewhere afterwards.
+        # This is the address that is connected to: no later DNS lookup can replace it.
         family, kind, protocol, _, address = address_info
         PASSAGE.get().check(self._guard, address[0], address[1])
         return self._open_socket(family, kind, protocol)
 
-    def _outcome_of(self, error: Exception, timing: ExchangeTiming) -> Outcome:
+    def _outcome_of_error(self, error: Exception, timing: ExchangeTiming) -> Outcome:
         if (refused := PASSAGE.get().refusal()) is not None:
             return Failed(Reason.VALIDATION_FAILURE, str(refused), again=False)
-        system = _system_error(error)
-        if isinstance(system, ResolverAway) or (system and system.errno in OUR_FAULTS):
+        cause = _system_error(error)
+        if isinstance(cause, ResolverAway) or (cause and cause.errno in OUR_FAULTS):
             return Deferred(OUR_FAULT_SECONDS)
         return self._failed(Reason.TRANSPORT_UNAVAILABLE, _problem(error), timing)
 
     def _failed(self, reason: Reason, problem: str, timing: ExchangeTiming) -> Failed:
         self.answers["none"] += 1
-        return Failed(reason, problem, answer=_told(Answer(timing=timing.milliseconds())))
+        return Failed(reason, problem, answer=_encoded(Answer(timing=timing.milliseconds())))
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -218,36 +220,36 @@ class Exchanges:
 
 @lru_cache(1000)
 def _parsed(url: str) -> URL:
-    """Kept for the next to the same place: it remembers what the client asks of it each time."""
+    """Cached, since a URL object caches the parts that the client reads for each request."""
     return URL(url, encoded=True)
 
 
-async def _read_excerpt(response: aiohttp.ClientResponse, found: bytearray) -> bool:
-    """Read the beginning of the body; whether there was more."""
+async def _read_excerpt(response: aiohttp.ClientResponse, excerpt: bytearray) -> bool:
+    """Read the beginning of the body; returns whether there is more."""
     content = response.content
-    while len(found) <= EXCERPT_BYTES:
-        part = await content.read(EXCERPT_BYTES + 1 - len(found))
-        found += part
-        # Asked only after a read: a body that was cut off is told by its error.
+    while len(excerpt) <= EXCERPT_BYTES:
+        part = await content.read(EXCERPT_BYTES + 1 - len(excerpt))
+        excerpt += part
+        # Checked only after a read: reading raises the error of an incomplete body.
         if not part or content.at_eof():
             break
-    return len(found) > EXCERPT_BYTES
+    return len(excerpt) > EXCERPT_BYTES
 
 
-def _told(answer: Answer) -> str:
+def _encoded(answer: Answer) -> str:
     return msgspec.json.encode(answer).decode()
 
 
 def _problem(error: Exception) -> str:
-    told: object = _system_error(error) or error
-    if isinstance(told, aiohttp.ClientResponseError):
-        # Its own text has the whole URL, and with it what its query may carry.
-        told = f"{told.status}, {told.message}"
-    return f"{type(error).__name__}: {told}"
+    cause: object = _system_error(error) or error
+    if isinstance(cause, aiohttp.ClientResponseError):
+        # Its text contains the whole URL, whose query may hold a secret.
+        cause = f"{cause.status}, {cause.message}"
+    return f"{type(error).__name__}: {cause}"
 
 
 def _system_error(error: BaseException | None) -> OSError | None:
-    """The first error of the system's own among an error and what led to it."""
+    """The first operating system error in an error's chain of causes."""
     while error is not None:
         if isinstance(error, OSError) and not isinstance(error, aiohttp.ClientError):
             return error

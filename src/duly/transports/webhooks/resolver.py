@@ -1,7 +1,7 @@
-"""Looking up the addresses of hosts, and whose fault it is when that fails.
+"""Looks up the addresses of hosts, and decides whether a failure is the endpoint's fault.
 
-A name that cannot be looked up for now may be the endpoint's fault (its name servers are away) or
-ours (our resolver is). Only another name can tell: if one was found lately, our resolver works.
+A temporary failure may be the endpoint's fault (its name servers do not respond) or ours (our
+resolver does not). If another name was found recently, our resolver works.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ LATELY_SECONDS = 60.0
 
 
 class ResolverAway(OSError):
-    """No name was found lately: nothing is known of the endpoint, so it is not to blame."""
+    """No other name was found recently, so the failure is not counted against the endpoint."""
 
 
 class Resolver(AbstractResolver):
-    """The system's own resolver, watched; `is_trouble` says whether an error is about no name."""
+    """The system's resolver; `is_trouble` says whether an error may be the resolver's own."""
 
     def __init__(
         self, monotonic: Callable[[], float], is_trouble: Callable[[OSError], bool]
     ) -> None:
         self._monotonic = monotonic
         self._is_trouble = is_trouble
-        # Two suffice: whichever name fails, the last one found that is another is among them.
-        self._found: list[tuple[str, float]] = []
+        # The last two names found suffice: at least one differs from the name that failed.
+        self._recently_found: list[tuple[str, float]] = []
 
     async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
-        """The host's addresses; ResolverAway if it is not the host's fault that there are none."""
+        """The host's addresses; raises ResolverAway if our resolver may be at fault."""
         try:
             addresses = await ThreadedResolver().resolve(host, port, family)
         except OSError as error:
@@ -46,11 +46,11 @@ class Resolver(AbstractResolver):
 
     def _found_another(self, host: str) -> bool:
         since = self._monotonic() - LATELY_SECONDS
-        return any(name != host and found_at >= since for name, found_at in self._found)
+        return any(name != host and found_at >= since for name, found_at in self._recently_found)
 
     def _remember(self, host: str) -> None:
-        others = [each for each in self._found if each[0] != host]
-        self._found = [*others[-1:], (host, self._monotonic())]
+        others = [each for each in self._recently_found if each[0] != host]
+        self._recently_found = [*others[-1:], (host, self._monotonic())]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds no resources."""

@@ -1,4 +1,4 @@
-"""Sending webhooks: signed, guarded, within one deadline, and never trusting what comes back."""
+"""Sends webhooks: signed, checked by the egress guard, and within one timeout."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 CLIENT = "duly.transports.webhooks.exchanges"
 SHORT = 500
-"""Characters of a target that is remembered: with headers it may be much longer."""
+"""Characters of the longest address that is cached; with headers it may be much longer."""
 UNREACHABLE_SECONDS = 15.0
-"""Paused after it was claimed, removed, or its secret cannot be read."""
+"""Delay if the endpoint is paused, removed, or its secret cannot be read."""
 
 
 class Webhooks:
@@ -47,27 +47,27 @@ class Webhooks:
         self._guard = guard
         self._is_resolver_trouble = is_resolver_trouble
         self._open_socket = open_socket
-        self._book = book
+        self._endpoints = book
         self._keys = list(keys)
         self.carried: Callable[[], Mapping[str, str]] = dict
-        """The headers by which a trace is passed on."""
-        self._made: Exchanges | None = None
+        """Returns the headers that pass a trace on."""
+        self._client: Exchanges | None = None
 
     def serves(self) -> Sequence[str]:
-        """None by name: whatever URL or endpoint there is, it is reached."""
+        """No names: every URL and endpoint is reached."""
         return ()
 
     def reaches(self, target: str) -> bool:
-        """Whether the target is an origin or an endpoint."""
+        """Whether the target is a URL's origin or an endpoint."""
         return is_outside(target)
 
     def plan(self, target: str, namespace: str) -> RetryPlan:
-        """The endpoint's own, or the default one."""
+        """The endpoint's retry plan, or the default."""
         name = endpoint_name(target)
-        return self._book.default if name is None else self._book.plan(name, namespace)
+        return self._endpoints.default if name is None else self._endpoints.plan(name, namespace)
 
     def check(self, webhook: Webhook) -> None:
-        """Refuse early what the guard would refuse later, as far as a URL shows it."""
+        """Refuse a URL with a literal address that the guard would refuse later."""
         url = URL(webhook.url, encoded=True)
         host = url.host or ""
         address = literal_address(host)
@@ -78,66 +78,67 @@ class Webhooks:
                 raise InvalidInput("url", str(error)) from None
 
     def refuse_own(self, address: str, port: int) -> None:
-        """From now on this process listens there, and sends nothing to itself."""
+        """Send nothing to this address from now on, because this process listens on it."""
         self._guard.refuse_own(address, port)
 
     async def attempt(self, execution: Execution) -> Outcome:
-        """Send the delivery's bytes and read what came of it."""
+        """Send the delivery's payload and return the outcome."""
         try:
             reach = await self._reach(execution)
         except StoreUnavailable:
             return STORE_AWAY
         if reach is None:
             return Deferred(UNREACHABLE_SECONDS)
-        return await self._exchanges().make(execution.claimed, reach, execution.now)
+        return await self._get_client().make(execution.claimed, reach, execution.now)
 
     async def _reach(self, execution: Execution) -> Reach | None:
         name = endpoint_name(execution.target)
         if name is not None:
-            return await self._book.reach(name, execution.namespace)
+            return await self._endpoints.reach(name, execution.namespace)
         assert execution.claimed.address is not None
         return Reach(_decoded(execution.claimed.address), self._keys)
 
     async def try_out(self, endpoint: StoredEndpoint, id: str, body: bytes) -> Outcome:
-        """Send something to an endpoint as it stands, past its state and its gate."""
-        reach, now = self._book.reach_of(endpoint, ""), self._clock.now
+        """Send a test request to an endpoint, regardless of its state and its gate."""
+        reach, now = self._endpoints.reach_of(endpoint, ""), self._clock.now
         if reach is None:
             raise Conflict(f"the secret of endpoint {endpoint.name!r} cannot be read; see the log")
         trial = Claimed(id, id, 0, 0, body, 0, 0, 0, now(), now(), None, None, None)
-        return await self._exchanges().make(trial, reach, now)
+        return await self._get_client().make(trial, reach, now)
 
     @property
     def answers(self) -> Mapping[str, int]:
-        """How many answers of each class there were: `2xx` to `5xx`, and `none`."""
-        return {} if self._made is None else self._made.answers
+        """Number of responses by class, `2xx` to `5xx`, and of exchanges without one, `none`."""
+        return {} if self._client is None else self._client.answers
 
     async def prepare(self) -> None:
-        """Be ready to send: whoever delivers does not want to wait for it at the first webhook."""
-        # In a thread, since others are served meanwhile; of its own, since they may take the rest.
+        """Import and create the HTTP client now, so that the first webhook does not wait for it."""
+        # In a thread, so that the event loop is not blocked; in a separate one, since the shared
+        # threads may all be busy.
         thread = ThreadPoolExecutor(1, thread_name_prefix="duly-importing")
         await asyncio.get_running_loop().run_in_executor(thread, import_module, CLIENT)
         thread.shutdown()
-        self._exchanges()
+        self._get_client()
 
-    def _exchanges(self) -> Exchanges:
-        if self._made is None:
-            # Not before it is needed: the client takes longer to import than most commands do.
+    def _get_client(self) -> Exchanges:
+        if self._client is None:
+            # Imported only when needed: aiohttp takes longer to import than most commands run.
             from duly.transports.webhooks.exchanges import Exchanges
 
-            self._made = Exchanges(
+            self._client = Exchanges(
                 self._clock, self._guard, self._is_resolver_trouble, self._open_socket, self.carried
             )
-        return self._made
+        return self._client
 
     async def close(self) -> None:
-        """Let go of the connections, and of the event loop in which they were used."""
-        self._book.begin_anew()
-        if self._made is not None:
-            await self._made.close()
+        """Close the connections and forget the event loop in which they were used."""
+        self._endpoints.begin_anew()
+        if self._client is not None:
+            await self._client.close()
 
 
 def _decoded(address: str) -> Webhook:
-    return _remembered(address) if len(address) <= SHORT else decode_webhook(address)
+    return _decoded_and_cached(address) if len(address) <= SHORT else decode_webhook(address)
 
 
-_remembered = lru_cache(1000)(decode_webhook)
+_decoded_and_cached = lru_cache(1000)(decode_webhook)

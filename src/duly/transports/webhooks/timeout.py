@@ -1,4 +1,4 @@
-"""An end to waiting, for every webhook: `asyncio.timeout` at a third of its price."""
+"""A timeout for webhooks at a third of the cost of `asyncio.timeout`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from types import TracebackType
 
 
 class Deadline:
-    """TimeoutError for whoever still waits within the block after so many seconds.
+    """Raises TimeoutError if the block takes longer than `seconds`.
 
-    A cancellation that comes from elsewhere stays one.
+    A cancellation from elsewhere remains a CancelledError.
     """
 
-    __slots__ = ("_ends", "_is_over", "_pending", "_seconds", "_task")
+    __slots__ = ("_cancellations_before", "_is_expired", "_seconds", "_task", "_timer")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._is_over = False
+        self._is_expired = False
 
     def __enter__(self) -> None:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
         assert task is not None
         self._task = task
-        self._pending = task.cancelling()
-        self._ends = loop.call_later(self._seconds, self._end)
+        self._cancellations_before = task.cancelling()
+        self._timer = loop.call_later(self._seconds, self._expire)
 
-    def _end(self) -> None:
-        self._is_over = True
+    def _expire(self) -> None:
+        self._is_expired = True
         self._task.cancel()
 
     def __exit__(
@@ -36,9 +36,9 @@ class Deadline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._ends.cancel()
-        if not self._is_over:
+        self._timer.cancel()
+        if not self._is_expired:
             return
-        is_ours = self._task.uncancel() <= self._pending
+        is_ours = self._task.uncancel() <= self._cancellations_before
         if is_ours and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -1,4 +1,4 @@
-"""How long the parts of an exchange took; a part that did not happen is not there."""
+"""Durations of the parts of an exchange; a part that did not happen is left out."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 TIMED: ContextVar[ExchangeTiming | None] = ContextVar("timed", default=None)
-"""The timing of the exchange that the present task makes."""
+"""The timing of the current task's exchange."""
 
 
 class ExchangeTiming:
-    """Moments since the start of one exchange."""
+    """Durations of the parts of one exchange."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -18,14 +18,14 @@ class ExchangeTiming:
         self._parts: dict[str, float] = {}
 
     def mark(self, part: str) -> None:
-        """The part has just ended; it began where the one before it did end."""
+        """End a part now; it began when the previous part ended."""
         now = self._monotonic()
-        # Added up, since a host with several addresses may be connected to more than once.
+        # Summed, since a host with several addresses may take several connection attempts.
         self._parts[part] = self._parts.get(part, 0.0) + now - self._last
         self._last = now
 
     def milliseconds(self) -> dict[str, float]:
-        """Each part, and all of it."""
+        """The duration of each part, and `total`."""
         total = self._monotonic() - self._started
         return {
             part: round(seconds * 1000, 3)
@@ -34,7 +34,7 @@ class ExchangeTiming:
 
 
 def mark(part: str) -> None:
-    """The part of the exchange that the present task makes has just ended."""
+    """End a part of the current task's exchange now."""
     timing = TIMED.get()
     if timing is not None:
         timing.mark(part)

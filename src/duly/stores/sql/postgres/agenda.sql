@@ -1,5 +1,5 @@
 -- name: openings
--- One probe of the index for each level and target, however many lanes each has.
+-- One index probe for each priority and target, regardless of how many lanes each has.
 opening as (
     (select priority, target, due_at from duly.agenda
      where token is null order by priority, target, due_at limit 1)
@@ -24,8 +24,9 @@ left join duly.gates g on g.target = o.target
 left join duly.endpoints e on e.target = o.target;
 
 -- name: backlog
--- How much waits: behind each opening no more rows than are counted. First what does not stand, and the
--- oldest, so that what waits for a dead target hides nothing that is late.
+-- The number of waiting lanes, up to a limit; no more rows are read than are counted. Targets that
+-- can be called come first, then the oldest lanes, so that lanes of an unavailable target do not
+-- hide late ones.
 with recursive {openings}, opened as materialized (
     select o.priority, o.target, o.due_at, coalesce(:now::timestamptz, now()) as seen_at,
            g.opened_at is not null or (t.name like 'endpoint:%' and e.state is distinct from 'active')
@@ -90,11 +91,11 @@ select (select count(*) from (
        (select min(due_at) from opened) as oldest_at;
 
 -- name: claim
--- The left join and offset 0 matter: a lane whose delivery cannot be seen must still be
--- returned, or its lease would leak; and the ledger must be probed by key, never scanned.
--- The rows are locked, so that their place (ctid) is theirs until the end of the statement.
+-- The left join and offset 0 matter: a lane whose delivery is not visible must still be returned,
+-- or its lease would leak, and the ledger must be read by key, never scanned. The rows are locked,
+-- so that their ctid stays valid until the end of the statement.
 with ask as materialized (
-    -- In the order in which they were asked for, which the join would lose.
+    -- Keeps the order of the requests, which the join would lose.
     select * from unnest(
         :priority::smallint[], :target::integer[], :floor_at::timestamptz[], :quota::integer[]
     ) with ordinality as t(priority, target, floor_at, quota, turn)
@@ -132,12 +133,13 @@ from held h left join lateral (
 ) d on true
 where h.position is null
 union all
--- Of a stream as many as run in turn; who was held when a worker died runs by itself.
+-- Of a stream, a run of deliveries; one that was held when a worker died runs alone.
 select d.id::text, h.lane::text, h.token, coalesce(d.target, h.target), d.payload,
        d.attempt, d.priority, h.crashes, d.due_at,
        case when d.due_at <= coalesce(:now::timestamptz, now()) or d.id = h.delivery then h.due_at end,
        d.expires_at, d.retry, d.key, d.occasion, d.address, d.stream,
-       -- Of an empty line, up to where nobody was to be seen: if nobody was added since, it can go.
+       -- For an empty queue, the stream's last position: if nothing was added since, the lane is
+       -- removed.
        coalesce(d.position, (select s.counter from duly.streams s where s.lane = h.lane), h.position),
        d.on_failure, false,
        extract(epoch from d.expires_at - coalesce(:now::timestamptz, now()))::float8
@@ -149,9 +151,9 @@ from held h left join lateral (
 where h.position is not null;
 
 -- name: complete
--- The usual settlement, with nothing that it does not need; it returns what did not apply,
--- so usually nothing. The token is looked at again where the row is deleted: it may
--- have changed hands in the meantime. The history keeps what was answered.
+-- The most frequent settlement, kept minimal. It returns the lanes to which it did not apply, so
+-- usually nothing. The token is checked again at the delete: another worker may have claimed the
+-- lane meanwhile. The history stores the answers.
 with outcome as materialized (
     select o.*, a.place, a.delivery from unnest(
         :lane::text::uuid[], :token::text::bigint[],
@@ -203,10 +205,10 @@ with outcome as materialized (
 ), kept as (
     update duly.agenda a
     set token = null, claimed_at = null,
-        -- Whoever hands it back untouched may not know what became of its crashes meanwhile.
+        -- A worker that releases it without an attempt may not know its current count of crashes.
         priority = case when o.verdict in ('released', 'deferred') then a.priority else o.priority end,
         crashes = case when o.verdict in ('released', 'deferred') then a.crashes else o.crashes end,
-        -- One that expires while it waits is due then, or it would hold up its stream in vain.
+        -- Due when it expires at the latest, or it would block its stream for longer than needed.
         due_at = case when o.wait is null then a.due_at
                  else least(coalesce(:now::timestamptz, now()) + o.wait * interval '1 second', (
                      select d.expires_at from duly.deliveries d where d.id = o.delivery)) end
@@ -258,7 +260,7 @@ where a.lane = any(array(select unnest(lanes) from duly.claims where token = :to
 returning a.lane::text as lane;
 
 -- name: held_by_dead
--- A zombie may still have a transaction open on a lane; waiting for it would hold up the rest.
+-- A worker declared dead may still have a transaction open on a lane; this must not wait for it.
 select d.id::text as id, a.lane::text as lane, a.token, a.target, d.payload, d.attempt, d.priority,
        a.crashes, d.due_at, a.due_at as ready_at, d.expires_at, d.retry, d.key, d.occasion,
        d.address, d.stream, a.position, d.on_failure

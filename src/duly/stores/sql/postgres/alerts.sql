@@ -1,5 +1,5 @@
 -- name: raise
--- Whoever comes second finds it raised, and gets nothing.
+-- If the alert is raised already, no row is returned.
 insert into duly.alerts (namespace, kind, subject, detail, raised_at, seen_at)
 values (:namespace, :kind, :subject, :detail, coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
 on conflict (namespace, kind, subject) where cleared_at is null do nothing
@@ -23,7 +23,7 @@ select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly
 where namespace = :namespace and id < :before order by id desc limit :limit;
 
 -- name: untold
--- What came and went when there was no alert webhook is nobody's news any more.
+-- Alerts that were cleared long ago without being reported are left out.
 select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly.alerts
 where namespace = :namespace and told <> 'cleared'
   and (told = 'raised' and cleared_at is not null
@@ -35,7 +35,8 @@ order by id limit :limit;
 update duly.alerts set told = :told where id = :id;
 
 -- name: died
--- Of the deliveries that tell of the newest alerts those that died since; they are known by their keys.
+-- Of the deliveries that report the newest alerts, those that died since; they are found by their
+-- keys.
 select count(*) as count
 from (
     select id from duly.alerts where namespace = :namespace order by id desc limit :most

@@ -1,6 +1,6 @@
 -- name: matching
--- What a filter asks for: a part of other statements, never run by itself. Whoever was retried since
--- `until` and died again is not asked for, even if the clock of its worker was behind.
+-- The conditions of a filter: included in other statements, never run by itself. A dead letter that
+-- was retried since `until` and died again does not match, even if its worker's clock was behind.
 d.namespace = :namespace
   and d.dead_at >= :since::timestamptz and d.dead_at <= coalesce(:until::timestamptz, 'infinity')
   and (:ids::uuid[] is null or d.id = any(:ids::uuid[]))
@@ -27,7 +27,7 @@ select b.* from (
 order by b.dead_at desc, b.id desc;
 
 -- name: floor
--- The death of the last that a page looks at.
+-- The dead_at of the last row that a page searches.
 select d.dead_at from duly.deliveries d
 where d.namespace = :namespace and d.dead_at is not null
   and (d.dead_at, d.id) < (:before_at::timestamptz, :before::uuid)
@@ -37,7 +37,8 @@ order by d.dead_at desc, d.id desc offset :most limit 1;
 select count(*) as many from duly.deliveries d where {matching};
 
 -- name: known
--- What the index of groups knows by itself: a part of other statements, like the next two.
+-- The conditions that the index of groups can check: included in other statements, like the next
+-- two.
 d.namespace = :namespace and d.dead_at >= :since::timestamptz
   and (:fingerprint::text is null or coalesce(d.fingerprint, 'unknown') = :fingerprint::text)
   and (:reason::text is null or d.reason = :reason::text)
@@ -50,7 +51,7 @@ select d.fingerprint, d.reason, d.target, count(*) as many,
 from duly.deliveries d
 
 -- name: grouped
--- The example is the latest.
+-- The example is the newest dead letter of the group.
 select g.fingerprint, g.reason, g.many, g.first_at, g.last_at, g.targets, (
     select x.error from duly.deliveries x
     where x.namespace = :namespace and x.dead_at = g.last_at
@@ -69,26 +70,26 @@ order by g.many desc, g.last_at desc limit :limit
 with s as ({alike} where {known} group by 1, 2, 3) {grouped};
 
 -- name: groups_among
--- The same for filters of which the index knows nothing.
+-- The same for filters that the index cannot check.
 with s as ({alike} where {matching} group by 1, 2, 3) {grouped};
 
 -- name: apart
--- Those without a place in a stream, the oldest first.
+-- Dead letters without a position in a stream, oldest first.
 select d.id::text as id, d.dead_at from duly.deliveries d
 where {matching} and d.position is null
   and (d.dead_at, d.id) > (:after_at::timestamptz, :after::uuid)
 order by d.dead_at, d.id limit :limit;
 
 -- name: in_line
--- Those with a place in a stream, in the order of their places.
+-- Dead letters with a position in a stream, in order of position.
 select d.id::text as id, d.stream, d.position from duly.deliveries d
 where {matching} and d.position is not null
   and (d.stream, d.position, d.id) > (:after_stream, :after_position::bigint, :after::uuid)
 order by d.stream, d.position, d.id limit :limit;
 
 -- name: retry
--- Those without a place in a stream, due one after the other; who has a place goes back there (see
--- lines).
+-- Dead letters without a position in a stream, due one after the other; for the others see
+-- queue.sql.
 with raised as (
     update duly.deliveries d
     set state = 'pending', attempt = case when :reset then 0 else d.attempt end, dead_at = null,
@@ -114,8 +115,8 @@ with raised as (
 select id::text as id from raised;
 
 -- name: edit
--- One that was retried in this same transaction, so that nobody has seen it yet; its history keeps
--- what it held before.
+-- A delivery that was retried in this transaction, so that no worker has seen it yet; the history
+-- keeps its old payload.
 with before as materialized (
     select id, attempt, payload from duly.deliveries where id = :id::uuid and state = 'pending'
     for update
@@ -130,7 +131,7 @@ with before as materialized (
 select payload from before;
 
 -- name: discard
--- All but those that stand in the line of a stream, which may block it (see lines).
+-- All except those in a stream's queue, which may block it (see queue.sql).
 with discarded as (
     update duly.deliveries d
     set state = 'cancelled', dead_at = null, fingerprint = null,
@@ -150,7 +151,7 @@ with discarded as (
 select id::text as id from discarded;
 
 -- name: crashed
--- Unfinished ones whose workers died while they held them: the worst first.
+-- Unfinished deliveries whose workers died while they held them, most crashes first.
 select d.id::text as id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
 join duly.deliveries d on d.id = a.delivery
 join duly.targets t on t.id = d.target
@@ -158,7 +159,7 @@ where a.crashes > 0 and d.state = 'pending' and d.namespace = :namespace
 order by a.crashes desc, d.attempt desc, d.id limit :limit;
 
 -- name: suspects
--- Unfinished ones that failed, or whose workers died: the worst first.
+-- Unfinished deliveries that failed or whose workers died, most crashes first.
 select d.id::text as id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
 join duly.deliveries d on d.id = a.delivery
 join duly.targets t on t.id = d.target

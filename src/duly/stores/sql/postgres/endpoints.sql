@@ -8,7 +8,7 @@ select * from duly.endpoint_list where namespace = :namespace and name = any(:na
 select * from duly.endpoint_list where namespace = :namespace and name > :after order by name limit :limit;
 
 -- name: lock
--- One endpoint, for somebody who changes it.
+-- Locks one endpoint that is about to be changed.
 select target from duly.endpoints where namespace = :namespace and name = :name
 for update;
 
@@ -35,11 +35,11 @@ delete from duly.endpoints where namespace = :namespace and name = :name
 returning target;
 
 -- name: schedule_of
--- A schedule that still sends there, if there is one.
+-- A schedule that sends to the endpoint, if any.
 select name from duly.schedules where target = :target order by name limit 1;
 
 -- name: waiting
--- How many wait, and how many of them are held by a worker; counted up to the limit.
+-- How many deliveries wait, and how many of them a worker holds, counted up to the limit.
 select count(*) as waiting, count(a.token) as held from (
     select token from duly.agenda
     where target = :target and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
@@ -47,7 +47,7 @@ select count(*) as waiting, count(a.token) as held from (
 ) a;
 
 -- name: cancel_waiting
--- One batch of what nobody holds, but for those who stand in the line of a stream.
+-- One batch of deliveries that are neither held nor in a stream's queue.
 with gone as (
     delete from duly.agenda a where a.lane = any(array(
         select lane from duly.agenda
@@ -67,7 +67,7 @@ with gone as (
 select id::text as id from cancelled;
 
 -- name: waiting_heads
--- Heads of streams that wait for it.
+-- Heads of streams that wait for the endpoint.
 select d.id::text as id from duly.agenda a join duly.deliveries d on d.id = a.delivery
 where a.target = :target and a.token is null and a.position is not null
   and a.priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) and d.state = 'pending'

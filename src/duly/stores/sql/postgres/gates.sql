@@ -1,11 +1,11 @@
 -- name: lock
--- In the order of the targets, so that two workers never wait for each other.
+-- In order of target, so that two workers cannot deadlock.
 insert into duly.gates (target) select unnest(:target::integer[])
 on conflict (target) do update set target = excluded.target;
 
 -- name: seen
--- Only once they are locked: how many others have under way must be read after their last word, and
--- the time is that of this moment, not of the transaction's begin, which may have been long before.
+-- Only after they are locked: the in-flight counts of other workers must be current. So must the
+-- time, which is not that of the transaction's start: that may be long ago.
 select g.target, t.name, e.state, e.rate, e.in_flight, g.failures, g.first_failed_at, g.opened_at,
        g.probe_at, g.probing, g.probes, g.paced_at,
        (select coalesce(sum(f.many), 0)::integer from duly.in_flight f
@@ -41,6 +41,6 @@ where target = :target and state <> 'disabled'
 returning namespace, name;
 
 -- name: forget
--- What workers that are gone had under way.
+-- In-flight counts of workers that have ended.
 delete from duly.in_flight f
 where not exists (select from duly.workers w where w.id = f.worker and w.ended_at is null);

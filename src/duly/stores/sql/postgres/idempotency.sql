@@ -1,5 +1,5 @@
 -- name: begin
--- A key that is forgotten, though not yet removed, is as good as new.
+-- A key that has expired but is not removed yet counts as new.
 insert into duly.requests as r (namespace, key, fingerprint, seed, begun_at)
 values (:namespace, :key, :fingerprint, :seed::uuid, coalesce(:now::timestamptz, now()))
 on conflict (namespace, key) do update
@@ -13,8 +13,8 @@ select fingerprint, seed::text as seed, status, headers, answer from duly.reques
 where namespace = :namespace and key = :key;
 
 -- name: take_over
--- Whoever began it has been silent for too long, or two at once do no harm. From here on it is not
--- theirs alone.
+-- The first server has not responded for too long, or executing the request twice does no harm.
+-- From here on two servers may execute it.
 update duly.requests set begun_at = coalesce(:now::timestamptz, now()), shared = true
 where namespace = :namespace and key = :key and seed = :seed::uuid and status is null
   and (:at_once
@@ -26,7 +26,8 @@ update duly.requests set status = :status, headers = :headers, answer = :answer
 where namespace = :namespace and key = :key and seed = :seed::uuid and status is null;
 
 -- name: abandon
--- Not what another took over, who may have carried it out: forgotten, it would be made anew.
+-- Not a request that another server took over and may have executed: without its row it could be
+-- executed again.
 delete from duly.requests
 where namespace = :namespace and key = :key and seed = :seed::uuid and status is null
   and not shared;

@@ -1,5 +1,5 @@
 -- name: receive
--- Waits for whoever is at the same message, until that transaction ends.
+-- Waits until another transaction that handles the same message has ended.
 insert into duly.inbox (namespace, consumer, message_id, received_at)
 values (:namespace, :consumer, :message_id, coalesce(:now::timestamptz, now()))
 on conflict do nothing

@@ -11,24 +11,25 @@ select id, namespace, name, scope, created_at, expires_at, last_used_at, revoked
 from duly.keys where namespace = :namespace and id > :after order by id limit :limit;
 
 -- name: find
--- Whoever knocks says only its token, so it is looked for in every namespace.
+-- A request contains only the token, so the key is looked up in all namespaces.
 select id, namespace, name, scope, created_at, expires_at, last_used_at, revoked_at, hash
 from duly.keys where id = :id;
 
 -- name: revoke
--- The first to revoke it says when.
+-- Revoking again does not change the time.
 update duly.keys set revoked_at = coalesce(:now::timestamptz, now())
 where namespace = :namespace and id = :id and revoked_at is null
 returning id;
 
 -- name: touch
--- Not again within the minute, whichever server asks.
+-- At most once a minute, over all servers.
 update duly.keys set last_used_at = coalesce(:now::timestamptz, now())
 where id = :id and (last_used_at is null or last_used_at <= :before::timestamptz)
 returning id;
 
 -- name: spend
--- Before the bucket is found full, for those that used it while it filled tell of it only now.
+-- The uses are subtracted before the bucket is capped: they were made while it filled, and are
+-- reported only now.
 update duly.keys
 set filled = least(:most::double precision, coalesce(
         filled + extract(epoch from coalesce(:now::timestamptz, now()) - filled_at)::double precision
@@ -44,7 +45,7 @@ select exists (
 ) as found;
 
 -- name: lock
--- Whoever looks whether there is a key does so alone, until it has made one.
+-- Excludes other callers between the check for a key and its creation.
 lock table duly.keys in share row exclusive mode;
 
 -- name: any

@@ -1,5 +1,5 @@
 -- name: accept
--- What is already there under its id or key is left alone.
+-- A delivery that exists with the same id or key is not changed.
 with stored as (
     insert into duly.deliveries
         (id, target, priority, namespace, key, address, due_at, accepted_at, expires_at, tags,
@@ -23,7 +23,7 @@ with stored as (
 select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from laid;
 
 -- name: accept_new
--- As accept, for deliveries without a key, whose ids are new: nothing can be in the way.
+-- As accept, for deliveries without a key and with new ids: no conflict is possible.
 with given as materialized (
     select id, target, priority, address, expires_at, tags, retry, payload,
            coalesce(due_at, coalesce(:now::timestamptz, now())
@@ -81,7 +81,7 @@ with gone as (
 select id::text as id from cancelled;
 
 -- name: hurry
--- One that waits becomes due now; those in the line of a stream see to it there (see lines).
+-- Makes a waiting delivery due now; for those in a stream's queue see queue.sql.
 with hurried as (
     update duly.agenda a set due_at = coalesce(:now::timestamptz, now())
     from duly.deliveries d
@@ -110,7 +110,7 @@ where b.namespace = :namespace
 order by a.claimed_at limit :limit;
 
 -- name: blocking
--- Dead letters that their streams stand behind, the longest first.
+-- Dead letters that block their streams, the longest blocked first.
 select b.* from duly.agenda a join duly.booked b on b.id = a.delivery
 where a.halted = 'blocked' and b.namespace = :namespace
 order by a.halted_at limit :limit;
@@ -122,7 +122,7 @@ select id, name from duly.targets where namespace = :namespace;
 select id, namespace, name from duly.targets where id = any(:numbers::integer[]);
 
 -- name: namespaces
--- Whoever may deliver has a key or a target.
+-- A namespace in use has a key or a target.
 select namespace from (
     select distinct namespace from duly.targets union select distinct namespace from duly.keys
 ) known

@@ -1,12 +1,12 @@
 -- name: slice
--- The last id of the slice that begins after the given one.
+-- The last id of the slice after the given id.
 select max(id::text) as id, count(*) as size from (
     select id from duly.deliveries where id > :after::uuid order by id limit :batch
 ) s;
 
 -- name: prune
--- What a schedule still has on its books stays, or the sweep would make it again; so does a dead
--- letter that its stream stands behind.
+-- The latest occurrence of a schedule stays, or the sweep would create it again; so does a dead
+-- letter that blocks its stream.
 with old as (
     select id from duly.deliveries d
     where id > :after::uuid and id <= :until::uuid and (:served::text[] is null or namespace = any(:served::text[]))
@@ -42,15 +42,15 @@ delete from duly.workers
 where reclaimed_at < coalesce(:now::timestamptz, now()) - :completed_for * interval '1 second';
 
 -- name: slice_streams
--- The last name of the slice that begins after the given one.
+-- The last name of the slice after the given name.
 select max(name) as name, count(*) as size from (
     select name from duly.streams where namespace = :namespace and name > :after
     order by name limit :batch
 ) s;
 
 -- name: prune_streams
--- Streams that nobody has used for long and of which nothing is left. Whoever adds to one meanwhile
--- has its row, or has changed when it was used.
+-- Streams not used for long and without deliveries. A transaction that adds to one meanwhile has
+-- locked its row or changed used_at.
 with idle as (
     select s.lane from duly.streams s
     where s.namespace = :namespace and s.name > :after and s.name <= :until
@@ -64,19 +64,19 @@ delete from duly.streams where lane = any(array(select lane from idle))
 returning name;
 
 -- name: slice_former
--- The last number of the slice that begins after the given one.
+-- The last number of the slice after the given number.
 select max(number) as number, count(*) as size from (
     select number from duly.former_schedules where number > :after order by number limit :batch
 ) s;
 
 -- name: prune_former
--- Removed schedules of which no delivery is left.
+-- Removed schedules without deliveries.
 delete from duly.former_schedules
 where (:served::text[] is null or namespace = any(:served::text[])) and number > :after and number <= :until
   and not exists (select from duly.deliveries d where d.schedule = number);
 
 -- name: lay_missing
--- A pending delivery that is in no lane: no ordinary path would find it.
+-- A pending delivery without a lane: it would never be claimed.
 with laid as (
     insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
     select d.id, d.id, d.target, d.priority, d.due_at,
@@ -90,7 +90,7 @@ with laid as (
 select lane::text as lane from laid;
 
 -- name: lay_lines
--- A stream with pending deliveries in its line, but without a lane.
+-- A stream with pending deliveries in its queue, but without a lane on the agenda.
 with stranded as materialized (
     select distinct d.lane from duly.deliveries d
     where d.id > :after::uuid and d.id <= :until::uuid and d.state = 'pending'
@@ -114,7 +114,7 @@ with stranded as materialized (
 select lane::text as lane from laid;
 
 -- name: recall
--- A pending delivery that its line has gone past: it is gone back to.
+-- A pending delivery that its stream has skipped: the stream goes back to it.
 update duly.agenda a set replay_from = p.position
 from (
     select d.lane, min(d.position) as position from duly.deliveries d
@@ -126,7 +126,7 @@ where a.lane = p.lane
 returning a.lane::text as lane;
 
 -- name: free_orphans
--- A lane held under a token of a worker that is long gone, or never was.
+-- A lane held under the token of a worker that ended long ago or never existed.
 with orphan as (
     select a.lane from duly.agenda a
     where a.lane > :after::uuid and a.lane <= :until::uuid and a.token is not null
@@ -140,7 +140,8 @@ with orphan as (
 select lane::text as lane from freed;
 
 -- name: drop_hollow
--- A lane whose delivery is finished, or gone: then whoever holds it has nothing to settle.
+-- A lane whose delivery is finished or missing. If it is missing, a worker that holds the lane has
+-- nothing to settle.
 with hollow as (
     select a.lane from duly.agenda a
     left join lateral (
@@ -156,7 +157,7 @@ with hollow as (
 select lane::text as lane from dropped;
 
 -- name: forget
--- Whatever a namespace has in the slice, unfinished work too.
+-- All deliveries of a namespace in the slice, including unfinished ones.
 with gone as (
     delete from duly.deliveries
     where id > :after::uuid and id <= :until::uuid and namespace = :namespace

@@ -1,5 +1,5 @@
--- What operators do to streams. Whoever changes one locks its row first, so that nobody adds to it,
--- and then its lane's, so that nobody claims or settles it; only then is anything read.
+-- Operators' changes of streams. A change first locks the stream's row, so that nothing is added,
+-- and then its lane's row, so that nothing is claimed or settled; only then it reads.
 
 -- name: find
 select lane::text as lane from duly.streams where namespace = :namespace and name = :name;
@@ -9,7 +9,7 @@ select lane::text as lane from duly.streams where namespace = :namespace and nam
 for update;
 
 -- name: open
--- As lock, for a stream that may not exist yet, or no longer; its counter is at least that.
+-- As lock, creating the stream if it does not exist; its counter is raised to the given one.
 insert into duly.streams (namespace, name, counter, used_at)
 values (:namespace, :name, :counter, coalesce(:now::timestamptz, now()))
 on conflict (namespace, name) do update set counter = greatest(streams.counter, excluded.counter)
@@ -19,8 +19,8 @@ returning lane::text as lane, counter;
 select lane::text as lane from duly.agenda where lane = :lane::uuid for update;
 
 -- name: facts
--- Of each stream what is known, its head, and how many wait behind that, counted up to a limit. The
--- lane may name one that has left the line, until it is looked at again: that is no head.
+-- Each stream with its head, and how many wait behind it, counted up to a limit. Until the lane is
+-- claimed again, it may refer to a delivery that has left the queue: that is not a head.
 select s.lane::text as lane, s.name, s.on_failure, s.paused_at, s.reason as pause_reason,
        d.id::text as head, a.position, a.token, a.due_at, a.halted, a.halted_at, a.replay_from,
        d.state as head_state, d.attempt, d.reason, d.error,
@@ -55,8 +55,8 @@ set on_failure = :on_failure, paused_at = :paused_at::timestamptz, reason = :pau
 where lane = :lane::uuid;
 
 -- name: next
--- The first in line from a place on, and when it is due: after a failure, when it was to be retried; when
--- it expires at the latest.
+-- The first pending delivery at or after a position, and when it is due: after a failure when its
+-- retry is due, and at the latest when it expires.
 select d.id::text as id, d.position, d.target, d.priority,
        least(coalesce(h.next_at, d.due_at), d.expires_at) as due_at
 from duly.deliveries d left join lateral (
@@ -67,7 +67,7 @@ where d.lane = :lane::uuid and d.position >= :since and d.state = 'pending'
 order by d.position limit 1;
 
 -- name: lay
--- Make it the head. One that was the head already is still suspected if it was.
+-- Makes a delivery the head. If it was the head already, it keeps its priority and crashes.
 insert into duly.agenda as a
     (lane, delivery, target, priority, due_at, position, halted, halted_at)
 values (:lane::uuid, :id::uuid, :target, :priority, :due_at::timestamptz, :position, :halted,
@@ -84,7 +84,7 @@ where a.token is null;
 delete from duly.agenda where lane = :lane::uuid and token is null;
 
 -- name: halt
--- A lane that is held: whoever holds it finishes what it claimed.
+-- Pauses or resumes a lane; a worker that holds it finishes what it claimed.
 update duly.agenda
 set halted = :halted, halted_at = :halted_at::timestamptz, due_at = :due_at::timestamptz
 where lane = :lane::uuid;
@@ -93,13 +93,13 @@ where lane = :lane::uuid;
 update duly.agenda set replay_from = least(replay_from, :position) where lane = :lane::uuid;
 
 -- name: members
--- Those of the given ones that have a place in a stream, in the order of their places.
+-- The given deliveries that have a position in a stream, in order of position.
 select id::text as id, stream, lane::text as lane, position, state from duly.deliveries
 where id = any(:ids::uuid[]) and namespace = :namespace and position is not null
 order by stream, position, id;
 
 -- name: before
--- How many stand in line from a place on and before another; counted up to a limit.
+-- How many pending deliveries are between two positions, counted up to a limit.
 select count(*) as many from (
     select from duly.deliveries
     where lane = :lane::uuid and position >= :since and position < :position and state = 'pending'
@@ -107,13 +107,13 @@ select count(*) as many from (
 ) m;
 
 -- name: behind_run
--- The place of the first behind so many that are pending from a place on.
+-- The position of the first pending delivery behind a run that starts at a position.
 select position from duly.deliveries
 where lane = :lane::uuid and position >= :since and state = 'pending'
 order by position limit 1 offset :run;
 
 -- name: taken
--- Which of these places others have.
+-- The positions among these that other deliveries have.
 select position from duly.deliveries
 where lane = :lane::uuid and position = any(:positions::bigint[]) and id <> all(:ids::uuid[]);
 

@@ -1,11 +1,11 @@
 -- name: now
--- The store's clock, and how far planners have come.
+-- The store's time, and the time up to which planners have planned.
 select coalesce(:now::timestamptz, now()) as seen_at, (
     select until_at from duly.planned where namespace = :namespace
 ) as until_at;
 
 -- name: ready
--- A page of what is due to be planned, nothing locked.
+-- A page of schedules due to be planned, not locked.
 select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at,
        p.made_id::text as made_id, p.next_at, p.runs, p.merged, p.skipped, s.name, s.rule, s.catch_up, s.catch_up_window,
        s.catch_up_cap, s.overlap, s.starts_at, s.ends_at, s.max_runs, s.jitter
@@ -17,8 +17,8 @@ where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until
 order by p.next_at, p.schedule limit :batch;
 
 -- name: plan
--- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has
--- changed since the page was read, and what another is at is left to it.
+-- The most frequent plan: one more occurrence, and none missed. It is written only if the schedule
+-- has not changed since the page was read; schedules that another planner has locked are skipped.
 with step as materialized (
     select * from unnest(
         :schedule::text::bigint[], :version::text::integer[], :fired::text::text[],
@@ -66,7 +66,7 @@ with step as materialized (
 select count(*) as planned from held;
 
 -- name: due
--- Planners share the work: what another has locked is its own.
+-- Planners share the work: rows that another planner has locked are skipped.
 select p.schedule as id, p.version, p.fired, p.fired_at, p.made, p.made_at,
        p.made_id::text as made_id, p.next_at, p.runs, p.merged, p.skipped
 from duly.progress p
@@ -76,14 +76,14 @@ order by p.next_at limit :batch
 for update skip locked;
 
 -- name: timings
--- Read after their progress was locked: whoever changes a schedule locks that too.
+-- Read after their progress was locked, which every change of a schedule locks too.
 select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
        s.ends_at, s.max_runs, s.jitter
 from duly.schedules s where s.id = any(:ids::bigint[]);
 
 -- name: behind
--- Whether anything is due to be planned, be it locked or not. By the first one: asked whether any
--- exists, the planner expects many and reads the whole table to find that there is none.
+-- Whether any schedule is due to be planned, locked or not. It selects the first one: with
+-- `exists`, PostgreSQL expects many matches and reads the whole table if there is none.
 select coalesce((
     select p.next_at from duly.progress p
     where p.namespace = :namespace and p.next_at is not null
@@ -92,14 +92,14 @@ select coalesce((
 ) <= :until_at, false) as behind;
 
 -- name: next
--- When the planner has something to do next.
+-- When the next schedule is due to be planned.
 select p.next_at from duly.progress p
 where p.namespace = :namespace and p.next_at is not null
   and p.schedule <> all(:passed_over::bigint[])
 order by p.next_at limit 1;
 
 -- name: soonest
--- When each namespace has something to plan next: one probe of the index for each.
+-- When each namespace has to be planned next: one index probe for each.
 with recursive soonest as (
     (select namespace, next_at from duly.progress
      where next_at is not null order by namespace, next_at limit 1)
@@ -114,7 +114,8 @@ select namespace, next_at, coalesce(:now::timestamptz, now()) as seen_at from so
 where (:served::text[] is null or namespace = any(:served::text[]));
 
 -- name: untouched
--- Of these deliveries, those that nobody has claimed yet; now nobody else can until the end.
+-- The deliveries among these that are not claimed; they are locked, so that none can be claimed
+-- until the end of the transaction.
 select a.lane::text as id from duly.agenda a
 where a.lane = any(:id::text::uuid[]) and a.token is null and a.crashes = 0
   and exists (select from duly.deliveries d where d.id = a.delivery and d.attempt = 0 offset 0)
@@ -125,7 +126,8 @@ for update skip locked;
 select id::text as id from duly.deliveries where schedule = :schedule and occurrence = :occurrence;
 
 -- name: make
--- A delivery's id stands where the payload asks for it. Contents come from the schedule's row. An occurrence that is there already is left alone.
+-- The placeholder in the payload is replaced by the delivery's id. Contents come from the
+-- schedule's row. An occurrence that exists already is not changed.
 with planned as materialized (
     select * from unnest(
         :schedule::text::bigint[], :id::text::uuid[], :occurrence::text[], :due_at::timestamptz[],
@@ -153,7 +155,7 @@ with planned as materialized (
 select count(*) as stored from stored;
 
 -- name: move
--- What an untouched delivery becomes; its contents too are written anew.
+-- Changes deliveries that are not claimed, including their contents.
 with planned as materialized (
     select * from unnest(
         :schedule::text::bigint[], :id::text::uuid[], :occurrence::text[], :due_at::timestamptz[],
@@ -181,7 +183,7 @@ with planned as materialized (
 select id::text as id from moved;
 
 -- name: drop
--- Takes untouched deliveries off the books: skipped and cancelled ones stay in the ledger.
+-- Removes deliveries that are not claimed; skipped and cancelled ones stay in the ledger.
 with dropped as materialized (
     select * from unnest(:id::text::uuid[], :how::text[]) as t(id, how)
 ), gone as (
@@ -227,7 +229,7 @@ on conflict (namespace) do update set until_at = excluded.until_at
 where planned.until_at < excluded.until_at;
 
 -- name: lock
--- One schedule, for somebody who changes it.
+-- Locks one schedule that is about to be changed.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
        p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
@@ -251,7 +253,8 @@ where s.namespace = :namespace and s.name > :after
 order by s.name limit :limit;
 
 -- name: create
--- Their progress is written next, as at any change. Those whose names are taken are not returned.
+-- Their progress is written next, as for any change. Schedules whose names are taken are not
+-- returned.
 with new as materialized (
     select * from unnest(
         :name::text[], :rule::text[], :catch_up::text[], :catch_up_window::double precision[],
@@ -293,7 +296,7 @@ where namespace = :namespace and name = :name
 returning id;
 
 -- name: remove
--- Its number is kept with its name: its deliveries are still found by that.
+-- Its number is stored with its name, so that its deliveries can still be found by name.
 with gone as (
     delete from duly.schedules where namespace = :namespace and name = :name returning id
 ), kept as (
@@ -303,8 +306,8 @@ with gone as (
 delete from duly.progress where schedule = any(array(select id from gone));
 
 -- name: unfinished_before
--- How many earlier occurrences of the same schedule are unfinished; those that wait in its stream,
--- from a time when it queued them, count as one.
+-- How many earlier occurrences of the same schedule are unfinished. Those that wait in its stream,
+-- from when its overlap was `queue`, count as one.
 select (
     select count(*) from duly.deliveries d
     join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.id
@@ -316,7 +319,7 @@ select (
 ) as earlier;
 
 -- name: unfinished
--- Of the latest occurrences, those that are made and not finished; the next is not one of them.
+-- The unfinished deliveries among the latest occurrences, without the next one.
 select d.id::text as id from (
     select id, state from duly.deliveries
     where schedule = :schedule order by occurrence desc limit 100
@@ -324,7 +327,7 @@ select d.id::text as id from (
 where d.state = 'pending' and d.id is distinct from :next::uuid;
 
 -- name: zones
--- From which data of each zone something on the books was computed.
+-- The versions of time zone data from which schedules were computed.
 select zone, zone_hash, max(zone_version) as zone_version from duly.progress
 where namespace = :namespace and zone is not null group by zone, zone_hash;
 
@@ -334,7 +337,7 @@ where p.namespace = :namespace and p.zone = :zone and p.zone_hash = :zone_hash a
 order by s.name limit :limit;
 
 -- name: without_next
--- In a slice by name, the schedules that should have an occurrence on the books and have none.
+-- In a slice by name, the schedules whose next occurrence has no delivery.
 select max(s.name) as last, count(*) as size, coalesce(json_agg(s.name) filter (
     where s.made_id is not null and s.next_at > coalesce(:now::timestamptz, now())
       and not exists (select from duly.deliveries d where d.id = s.made_id)

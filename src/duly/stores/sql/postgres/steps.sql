@@ -3,8 +3,8 @@ select name, attempt, done_at, result from duly.steps
 where delivery = :delivery::uuid order by done_at, name;
 
 -- name: record
--- Only under a token that holds the lane; whoever takes the lane away waits until this is on the
--- books. What is there already stays as it is and is returned.
+-- Only if the token holds the lane; reclaiming the lane waits until this is committed. A step that
+-- exists already is not changed, and is returned.
 with given as materialized (
     select * from unnest(
         :lane::uuid[], :token::bigint[], :delivery::uuid[], :name::text[], :attempt::smallint[],

@@ -1,7 +1,7 @@
 -- name: accept
--- As deliveries.accept, for requests some of which belong to a stream. Each stream's row is held
--- until the commit, so that positions are in the order of commits. A stream that stands still gets
--- its lane all the same, so that it is seen; only it is never due.
+-- As ledger.accept, for requests of which some belong to a stream. Each stream's row is locked
+-- until the commit, so that positions are in the order of commits. A paused stream gets a lane too,
+-- so that it is visible, but it is never due.
 with given as materialized (
     select t.*, count(*) over line as many, row_number() over (line order by t.place) as turn
     from unnest(
@@ -47,8 +47,9 @@ select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at fro
 select lane::text as lane, name, on_failure from duly.streams where lane = any(:lanes::uuid[]);
 
 -- name: finish
--- Heads with nobody behind them, the usual end of a short stream: as agenda.complete, if surely nobody
--- is adding to it (see advance). It returns what it did not apply to, which is for advance.
+-- Heads without followers, the usual end of a short stream: as agenda.complete, if certainly no
+-- transaction is adding to the stream (see advance). It returns the lanes to which it did not
+-- apply; these are left to advance.
 with outcome as materialized (
     select o.*, a.place, a.delivery, s.quiet from unnest(
         :lane::text::uuid[], :token::text::bigint[], :position::text::bigint[],
@@ -82,14 +83,14 @@ select o.lane::text as lane, o.token from outcome o
 where not exists (select from ended e where e.lane = o.lane and e.token = o.token);
 
 -- name: advance
--- What became of the heads of streams: some of a lane may come at once, in their order, and `more`
--- marks all but the last of them. If the run goes on, its follower becomes the head under the same token;
--- else the next in line does, and nobody holds the lane.
+-- Settles the heads of streams. Several of one lane may be given, in their order; `more` marks all
+-- but the last of them. If the run continues, its follower becomes the head under the same token;
+-- otherwise the next in the queue does, and the lane is released.
 --
--- A lane is only removed when surely nobody is adding to its stream: the stream's row could be
--- locked at once, and its counter is the position of the last one done. Otherwise, if no next one
--- is to be seen, it is looked at again in a moment. Nobody ever waits for whoever adds, who may be
--- at it for long.
+-- A lane is removed only if certainly no transaction is adding to its stream: the stream's row
+-- could be locked at once, and its counter is the position of the last delivery settled. Otherwise,
+-- if no next one is visible, the lane is due again in a moment. This never waits for a transaction
+-- that adds, which may be long.
 with outcome as materialized (
     select o.*, a.place, a.replay_from, a.halted from unnest(
         :lane::text::uuid[], :token::text::bigint[], :delivery::text::uuid[],
@@ -129,7 +130,7 @@ with outcome as materialized (
 ), moved as (
     update duly.agenda a
     set delivery = coalesce(o.follower, o.next, o.delivery, a.delivery),
-        -- Those after it may all have left: then the line is looked at from its end on.
+        -- All later ones may have left the queue: then continue at the stream's last position.
         position = coalesce(o.follower_position, o.next_position, case when o.blocks is null then (
             select s.counter from duly.streams s where s.lane = o.lane) end, o.position),
         token = case when o.follower is not null then a.token end,
@@ -166,7 +167,7 @@ with outcome as materialized (
       and d.id = o.delivery and d.state = 'pending'
       and (o.lane, o.token) in (select lane, token from touched)
 ), apart as (
-    -- Whoever leaves the line has a lane of its own, in which the rest of it is settled.
+    -- A delivery that leaves the queue gets a separate lane, in which it is settled.
     insert into duly.agenda (lane, delivery, due_at, token, claimed_at, target, priority, schedule)
     select d.id, d.id, d.due_at, o.token, coalesce(:now::timestamptz, now()), d.target, d.priority,
            case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
@@ -188,8 +189,8 @@ select lane::text as lane from duly.agenda where lane = any(:lanes::uuid[]) orde
 for update;
 
 -- name: stay
--- Lanes whose head stays, after it was handed back: one that somebody paused meanwhile is never due,
--- and if an earlier one came back into the line, that is the head.
+-- Lanes whose head stays after it was released: a stream that was paused meanwhile is never due,
+-- and if an earlier delivery was put back meanwhile, that becomes the head.
 with earlier as materialized (
     select a.lane, d.* from duly.agenda a left join lateral (
         select d.id, least(d.due_at, d.expires_at) as due_at, d.target, d.priority, d.position
@@ -214,8 +215,8 @@ where a.lane = any(:lanes::uuid[]) and a.lane = e.lane and a.token is null;
 select id::text as id, id::text as lane from duly.deliveries where id = any(:ids::uuid[]);
 
 -- name: enlist
--- A delivery that belongs to a stream but not yet to its line, since it was planned before it was
--- due: from the lane of its own to the end of the line.
+-- Moves a delivery from its separate lane to the end of its stream's queue. It was planned before
+-- it was due, so it has not joined the queue yet.
 with mine as (
     delete from duly.agenda where lane = :lane::uuid and token = :token returning delivery
 ), stream as (
@@ -239,8 +240,8 @@ with mine as (
 select id::text as id from enlisted;
 
 -- name: unjoined
--- A delivery in a lane of its own, and the earlier occurrences of its schedule in theirs, the first
--- one first. Lanes that others hold locked are not waited for: whoever locks them changes them.
+-- A delivery in a separate lane, and the earlier occurrences of its schedule in theirs, earliest
+-- first. This does not wait for locked lanes: the transaction that locks them changes them.
 with mine as materialized (
     select d.schedule, d.due_at, d.occurrence
     from duly.agenda a join duly.deliveries d on d.id = a.delivery
@@ -262,7 +263,8 @@ from found f left join locked l on l.lane = f.lane
 order by f.due_at, f.occurrence;
 
 -- name: join
--- Deliveries in lanes of their own, all locked, to the end of a line, in the order given.
+-- Moves deliveries from separate lanes, all locked, to the end of a stream's queue, in the given
+-- order.
 with stream as (
     update duly.streams set counter = counter + cardinality(:ids::uuid[]),
            used_at = coalesce(:now::timestamptz, now())
@@ -288,7 +290,7 @@ with stream as (
 select id::text as id from joined;
 
 -- name: cancel_line
--- Those that wait in a line from a place on.
+-- Cancels the pending deliveries of a stream at or after a position.
 with ended as (
     update duly.deliveries
     set state = 'cancelled', finished_at = coalesce(:now::timestamptz, now()), reason = 'cancelled', lane = null

@@ -1,7 +1,7 @@
--- What an export reads, in one snapshot, and what an import writes, a batch in a transaction.
+-- An export reads in one snapshot; an import writes each batch in one transaction.
 
 -- name: streams
--- Streams of which somebody said something.
+-- Streams that are paused or have a policy.
 select name, on_failure, paused_at, reason from duly.streams
 where namespace = :namespace and name > :after
   and (on_failure is not null or paused_at is not null)
@@ -28,13 +28,13 @@ left join lateral (
 ) a on true
 
 -- name: wanted
--- What is not over, or all. A schedule's latest occurrence is told in any case: without it the
--- sweep would make it again.
+-- Unfinished and dead deliveries, or all. A schedule's latest occurrence is always exported:
+-- without it the sweep would create it again.
 d.namespace = :namespace and (:everything or d.state in ('pending', 'dead') or exists (
     select from duly.progress p where p.schedule = d.schedule and p.made_id = d.id))
 
 -- name: slice
--- The last place of the slice that begins after the given one; nothing at the end.
+-- The last lane and position of the slice after the given ones; no row at the end.
 select s.lane::text as lane, s.position from (
     select lane, position from duly.deliveries
     where lane is not null and (lane, position)
@@ -43,7 +43,7 @@ select s.lane::text as lane, s.position from (
 ) s order by s.lane desc, s.position desc limit 1;
 
 -- name: in_line
--- Those who stand in the lines of streams, each stream's in their order.
+-- Deliveries in the queues of streams, each stream's in order.
 {facts}
 where d.lane is not null and (d.lane, d.position)
         > (coalesce(:lane::uuid, '00000000-0000-0000-0000-000000000000'), :position::bigint)
@@ -51,7 +51,7 @@ where d.lane is not null and (d.lane, d.position)
 order by d.lane, d.position, d.id;
 
 -- name: apart
--- All others.
+-- All other deliveries.
 {facts}
 where d.id > :after::uuid and d.id <= :until::uuid and d.lane is null and {wanted}
 order by d.id;
@@ -71,15 +71,16 @@ order by delivery, finished_at, attempt, outcome;
 select id, name from duly.schedules where namespace = :namespace and name = any(:names::text[]);
 
 -- name: remove
--- Schedules that were removed before they came here: their deliveries are found by their names.
+-- Schedules that were removed before the export: their deliveries are found by the schedules'
+-- names.
 insert into duly.former_schedules (number, namespace, name)
 select number, :namespace, name from unnest(:number::bigint[], :name::text[]) as g(number, name)
 order by number
 on conflict do nothing;
 
 -- name: known
--- What is there already under these ids, keys or occurrences. Each is probed for by itself: a plan
--- that was made for an empty ledger may read the whole of it.
+-- Existing deliveries with these ids, keys or occurrences. Each is looked up separately: a query
+-- plan made for an empty ledger may read all of it.
 select d.id::text as id, d.namespace, null as key, null::bigint as schedule, null as occurrence,
        d.target, null::bytea as payload, d.address
 from unnest(:id::uuid[]) as g(id) cross join lateral (
@@ -99,7 +100,7 @@ cross join lateral (
 ) d;
 
 -- name: open
--- Streams that are added to, made if need be and held until the commit, as by accept.
+-- Streams to append to, created if needed and locked until the commit, as by accept.
 insert into duly.streams (namespace, name, counter, used_at)
 select :namespace, name, 0, coalesce(:now::timestamptz, now())
 from unnest(:name::text[]) as name order by name
@@ -112,7 +113,7 @@ from unnest(:lane::uuid[], :counter::bigint[]) as g(lane, counter)
 where s.lane = g.lane;
 
 -- name: deliver
--- What is in the way is left alone, and not returned.
+-- A delivery that conflicts with an existing one is not written, and not returned.
 insert into duly.deliveries
     (id, lane, target, priority, attempt, state, namespace, stream, position, key, address,
      schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
@@ -135,7 +136,7 @@ on conflict do nothing
 returning id::text as id;
 
 -- name: lay
--- A lane for each that is pending and in no line.
+-- A lane for each pending delivery that is not in a stream's queue.
 insert into duly.agenda (lane, delivery, target, priority, due_at, crashes, schedule)
 select d.id, d.id, d.target, g.priority, g.due_at, g.crashes,
        case when d.occasion::json ->> 'overlap' <> 'allow' then d.schedule end
@@ -144,8 +145,8 @@ from unnest(:id::uuid[], :priority::smallint[], :due_at::timestamptz[], :crashes
 cross join lateral (select * from duly.deliveries d where d.id = g.id offset 0) d;
 
 -- name: lead
--- A head for each stream that has none. One that is dead and blocks takes the lead: those before it
--- in the line were brought back while it blocked.
+-- A head for each stream that has none. A dead letter that blocks becomes the head even if others
+-- are before it: those were put back while it blocked.
 insert into duly.agenda as a
     (lane, delivery, target, priority, due_at, crashes, position, replay_from, halted, halted_at)
 select g.lane, d.id, d.target, g.priority, g.due_at, g.crashes, d.position, g.replay_from, g.halted,

@@ -20,11 +20,12 @@ where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
 -- name: await_aside
--- Of two that step aside at once the second must see that the first did. Any number would do.
+-- If two workers call step_aside at once, the second must see the first one's change. The number is
+-- arbitrary.
 select pg_advisory_xact_lock(7234090105114);
 
 -- name: step_aside
--- One at a time of those that work for the same namespace.
+-- One worker at a time among those that serve the same namespace.
 update duly.workers as w set aside_at = coalesce(:now::timestamptz, now())
 where w.id = :worker and w.ended_at is null and not exists (
     select from duly.workers o
@@ -38,9 +39,10 @@ returning w.id;
 update duly.workers set aside_at = null where id = :worker and aside_at is not null;
 
 -- name: bury
--- After a restart of the server everyone alive gets a whole lease to show it: their silence
--- was the server's. What handlers of the dead wrote is undone with their transactions, whose locks
--- would keep others waiting for as long as a stopped process or a lost machine keeps its connection.
+-- After a restart of the server every worker gets a whole lease, since it could not send heartbeats
+-- before. The transactions of a dead worker's handlers are ended, which rolls back their writes:
+-- their locks would block others for as long as a frozen process or a lost machine keeps its
+-- connection.
 with buried as (
     update duly.workers
     set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'died'
@@ -59,7 +61,7 @@ select id, (
 from buried;
 
 -- name: close_graves
--- A minute's patience: a claim that was under way while its worker was buried may land late.
+-- Only after a minute: a claim that was running when its worker was declared dead may commit late.
 with closed as (
     update duly.workers w set reclaimed_at = coalesce(:now::timestamptz, now())
     where w.ended_at < coalesce(:now::timestamptz, now()) - interval '60 seconds'
@@ -73,7 +75,7 @@ delete from duly.claims c using closed w
 where c.token >= w.id * 4294967296 and c.token < (w.id + 1) * 4294967296;
 
 -- name: doubted
--- Lanes that count a crash of this worker, locked in the order in which all lock lanes.
+-- Lanes with a crash counted for this worker, locked in the same order as everywhere.
 select a.lane::text as lane from duly.attempts t
 join duly.deliveries d on d.id = t.delivery
 join duly.agenda a on a.lane = coalesce(d.lane, d.id) and a.delivery = d.id
@@ -82,8 +84,9 @@ where t.token >= :worker::bigint * 4294967296 and t.token < (:worker::bigint + 1
 order by a.lane for update of a;
 
 -- name: acquit
--- The worker lives: what it still holds is handed back, and a crash that was counted while nothing else
--- became of the delivery is counted no more. An attempt that it spent comes back unless somebody is at it.
+-- The worker is alive: what it still holds is released, and a crash that was counted for it is
+-- subtracted if nothing else has happened to the delivery since. An attempt that the crash used up
+-- is restored unless a worker holds the delivery.
 with handed as (
     update duly.agenda a set token = null, claimed_at = null
     from duly.claims c

@@ -1,5 +1,5 @@
 -- name: openings
--- One probe of the index for each level and target, however many lanes each has.
+-- One index probe for each priority and target, regardless of how many lanes each has.
 opening(priority, target, due_at) as (
     select * from (
         select priority, target, due_at from duly.agenda
@@ -29,8 +29,9 @@ left join duly.gates g on g.target = o.target
 left join duly.endpoints e on e.target = o.target;
 
 -- name: backlog
--- How much waits: behind each opening no more rows than are counted. First what does not stand, and the
--- oldest, so that what waits for a dead target hides nothing that is late.
+-- The number of waiting lanes, up to a limit; no more rows are read than are counted. Targets that
+-- can be called come first, then the oldest lanes, so that lanes of an unavailable target do not
+-- hide late ones.
 with recursive {openings}, opened as materialized (
     select o.priority, o.target, o.due_at, :now as seen_at,
            g.opened_at is not null or (t.name like 'endpoint:%' and e.state is not 'active')
@@ -85,8 +86,9 @@ select (select count(*) from (
        (select min(due_at) from opened) as oldest_at;
 
 -- name: claim
--- All asks at once (priority, target, floor_at, quota), since Python's lock is handed over for each
--- statement. A limit cannot differ from ask to ask: the largest is for all, and then each is counted.
+-- All requests at once (priority, target, floor_at, quota), since Python's global lock is released
+-- for each statement. The limit cannot differ by request: the largest is used for all, and then the
+-- rows of each are counted.
 update duly.agenda set token = :token, claimed_at = :now
 where lane in (
     select lane from (
@@ -102,7 +104,7 @@ where lane in (
             select 1 from duly.endpoints e where e.target = o.value ->> 1 and e.state <> 'active')
     ) where place <= quota order by turn, place limit :slots
 ) and exists (select 1 from duly.workers w where w.id = :worker and w.ended_at is null);
--- All rows come back packed into one (see the session).
+-- All rows are returned packed into one (see session.py).
 select json_group_array(json_array(
     d.id, held.lane, held.token, held.target, cast(d.payload as text), d.attempt, d.priority,
     held.crashes, d.due_at, nullif(held.due_at, d.due_at), d.expires_at, d.retry, d.key,
@@ -125,7 +127,7 @@ select json_group_array(json_array(
 from (
     select * from duly.agenda where token = :token and position is not null
 ) held left join duly.deliveries d on d.number in (
-    -- Of a stream as many as run in turn; who was held when a worker died runs by itself.
+    -- Of a stream, a run of deliveries; one that was held when a worker died runs alone.
     select number from duly.deliveries m
     where m.lane = held.lane and m.position >= held.position and m.state = 'pending'
       and (held.crashes = 0 or m.position = held.position)
@@ -133,10 +135,10 @@ from (
 );
 
 -- name: complete
--- The usual settlement, with nothing that it does not need: lane, token, started_at,
--- finished_at and answer, all rows at once. It returns what does not apply, so usually nothing. What
--- a row means is written by the view's trigger (migration 0012): one statement is one handing over of
--- Python's lock. "+ 0" keeps the planner off the index on token.
+-- The most frequent settlement, kept minimal: lane, token, started_at, finished_at and answer, all
+-- rows at once. It returns the lanes to which it does not apply, so usually nothing. The view's
+-- trigger (migration 0012) makes the changes for each row, so that Python's global lock is released
+-- only once. "+ 0" keeps the query planner from using the index on token.
 select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
 from json_each(:batch) o where not exists (
     select 1 from duly.agenda a where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1);
@@ -145,8 +147,8 @@ select a.lane, a.delivery, a.token, o.value ->> 2, o.value ->> 3, iif(:answered,
 from json_each(:batch) o join duly.agenda a on a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1;
 
 -- name: settle
--- Runs once for each settlement, in one transaction; the ledger is written while the lane still
--- shows whose it is.
+-- Runs once for each settlement, in one transaction; the ledger is written while the lane still has
+-- its token.
 update duly.deliveries
 set attempt = :attempt, started_at = :started_at, token = :token,
     reason = :reason, error = :error,
@@ -169,10 +171,10 @@ where :verdict = 'skipped' and schedule = (select schedule from duly.deliveries 
   and exists (select 1 from duly.agenda where lane = :lane and token = :token);
 update duly.agenda
 set token = null, claimed_at = null,
-    -- Whoever hands it back untouched may not know what became of its crashes meanwhile.
+    -- A worker that releases it without an attempt may not know its current count of crashes.
     priority = iif(:verdict in ('released', 'deferred'), priority, :priority),
     crashes = iif(:verdict in ('released', 'deferred'), crashes, :crashes),
-    -- One that expires while it waits is due then, or it would hold up its stream in vain.
+    -- Due when it expires at the latest, or it would block its stream for longer than needed.
     due_at = coalesce(min(:now + cast(:wait * 1000000 as integer), coalesce((
         select d.expires_at from duly.deliveries d where d.id = :delivery), 253402214400000000)), due_at)
 where lane = :lane and token = :token and :verdict in ('retry', 'released', 'reclaimed', 'deferred')

@@ -1,6 +1,6 @@
 -- name: matching
--- What a filter asks for: a part of other statements, never run by itself. Whoever was retried since
--- `until` and died again is not asked for, even if the clock of its worker was behind.
+-- The conditions of a filter: included in other statements, never run by itself. A dead letter that
+-- was retried since `until` and died again does not match, even if its worker's clock was behind.
 d.namespace = :namespace
   and d.dead_at >= :since and d.dead_at <= coalesce(:until, 253402214400000000)
   and (:ids is null or d.id in (select value from json_each(:ids)))
@@ -26,7 +26,7 @@ select b.* from (
 order by b.dead_at desc, b.id desc;
 
 -- name: floor
--- The death of the last that a page looks at.
+-- The dead_at of the last row that a page searches.
 select d.dead_at from duly.deliveries d
 where d.namespace = :namespace and d.dead_at is not null
   and (d.dead_at, d.id) < (:before_at, :before)
@@ -36,7 +36,8 @@ order by d.dead_at desc, d.id desc limit 1 offset :most;
 select count(*) as many from duly.deliveries d where {matching};
 
 -- name: known
--- What the index of groups knows by itself: a part of other statements, like the next two.
+-- The conditions that the index of groups can check: included in other statements, like the next
+-- two.
 d.namespace = :namespace and d.dead_at >= :since
   and (:fingerprint is null or coalesce(d.fingerprint, 'unknown') = :fingerprint)
   and (:reason is null or d.reason = :reason)
@@ -49,7 +50,7 @@ select d.fingerprint, d.reason, d.target, count(*) as many,
 from duly.deliveries d
 
 -- name: grouped
--- The example is the latest.
+-- The example is the newest dead letter of the group.
 select g.fingerprint, g.reason, g.many, g.first_at, g.last_at, g.targets, (
     select x.error from duly.deliveries x
     where x.namespace = :namespace and x.dead_at = g.last_at
@@ -68,25 +69,25 @@ order by g.many desc, g.last_at desc limit :limit
 with s as ({alike} where {known} group by 1, 2, 3) {grouped};
 
 -- name: groups_among
--- The same for filters of which the index knows nothing.
+-- The same for filters that the index cannot check.
 with s as ({alike} where {matching} group by 1, 2, 3) {grouped};
 
 -- name: apart
--- Those without a place in a stream, the oldest first.
+-- Dead letters without a position in a stream, oldest first.
 select d.id, d.dead_at from duly.deliveries d
 where {matching} and d.position is null and (d.dead_at, d.id) > (:after_at, :after)
 order by d.dead_at, d.id limit :limit;
 
 -- name: in_line
--- Those with a place in a stream, in the order of their places.
+-- Dead letters with a position in a stream, in order of position.
 select d.id, d.stream, d.position from duly.deliveries d indexed by duly.deliveries_dead_line
 where {matching} and d.position is not null
   and (d.stream, d.position, d.id) > (:after_stream, :after_position, :after)
 order by d.stream, d.position, d.id limit :limit;
 
 -- name: retry
--- Those without a place in a stream, due one after the other; who has a place goes back there (see
--- lines).
+-- Dead letters without a position in a stream, due one after the other; for the others see
+-- queue.sql.
 insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
 select number, number, target, priority,
        :now + cast((row_number() over (order by id) - 1) * :spread * 1000000 as integer),
@@ -106,8 +107,8 @@ where id in (select value from json_each(:ids)) and namespace = :namespace and s
 returning id;
 
 -- name: edit
--- One that was retried in this same transaction, so that nobody has seen it yet; its history keeps
--- what it held before.
+-- A delivery that was retried in this transaction, so that no worker has seen it yet; the history
+-- keeps its old payload.
 insert into duly.attempts (delivery, attempt, outcome, finished_at, answer)
 select id, attempt, 'edited', :now, '{"payload":' || cast(payload as text) || '}'
 from duly.deliveries where id = :id and state = 'pending';
@@ -115,7 +116,7 @@ select payload from duly.deliveries where id = :id and state = 'pending';
 update duly.deliveries set payload = :payload where id = :id and state = 'pending';
 
 -- name: discard
--- All but those that stand in the line of a stream, which may block it (see lines).
+-- All except those in a stream's queue, which may block it (see queue.sql).
 insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
 select id, attempt, 'discarded', :now, 'operator', :note from duly.deliveries
 where id in (select value from json_each(:ids)) and namespace = :namespace and state = 'dead'
@@ -127,7 +128,7 @@ where id in (select value from json_each(:ids)) and namespace = :namespace and s
 returning id;
 
 -- name: crashed
--- Unfinished ones whose workers died while they held them: the worst first.
+-- Unfinished deliveries whose workers died while they held them, most crashes first.
 select d.id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
 join duly.deliveries d on d.number = a.delivery
 join duly.targets t on t.id = d.target
@@ -136,7 +137,7 @@ where (a.halted is not null or a.crashes > 0) and a.crashes > 0 and d.state = 'p
 order by a.crashes desc, d.attempt desc, d.id limit :limit;
 
 -- name: suspects
--- Unfinished ones that failed, or whose workers died: the worst first.
+-- Unfinished deliveries that failed or whose workers died, most crashes first.
 select d.id, t.name as target, d.attempt, a.crashes, d.retry from duly.agenda a
 join duly.deliveries d on d.number = a.delivery
 join duly.targets t on t.id = d.target

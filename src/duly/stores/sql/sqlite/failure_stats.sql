@@ -1,6 +1,6 @@
 -- name: recent
--- The newest deliveries by state and attempt. Looked at in the order of their ids, which is that of
--- their making, so that no more is read than that.
+-- The newest deliveries by state and attempt. Read in order of id, which is the order of creation,
+-- so that only these rows are read.
 with newest as materialized (
     select number, lane, namespace, state, attempt, accepted_at from duly.deliveries
     order by id desc limit :most
@@ -13,7 +13,7 @@ with newest as materialized (
 )
 select state, attempt, count(*) as count, false as is_capped from found group by state, attempt
 union all
--- Where one that is older than asked for was reached, nothing was left out.
+-- If a row older than asked for was read, nothing was left out.
 select null, null, 0, count(*) = :most and min(accepted_at) >= :since_at from newest;
 
 -- name: reasons
@@ -30,7 +30,8 @@ union all
 select null, 0, count(*) = :most from latest;
 
 -- name: retries
--- What waits for another attempt, be it to come or overdue. Of what was to be tried already most was.
+-- Deliveries that wait for another attempt, upcoming or overdue. Of those whose time has passed,
+-- most have been attempted already.
 with coming as materialized (
     select delivery, attempt from duly.attempts
     where next_at > :until_at order by next_at limit :most
@@ -45,7 +46,7 @@ where b.id = p.delivery and b.namespace = :namespace and b.state = 'pending'
   and b.attempt = p.attempt;
 
 -- name: poison_candidates
--- Unfinished ones whose workers died while they held them: those that `duly dead poison` lists.
+-- Unfinished deliveries whose workers died while they held them, as listed by `duly dead poison`.
 with crashed as materialized (
     select d.id, t.name as target, a.crashes, d.attempt
     from duly.agenda a

@@ -4,7 +4,7 @@ insert into duly.gates (target) values (:target)
 on conflict (target) do nothing;
 
 -- name: seen
--- Only once they are locked: how many others have under way must be read after their last word.
+-- Only after they are locked: the in-flight counts of other workers must be current.
 select g.target, t.name, e.state, e.rate, e.in_flight, g.failures, g.first_failed_at, g.opened_at,
        g.probe_at, g.probing, g.probes, g.paced_at,
        (select coalesce(sum(f.many), 0) from duly.in_flight f
@@ -34,7 +34,7 @@ where target = :target and state <> 'disabled'
 returning namespace, name;
 
 -- name: forget
--- What workers that are gone had under way.
+-- In-flight counts of workers that have ended.
 delete from duly.in_flight
 where not exists (
     select 1 from duly.workers w where w.id = duly.in_flight.worker and w.ended_at is null);

@@ -11,24 +11,25 @@ select id, namespace, name, scope, created_at, expires_at, last_used_at, revoked
 from duly.keys where namespace = :namespace and id > :after order by id limit :limit;
 
 -- name: find
--- Whoever knocks says only its token, so it is looked for in every namespace.
+-- A request contains only the token, so the key is looked up in all namespaces.
 select id, namespace, name, scope, created_at, expires_at, last_used_at, revoked_at, hash
 from duly.keys where id = :id;
 
 -- name: revoke
--- The first to revoke it says when.
+-- Revoking again does not change the time.
 update duly.keys set revoked_at = :now
 where namespace = :namespace and id = :id and revoked_at is null
 returning id;
 
 -- name: touch
--- Not again within the minute, whichever server asks.
+-- At most once a minute, over all servers.
 update duly.keys set last_used_at = :now
 where id = :id and (last_used_at is null or last_used_at <= :before)
 returning id;
 
 -- name: spend
--- Before the bucket is found full, for those that used it while it filled tell of it only now.
+-- The uses are subtracted before the bucket is capped: they were made while it filled, and are
+-- reported only now.
 update duly.keys
 set filled = min(:most, coalesce(filled + (:now - filled_at) / 1000000.0 * :rate, :most) - :uses),
     filled_at = :now
@@ -42,7 +43,7 @@ select exists (
 ) as found;
 
 -- name: lock
--- One connection writes at a time, so a transaction is alone already.
+-- No lock is needed: one connection writes at a time.
 select 1;
 
 -- name: any

@@ -1,7 +1,7 @@
 -- name: accept
 -- All requests at once: id, target, priority, key, address, due_at, after, expires_at, tags, retry,
--- payload.
--- What is already there under its id or key is left alone; a trigger puts the rest on the agenda.
+-- payload. A delivery that exists with the same id or key is not changed; a trigger adds the others
+-- to the agenda.
 insert into duly.deliveries
     (id, target, priority, namespace, key, address, due_at, accepted_at, expires_at, tags, retry,
      payload)
@@ -13,7 +13,7 @@ on conflict do nothing;
 select changes() as stored, :now as accepted_at;
 
 -- name: accept_new
--- As accept, for deliveries without a key, whose ids are new: nothing can be in the way.
+-- As accept, for deliveries without a key and with new ids: no conflict is possible.
 insert into duly.deliveries
     (id, target, priority, namespace, address, due_at, accepted_at, expires_at, tags, retry,
      payload)
@@ -52,7 +52,7 @@ delete from duly.agenda where token is null and lane = (
     select number from duly.deliveries where id = :id and state = 'cancelled');
 
 -- name: hurry
--- One that waits becomes due now; those in the line of a stream see to it there (see lines).
+-- Makes a waiting delivery due now; for those in a stream's queue see queue.sql.
 update duly.agenda set due_at = :now
 where token is null and lane = (
     select number from duly.deliveries where id = :id and namespace = :namespace)
@@ -75,7 +75,7 @@ where a.token is not null and b.namespace = :namespace
 order by a.claimed_at limit :limit;
 
 -- name: blocking
--- Dead letters that their streams stand behind, the longest first.
+-- Dead letters that block their streams, the longest blocked first.
 select b.* from duly.agenda a
 join duly.deliveries d on d.number = a.delivery join duly.booked b on b.id = d.id
 where (a.halted is not null or a.crashes > 0) and a.halted = 'blocked' and b.namespace = :namespace
@@ -88,7 +88,7 @@ select id, name from duly.targets where namespace = :namespace;
 select id, namespace, name from duly.targets where id in (select value from json_each(:numbers));
 
 -- name: namespaces
--- Whoever may deliver has a key or a target.
+-- A namespace in use has a key or a target.
 select namespace from (
     select distinct namespace from duly.targets union select distinct namespace from duly.keys
 ) known

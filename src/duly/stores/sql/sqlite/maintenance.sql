@@ -1,12 +1,12 @@
 -- name: slice
--- The last id of the slice that begins after the given one.
+-- The last id of the slice after the given id.
 select max(id) as id, count(*) as size from (
     select id from duly.deliveries where id > :after order by id limit :batch
 ) s;
 
 -- name: prune
--- What a schedule still has on its books stays, or the sweep would make it again; so does a dead
--- letter that its stream stands behind.
+-- The latest occurrence of a schedule stays, or the sweep would create it again; so does a dead
+-- letter that blocks its stream.
 delete from duly.attempts where delivery in (
     select id from duly.deliveries d
     where id > :after and id <= :until and (:served is null or namespace in (select value from json_each(:served)))
@@ -43,14 +43,14 @@ delete from duly.workers
 where reclaimed_at < :now - cast(:completed_for * 1000000 as integer);
 
 -- name: slice_streams
--- The last name of the slice that begins after the given one.
+-- The last name of the slice after the given name.
 select max(name) as name, count(*) as size from (
     select name from duly.streams where namespace = :namespace and name > :after
     order by name limit :batch
 ) s;
 
 -- name: prune_streams
--- Streams that nobody has used for long and of which nothing is left.
+-- Streams not used for long and without deliveries.
 delete from duly.streams as s
 where s.namespace = :namespace and s.name > :after and s.name <= :until
   and s.used_at < :now - cast(:completed_for * 1000000 as integer)
@@ -60,19 +60,19 @@ where s.namespace = :namespace and s.name > :after and s.name <= :until
 returning name;
 
 -- name: slice_former
--- The last number of the slice that begins after the given one.
+-- The last number of the slice after the given number.
 select max(number) as number, count(*) as size from (
     select number from duly.former_schedules where number > :after order by number limit :batch
 ) s;
 
 -- name: prune_former
--- Removed schedules of which no delivery is left.
+-- Removed schedules without deliveries.
 delete from duly.former_schedules
 where (:served is null or namespace in (select value from json_each(:served))) and number > :after and number <= :until
   and not exists (select 1 from duly.deliveries d where d.schedule = number);
 
 -- name: lay_missing
--- A pending delivery that is in no lane: no ordinary path would find it.
+-- A pending delivery without a lane: it would never be claimed.
 insert into duly.agenda (lane, delivery, target, priority, due_at, schedule)
 select d.number, d.number, d.target, d.priority, d.due_at,
        iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null)
@@ -83,7 +83,7 @@ on conflict do nothing
 returning lane;
 
 -- name: lay_lines
--- A stream with pending deliveries in its line, but without a lane.
+-- A stream with pending deliveries in its queue, but without a lane on the agenda.
 insert into duly.agenda (lane, delivery, target, priority, due_at, position, halted, halted_at)
 select s.lane, h.number, h.target, h.priority,
        iif(s.paused_at is null, min(h.due_at, coalesce(h.expires_at, h.due_at)), 253402214400000000),
@@ -100,7 +100,7 @@ on conflict do nothing
 returning lane;
 
 -- name: recall
--- A pending delivery that its line has gone past: it is gone back to.
+-- A pending delivery that its stream has skipped: the stream goes back to it.
 update duly.agenda as a set replay_from = p.position
 from (
     select d.lane, min(d.position) as position from duly.deliveries d
@@ -113,7 +113,7 @@ where a.lane = p.lane
 returning lane;
 
 -- name: free_orphans
--- A lane held under a token of a worker that is long gone, or never was.
+-- A lane held under the token of a worker that ended long ago or never existed.
 update duly.agenda set token = null, claimed_at = null
 where lane in (
     select a.lane from duly.agenda a
@@ -123,12 +123,13 @@ where lane in (
 returning lane;
 
 -- name: drop_hollow
--- A lane whose delivery is finished, or gone: then whoever holds it has nothing to settle.
+-- A lane whose delivery is finished or missing. If it is missing, a worker that holds the lane has
+-- nothing to settle.
 delete from duly.agenda
 where position is null
   and (token is null or not exists (select 1 from duly.deliveries d where d.number = delivery))
-  -- From the number of the slice before to that of this one: whatever the order of numbers, all slices
-  -- together pass every lane, that of a delivery which is gone too.
+  -- From the number of the previous slice to that of this one: in any order of numbers, all slices
+  -- together cover every lane, including lanes whose delivery is missing.
   and lane > coalesce((select number from duly.deliveries where id = :after), 0)
   and lane <= coalesce((select number from duly.deliveries where id = :until), 9223372036854775807)
   and not exists (select 1 from duly.deliveries d
@@ -136,7 +137,7 @@ where position is null
 returning lane;
 
 -- name: forget
--- Whatever a namespace has in the slice, unfinished work too.
+-- All deliveries of a namespace in the slice, including unfinished ones.
 delete from duly.agenda where lane in (
     select number from duly.deliveries
     where id > :after and id <= :until and namespace = :namespace);

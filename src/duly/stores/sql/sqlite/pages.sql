@@ -1,5 +1,5 @@
 -- name: matching
--- What a filter asks for: a part of other statements, never run by itself.
+-- The conditions of a filter: included in other statements, never run by itself.
 d.namespace = :namespace
   and (:state is null or case :state
       when 'processing' then d.state = 'pending' and exists (
@@ -21,7 +21,7 @@ d.namespace = :namespace
        or instr(cast(d.payload as text), :text) > 0)
 
 -- name: page
--- Of the ledger, the newest first; nothing before the floor is looked at.
+-- Deliveries of the ledger, newest first; rows below the floor are not read.
 select b.* from (
     select d.id from duly.deliveries d
     where {matching} and d.id < :before and d.id >= :floor
@@ -30,13 +30,13 @@ select b.* from (
 order by b.id desc;
 
 -- name: floor
--- The last that a page looks at.
+-- The last row that a page searches.
 select d.id from duly.deliveries d
 where d.id < :before order by d.id desc limit 1 offset :most;
 
 -- name: line
--- Of a stream, the last in line first. Those that left the line, or have not joined it yet, are among
--- them by their places.
+-- Deliveries of a stream, highest position first. Those that have left the queue are sorted in by
+-- position; those that have not joined it yet come first.
 select b.* from (
     select * from (
         select d.id, d.position as place from duly.deliveries d
@@ -78,20 +78,21 @@ select f.id, f.place from (
 (select lane from duly.streams where namespace = :namespace and name = :stream)
 
 -- name: apart
--- Those of a stream that are not in its line: they left it, or have not joined it yet.
+-- Deliveries of a stream that are not in its queue: they left it, or have not joined it yet.
 d.namespace = :namespace and d.stream = :stream and d.stream is not null and d.lane is null
 
 -- name: apart_place
 coalesce(d.position, 9223372036854775807)
 
 -- name: place
--- Before the last of the page before, if that is there and ours; else there is no more.
+-- The position of the previous page's last delivery; null, and so an empty page, if the namespace
+-- has none with that id.
 case when :before = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then 9223372036854775807 else (
     select coalesce(x.position, 9223372036854775807) from duly.deliveries x
     where x.id = :before and x.namespace = :namespace) end
 
 -- name: occurrences
--- Of a schedule, the latest occurrence first.
+-- Deliveries of a schedule, latest occurrence first.
 select b.* from (
     select d.id, d.occurrence from duly.deliveries d
     where {matching} and d.schedule = :number
@@ -106,7 +107,8 @@ where d.schedule = :number and d.occurrence < {occurrence}
 order by d.occurrence desc limit 1 offset :most;
 
 -- name: numbers
--- The numbers of a schedule: its own, and those that it had before it was removed and made anew.
+-- The numbers of a schedule: the current one, and those from before it was removed and created
+-- again.
 select id from duly.schedules where namespace = :namespace and name = :schedule
 union all
 select number from duly.former_schedules where namespace = :namespace and name = :schedule
@@ -121,7 +123,7 @@ case when :before = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then 'zzzz' else (
     where x.id = :before and x.namespace = :namespace) end
 
 -- name: under_way
--- Those that workers hold: never more than there is room for, wherever in the ledger they are.
+-- Deliveries that workers hold: their number is limited by the workers' slots, not by the ledger.
 select b.* from (
     select d.id from duly.deliveries d
     where {matching} and d.id < :before and d.id in (

@@ -1,5 +1,4 @@
--- What operators do to streams. Whoever changes one does so in a transaction, during which nobody
--- else writes.
+-- Operators' changes of streams, each in a transaction during which nothing else is written.
 
 -- name: find
 select lane from duly.streams where namespace = :namespace and name = :name;
@@ -8,7 +7,7 @@ select lane from duly.streams where namespace = :namespace and name = :name;
 select lane from duly.streams where namespace = :namespace and name = :name;
 
 -- name: open
--- As lock, for a stream that may not exist yet, or no longer; its counter is at least that.
+-- As lock, creating the stream if it does not exist; its counter is raised to the given one.
 insert into duly.streams (lane, namespace, name, counter, used_at)
 values (coalesce((select min(lane) from duly.streams), 0) - 1, :namespace, :name, :counter, :now)
 on conflict (namespace, name) do update set counter = max(counter, excluded.counter)
@@ -18,8 +17,8 @@ returning lane, counter;
 select lane from duly.agenda where lane = :lane;
 
 -- name: facts
--- Of each stream what is known, its head, and how many wait behind that, counted up to a limit. The
--- lane may name one that has left the line: that is no head.
+-- Each stream with its head, and how many wait behind it, counted up to a limit. The lane may refer
+-- to a delivery that has left the queue: that is not a head.
 select s.lane, s.name, s.on_failure, s.paused_at, s.reason as pause_reason,
        d.id as head, a.position, a.token, a.due_at, a.halted, a.halted_at, a.replay_from,
        d.state as head_state, d.attempt, d.reason, d.error, (
@@ -55,8 +54,8 @@ update duly.streams set on_failure = :on_failure, paused_at = :paused_at, reason
 where lane = :lane;
 
 -- name: next
--- The first in line from a place on, and when it is due: after a failure, when it was to be retried; when
--- it expires at the latest.
+-- The first pending delivery at or after a position, and when it is due: after a failure when its
+-- retry is due, and at the latest when it expires.
 select d.id, d.position, d.target, d.priority, min(coalesce((
     select t.next_at from duly.attempts t where t.delivery = d.id
     order by t.finished_at desc, t.next_at nulls first limit 1
@@ -66,7 +65,7 @@ where d.lane = :lane and d.position >= :since and d.state = 'pending'
 order by d.position limit 1;
 
 -- name: lay
--- Make it the head. One that was the head already is still suspected if it was.
+-- Makes a delivery the head. If it was the head already, it keeps its priority and crashes.
 insert into duly.agenda as a
     (lane, delivery, target, priority, due_at, position, halted, halted_at)
 values (:lane, (select number from duly.deliveries where id = :id), :target, :priority, :due_at,
@@ -83,7 +82,7 @@ where a.token is null;
 delete from duly.agenda where lane = :lane and token is null;
 
 -- name: halt
--- A lane that is held: whoever holds it finishes what it claimed.
+-- Pauses or resumes a lane; a worker that holds it finishes what it claimed.
 update duly.agenda set halted = :halted, halted_at = :halted_at, due_at = :due_at
 where lane = :lane;
 
@@ -92,14 +91,14 @@ update duly.agenda set replay_from = min(coalesce(replay_from, :position), :posi
 where lane = :lane;
 
 -- name: members
--- Those of the given ones that have a place in a stream, in the order of their places.
+-- The given deliveries that have a position in a stream, in order of position.
 select id, stream, lane, position, state from duly.deliveries
 where id in (select value from json_each(:ids)) and namespace = :namespace
   and position is not null
 order by stream, position, id;
 
 -- name: before
--- How many stand in line from a place on and before another; counted up to a limit.
+-- How many pending deliveries are between two positions, counted up to a limit.
 select count(*) as many from (
     select 1 from duly.deliveries
     where lane = :lane and position >= :since and position < :position and state = 'pending'
@@ -107,13 +106,13 @@ select count(*) as many from (
 ) m;
 
 -- name: behind_run
--- The place of the first behind so many that are pending from a place on.
+-- The position of the first pending delivery behind a run that starts at a position.
 select position from duly.deliveries
 where lane = :lane and position >= :since and state = 'pending'
 order by position limit 1 offset :run;
 
 -- name: taken
--- Which of these places others have.
+-- The positions among these that other deliveries have.
 select position from duly.deliveries
 where lane = :lane and position in (select value from json_each(:positions))
   and id not in (select value from json_each(:ids));

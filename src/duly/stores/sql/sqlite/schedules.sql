@@ -1,11 +1,11 @@
 -- name: now
--- The store's clock, and how far planners have come.
+-- The store's time, and the time up to which planners have planned.
 select :now as seen_at, (
     select until_at from duly.planned where namespace = :namespace
 ) as until_at;
 
 -- name: ready
--- A page of what is due to be planned, all packed into one row (see the session).
+-- A page of schedules due to be planned, all packed into one row (see session.py).
 select json_group_array(json_array(
     p.schedule, p.version, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs,
     p.merged, p.skipped, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap,
@@ -21,9 +21,9 @@ from (
 ) p join duly.schedules s on s.id = p.schedule;
 
 -- name: plan
--- The usual plan: one occurrence more, and nothing missed. It is written only if nothing has
--- changed since the page was read. All at once: schedule, version, fired, fired_at, made, made_at, made_id,
--- runs, due_at, occasion, zone, zone_hash, zone_version.
+-- The most frequent plan: one more occurrence, and none missed. It is written only if the schedule
+-- has not changed since the page was read. All at once: schedule, version, fired, fired_at, made,
+-- made_at, made_id, runs, due_at, occasion, zone, zone_hash, zone_version.
 insert into duly.deliveries
     (id, target, address, priority, stream, namespace, schedule, occurrence, occasion, due_at, accepted_at,
      expires_at, tags, retry, payload)
@@ -52,13 +52,13 @@ where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until
 order by p.next_at limit :batch;
 
 -- name: timings
--- Read after their progress was locked: whoever changes a schedule locks that too.
+-- Read after their progress was locked, which every change of a schedule locks too.
 select s.id, s.name, s.rule, s.catch_up, s.catch_up_window, s.catch_up_cap, s.overlap, s.starts_at,
        s.ends_at, s.max_runs, s.jitter
 from duly.schedules s where s.id in (select value from json_each(:ids));
 
 -- name: behind
--- Whether anything is due to be planned, be it locked or not.
+-- Whether any schedule is due to be planned, locked or not.
 select exists (
     select 1 from duly.progress p
     where p.namespace = :namespace and p.next_at is not null and p.next_at <= :until_at
@@ -66,14 +66,14 @@ select exists (
 ) as behind;
 
 -- name: next
--- When the planner has something to do next.
+-- When the next schedule is due to be planned.
 select p.next_at from duly.progress p
 where p.namespace = :namespace and p.next_at is not null
   and p.schedule not in (select value from json_each(:passed_over))
 order by p.next_at limit 1;
 
 -- name: soonest
--- When each namespace has something to plan next: one probe of the index for each.
+-- When each namespace has to be planned next: one index probe for each.
 with recursive soonest(namespace, next_at) as (
     select * from (
         select namespace, next_at from duly.progress
@@ -88,7 +88,7 @@ select namespace, next_at, :now as seen_at from soonest
 where (:served is null or namespace in (select value from json_each(:served)));
 
 -- name: untouched
--- Runs once for each delivery: whether nobody has claimed it yet.
+-- Runs once for each delivery, and returns it if it is not claimed.
 select d.id from duly.deliveries d join duly.agenda a on a.lane = d.number
 where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0;
 
@@ -98,7 +98,7 @@ select id from duly.deliveries where schedule = :schedule and occurrence = :occu
 
 -- name: make
 -- All at once: schedule, id, occurrence, due_at, occasion. Contents come from the schedule's row.
--- An occurrence that is there already is left alone; a trigger puts the rest on the agenda.
+-- An occurrence that exists already is not changed; a trigger adds the others to the agenda.
 insert into duly.deliveries
     (id, target, address, priority, stream, namespace, schedule, occurrence, occasion, due_at, accepted_at,
      expires_at, tags, retry, payload)
@@ -110,7 +110,7 @@ on conflict do nothing;
 select changes() as stored;
 
 -- name: move
--- Runs once for each: what an untouched delivery becomes; its contents too are written anew.
+-- Runs once for each. Changes a delivery that is not claimed, including its contents.
 update duly.deliveries as d
 set target = s.target, address = s.address, priority = s.priority, stream = s.stream,
     occurrence = :occurrence, occasion = :occasion,
@@ -129,8 +129,8 @@ from duly.deliveries d
 where d.id = :id and a.lane = d.number and a.token is null and changes() = 1;
 
 -- name: drop
--- Runs once for each. Takes an untouched delivery off the books: a skipped or cancelled one stays
--- in the ledger.
+-- Runs once for each. Removes a delivery that is not claimed; a skipped or cancelled one stays in
+-- the ledger.
 delete from duly.agenda
 where token is null and lane = (select number from duly.deliveries where id = :id)
 returning (select id from duly.deliveries where number = delivery) as id;
@@ -157,7 +157,7 @@ on conflict (namespace) do update set until_at = excluded.until_at
 where until_at < excluded.until_at;
 
 -- name: lock
--- One schedule, for somebody who changes it.
+-- Locks one schedule that is about to be changed.
 select s.*, p.fired, p.fired_at, p.made, p.made_at, p.made_id, p.next_at, p.runs, p.merged,
        p.skipped, p.zone, p.zone_hash, p.zone_version, p.missed_at, t.name as target_name
 from duly.schedules s join duly.progress p on p.schedule = s.id
@@ -180,8 +180,8 @@ where s.namespace = :namespace and s.name > :after
 order by s.name limit :limit;
 
 -- name: create
--- Runs once for each. Its progress is written next, as at any change. One whose name is taken is
--- not returned.
+-- Runs once for each. Its progress is written next, as for any change. A schedule whose name is
+-- taken is not returned.
 insert into duly.schedules
     (namespace, name, rule, catch_up, catch_up_window, catch_up_cap, overlap, starts_at,
      ends_at, max_runs, jitter, target, address, payload, priority, stream, expires_after, retry, tags,
@@ -208,7 +208,7 @@ where namespace = :namespace and name = :name
 returning id;
 
 -- name: remove
--- Its number is kept with its name: its deliveries are still found by that.
+-- Its number is stored with its name, so that its deliveries can still be found by name.
 insert into duly.former_schedules (number, namespace, name)
 select id, namespace, name from duly.schedules where namespace = :namespace and name = :name;
 delete from duly.progress where schedule = (
@@ -216,8 +216,8 @@ delete from duly.progress where schedule = (
 delete from duly.schedules where namespace = :namespace and name = :name;
 
 -- name: unfinished_before
--- How many earlier occurrences of the same schedule are unfinished; those that wait in its stream,
--- from a time when it queued them, count as one.
+-- How many earlier occurrences of the same schedule are unfinished. Those that wait in its stream,
+-- from when its overlap was `queue`, count as one.
 select (
     select count(*) from duly.deliveries d
     join duly.agenda a on a.schedule = d.schedule and a.delivery <> d.number
@@ -229,7 +229,7 @@ select (
 ) as earlier;
 
 -- name: unfinished
--- Of the latest occurrences, those that are made and not finished; the next is not one of them.
+-- The unfinished deliveries among the latest occurrences, without the next one.
 select d.id from (
     select id, state from duly.deliveries
     where schedule = :schedule order by occurrence desc limit 100
@@ -237,7 +237,7 @@ select d.id from (
 where d.state = 'pending' and d.id is not :next;
 
 -- name: zones
--- From which data of each zone something on the books was computed.
+-- The versions of time zone data from which schedules were computed.
 select zone, zone_hash, max(zone_version) as zone_version from duly.progress
 where namespace = :namespace and zone is not null group by zone, zone_hash;
 
@@ -247,7 +247,7 @@ where p.namespace = :namespace and p.zone = :zone and p.zone_hash = :zone_hash a
 order by s.name limit :limit;
 
 -- name: without_next
--- In a slice by name, the schedules that should have an occurrence on the books and have none.
+-- In a slice by name, the schedules whose next occurrence has no delivery.
 select max(s.name) as last, count(*) as size, json_group_array(s.name) filter (
     where s.made_id is not null and s.next_at > :now
       and not exists (select 1 from duly.deliveries d where d.id = s.made_id)

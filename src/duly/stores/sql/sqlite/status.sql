@@ -18,7 +18,8 @@ select name, state from duly.endpoints
 where namespace = :namespace and state <> 'active' order by name limit :most;
 
 -- name: behind
--- What waits in streams besides the heads of those that go on, which the backlog counts.
+-- Deliveries that wait in streams, without the heads of streams that are not halted: those are in
+-- the backlog.
 select count(*) as behind from (
     select 1 from duly.streams s
     join duly.deliveries d on d.lane = s.lane and d.state = 'pending'

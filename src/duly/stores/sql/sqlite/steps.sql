@@ -3,7 +3,7 @@ select name, attempt, done_at, result from duly.steps
 where delivery = :delivery order by done_at, name;
 
 -- name: record
--- Only under a token that holds the lane. What is there already stays as it is and is returned.
+-- Only if the token holds the lane. A step that exists already is not changed, and is returned.
 insert into duly.steps (delivery, name, attempt, done_at, result)
 select :delivery, :name, :attempt, :done_at, :result
 where exists (select 1 from duly.agenda where lane = :lane and token = :token)

@@ -1,7 +1,7 @@
 -- name: accept
--- As deliveries.accept, for requests some of which belong to a stream: id, target, priority, key,
--- address, due_at, after, expires_at, tags, retry, payload, stream, on_failure. A stream that stands
--- still gets its lane all the same, so that it is seen; only it is never due.
+-- As ledger.accept, for requests of which some belong to a stream: id, target, priority, key,
+-- address, due_at, after, expires_at, tags, retry, payload, stream, on_failure. A paused stream
+-- gets a lane too, so that it is visible, but it is never due.
 insert into duly.streams (lane, namespace, name, counter, used_at)
 select coalesce((select min(lane) from duly.streams), 0) - row_number() over (order by stream),
        :namespace, stream, many, :now
@@ -41,8 +41,9 @@ group by d.lane;
 select lane, name, on_failure from duly.streams where lane in (select value from json_each(:lanes));
 
 -- name: finish
--- Heads with nobody behind them, the usual end of a short stream, all rows at once: lane, token,
--- started_at, finished_at, position. It returns what it did not apply to, which is for advance.
+-- Heads without followers, the usual end of a short stream, all rows at once: lane, token,
+-- started_at, finished_at, position. It returns the lanes to which it did not apply; these are left
+-- to advance.
 select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
 from json_each(:batch) o where not exists (
     select 1 from duly.agenda a join duly.streams s on s.lane = a.lane and s.counter = a.position
@@ -67,11 +68,12 @@ delete from duly.agenda where lane in (
     join duly.streams s on s.lane = a.lane and s.counter = a.position);
 
 -- name: advance
--- What became of the heads of streams, all rows at once: lane, token, delivery, position, started_at,
--- finished_at, apart, blocks, follower, follower_position, more. Some of a lane may come at once, in
--- their order, and `more` marks all but the last of them. If the run goes on, its follower becomes the
--- head under the same token; else the next in line does, and nobody holds the lane. The lanes are
--- changed last: until then they show whose they are. "+ 0" keeps the planner off the index on token.
+-- Settles the heads of streams, all rows at once: lane, token, delivery, position, started_at,
+-- finished_at, apart, blocks, follower, follower_position, more. Several of one lane may be given,
+-- in their order; `more` marks all but the last of them. If the run continues, its follower becomes
+-- the head under the same token; otherwise the next in the queue does, and the lane is released.
+-- The lanes are changed last, since the other statements check their tokens. "+ 0" keeps the query
+-- planner from using the index on token.
 select json_group_array(json_array(o.value ->> 0, o.value ->> 1)) as "packed: lane token"
 from json_each(:batch) o where not exists (
     select 1 from duly.agenda a where a.lane = o.value ->> 0 and a.token + 0 = o.value ->> 1);
@@ -86,7 +88,7 @@ from (
     where o.value ->> 6 is null
 ) o
 where d.id = o.delivery and d.state = 'pending';
--- Whoever leaves the line has a lane of its own, in which the rest of it is settled.
+-- A delivery that leaves the queue gets a separate lane, in which it is settled.
 insert into duly.agenda (lane, delivery, due_at, token, claimed_at, target, priority, schedule)
 select d.number, d.number, d.due_at, a.token, :now, d.target, d.priority,
        iif(d.occasion ->> 'overlap' <> 'allow', d.schedule, null)
@@ -132,8 +134,8 @@ delete from duly.agenda where lane in (
 select lane from duly.agenda where lane in (select value from json_each(:lanes));
 
 -- name: stay
--- Lanes whose head stays, after it was handed back: one that somebody paused meanwhile is never due,
--- and if an earlier one came back into the line, that is the head.
+-- Lanes whose head stays after it was released: a stream that was paused meanwhile is never due,
+-- and if an earlier delivery was put back meanwhile, that becomes the head.
 update duly.agenda set due_at = 253402214400000000
 where lane in (select value from json_each(:lanes)) and token is null and halted is not null;
 update duly.agenda as a
@@ -152,8 +154,8 @@ where a.lane in (select value from json_each(:lanes)) and a.token is null and a.
 select id, number as lane from duly.deliveries where id in (select value from json_each(:ids));
 
 -- name: enlist
--- A delivery that belongs to a stream but not yet to its line, since it was planned before it was
--- due: from the lane of its own to the end of the line.
+-- Moves a delivery from its separate lane to the end of its stream's queue. It was planned before
+-- it was due, so it has not joined the queue yet.
 insert into duly.streams (lane, namespace, name, counter, used_at)
 select coalesce((select min(lane) from duly.streams), 0) - 1, :namespace, :stream, 1, :now
 where exists (select 1 from duly.agenda where lane = :lane and token = :token)
@@ -173,8 +175,8 @@ on conflict (lane) do nothing;
 delete from duly.agenda where lane = :lane and token = :token;
 
 -- name: unjoined
--- A delivery in a lane of its own, and the earlier occurrences of its schedule in theirs, the first
--- one first.
+-- A delivery in a separate lane, and the earlier occurrences of its schedule in theirs, earliest
+-- first.
 select d.id, a.lane,
        d.position is null and d.occasion ->> 'overlap' = 'queue'
            and coalesce(a.token = :token, 1) as free
@@ -189,7 +191,7 @@ where (d.due_at, d.occurrence) <= (m.due_at, m.occurrence)
 order by d.due_at, d.occurrence limit :most;
 
 -- name: join
--- Deliveries in lanes of their own to the end of a line, in the order given.
+-- Moves deliveries from separate lanes to the end of a stream's queue, in the given order.
 update duly.streams set counter = counter + json_array_length(:ids), used_at = :now
 where lane = :line;
 delete from duly.agenda where lane in (
@@ -208,7 +210,7 @@ where s.lane = :line
 on conflict (lane) do nothing;
 
 -- name: cancel_line
--- Those that wait in a line from a place on.
+-- Cancels the pending deliveries of a stream at or after a position.
 insert into duly.attempts (delivery, attempt, outcome, finished_at)
 select id, attempt, 'cancelled', :now from duly.deliveries
 where lane = :lane and position >= :since and state = 'pending';

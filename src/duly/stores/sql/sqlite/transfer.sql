@@ -1,7 +1,7 @@
--- What an export reads, in one snapshot, and what an import writes, a batch in a transaction.
+-- An export reads in one snapshot; an import writes each batch in one transaction.
 
 -- name: streams
--- Streams of which somebody said something.
+-- Streams that are paused or have a policy.
 select name, on_failure, paused_at, reason from duly.streams
 where namespace = :namespace and name > :after
   and (on_failure is not null or paused_at is not null)
@@ -22,13 +22,13 @@ left join duly.former_schedules f on f.number = d.schedule
 left join duly.agenda a on a.lane = coalesce(d.lane, d.number) and a.delivery = d.number
 
 -- name: wanted
--- What is not over, or all. A schedule's latest occurrence is told in any case: without it the
--- sweep would make it again.
+-- Unfinished and dead deliveries, or all. A schedule's latest occurrence is always exported:
+-- without it the sweep would create it again.
 d.namespace = :namespace and (:everything or d.state in ('pending', 'dead') or exists (
     select 1 from duly.progress p where p.schedule = d.schedule and p.made_id = d.id))
 
 -- name: slice
--- The last place of the slice that begins after the given one; nothing at the end.
+-- The last lane and position of the slice after the given ones; no row at the end.
 select s.lane, s.position from (
     select lane, position from duly.deliveries
     where lane is not null
@@ -37,7 +37,7 @@ select s.lane, s.position from (
 ) s order by s.lane desc, s.position desc limit 1;
 
 -- name: in_line
--- Those who stand in the lines of streams, each stream's in their order.
+-- Deliveries in the queues of streams, each stream's in order.
 {facts}
 where d.lane is not null
   and (d.lane, d.position) > (coalesce(:lane, -9223372036854775807), :position)
@@ -45,7 +45,7 @@ where d.lane is not null
 order by d.lane, d.position, d.id;
 
 -- name: apart
--- All others.
+-- All other deliveries.
 {facts}
 where d.id > :after and d.id <= :until and d.lane is null and {wanted}
 order by d.id;
@@ -66,13 +66,13 @@ select id, name from duly.schedules
 where namespace = :namespace and name in (select value from json_each(:names));
 
 -- name: remove
--- Schedules that were removed before they came here: their deliveries are found by their names;
--- runs once for each.
+-- Schedules that were removed before the export: their deliveries are found by the schedules'
+-- names. Runs once for each.
 insert into duly.former_schedules (number, namespace, name) values (:number, :namespace, :name)
 on conflict do nothing;
 
 -- name: known
--- What is there already under these ids, keys or occurrences; runs once for each.
+-- Existing deliveries with these ids, keys or occurrences. Runs once for each.
 select id, namespace, null as key, null as schedule, null as occurrence, target, null as payload,
        address
 from duly.deliveries where id = :id
@@ -84,7 +84,7 @@ select id, namespace, null, schedule, occurrence, target, null, address
 from duly.deliveries where schedule = :schedule and occurrence = :occurrence;
 
 -- name: open
--- Streams that are added to, made if need be; runs once for each.
+-- Streams to append to, created if needed. Runs once for each.
 insert into duly.streams (lane, namespace, name, counter, used_at)
 values (coalesce((select min(lane) from duly.streams), 0) - 1, :namespace, :name, 0, :now)
 on conflict (namespace, name) do update set used_at = excluded.used_at
@@ -94,8 +94,8 @@ returning name, lane, counter, paused_at;
 update duly.streams set counter = max(counter, :counter) where lane = :lane;
 
 -- name: deliver
--- What is in the way is left alone, and not returned. A trigger puts on the agenda what is pending
--- and in no line.
+-- A delivery that conflicts with an existing one is not written, and not returned. A trigger adds
+-- pending deliveries that are not in a stream's queue to the agenda.
 insert into duly.deliveries
     (id, lane, target, priority, attempt, state, namespace, stream, position, key, address,
      schedule, occurrence, occasion, due_at, accepted_at, expires_at, started_at, finished_at,
@@ -108,13 +108,13 @@ on conflict do nothing
 returning id;
 
 -- name: lay
--- The lane of each that is pending and in no line, as it was.
+-- Restores the lane of each pending delivery that is not in a stream's queue.
 update duly.agenda set priority = :priority, due_at = :due_at, crashes = :crashes
 where lane = (select number from duly.deliveries where id = :id);
 
 -- name: lead
--- A head for each stream that has none. One that is dead and blocks takes the lead: those before it
--- in the line were brought back while it blocked.
+-- A head for each stream that has none. A dead letter that blocks becomes the head even if others
+-- are before it: those were put back while it blocked.
 insert into duly.agenda as a
     (lane, delivery, target, priority, due_at, crashes, position, replay_from, halted, halted_at)
 select :lane, number, target, :priority, :due_at, :crashes, position, :replay_from, :halted,

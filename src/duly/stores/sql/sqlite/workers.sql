@@ -19,11 +19,11 @@ where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
 -- name: await_aside
--- Nobody else writes meanwhile.
+-- Nothing to lock: nothing else is written meanwhile.
 select 1;
 
 -- name: step_aside
--- One at a time of those that work for the same namespace.
+-- One worker at a time among those that serve the same namespace.
 update duly.workers as w set aside_at = :now
 where w.id = :worker and w.ended_at is null and not exists (
     select 1 from duly.workers o
@@ -45,7 +45,7 @@ where ended_at is null and id is distinct from :survivor
 returning id;
 
 -- name: close_graves
--- A minute's patience: a claim that was under way while its worker was buried may land late.
+-- Only after a minute: a claim that was running when its worker was declared dead may commit late.
 update duly.workers as w set reclaimed_at = :now
 where w.ended_at < :now - 60000000
   and w.reclaimed_at is null
@@ -54,7 +54,7 @@ where w.ended_at < :now - 60000000
       where a.token >= w.id * 4294967296 and a.token < (w.id + 1) * 4294967296);
 
 -- name: doubted
--- Lanes that count a crash of this worker; nobody else writes meanwhile.
+-- Lanes with a crash counted for this worker; nothing else is written meanwhile.
 select a.lane from duly.attempts t
 join duly.deliveries d on d.id = t.delivery
 join duly.agenda a on a.delivery = d.number
@@ -63,8 +63,9 @@ where t.token >= :worker * 4294967296 and t.token < (:worker + 1) * 4294967296
 order by a.lane;
 
 -- name: acquit
--- The worker lives: what it still holds is handed back, and a crash that was counted while nothing else
--- became of the delivery is counted no more. An attempt that it spent comes back unless somebody is at it.
+-- The worker is alive: what it still holds is released, and a crash that was counted for it is
+-- subtracted if nothing else has happened to the delivery since. An attempt that the crash used up
+-- is restored unless a worker holds the delivery.
 insert into duly.attempts (delivery, attempt, outcome, token, finished_at, error)
 select d.id, d.attempt, 'released', a.token, :now, :error
 from duly.agenda a join duly.deliveries d on d.number = a.delivery
