@@ -99,7 +99,7 @@ class Endpoints:
         self._clock = clock
         self._vault = vault
         self._chance = chance
-        self.dead_letters = dead_letters
+        self._dead_letters = dead_letters
         self._check = check
         self._try_out = try_out
         self._default_plan = default_plan
@@ -307,7 +307,7 @@ class Endpoints:
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """How many deliveries `recover` would try again."""
-        return await self.dead_letters.count(await self._dead(name, since, until))
+        return await self._dead_letters.count(await self._dead(name, since, until))
 
     async def recover(
         self,
@@ -323,7 +323,7 @@ class Endpoints:
         `until` of its progress it is the same recovery.
         """
         wanted = await self._dead(name, since, until)
-        async for progress in self.dead_letters.retry_all(wanted, rate=rate):
+        async for progress in self._dead_letters.retry_all(wanted, rate=rate):
             yield progress
 
     async def _dead(self, name: str, since: datetime, until: datetime | None = None) -> DeadFilter:

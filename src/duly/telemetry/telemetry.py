@@ -35,7 +35,11 @@ class Telemetry:
     Called for every batch, so whatever it does is done for many at a time.
     """
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        trace_of: Callable[[str], str | None] = lambda _delivery: None,
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.failures: Counter[tuple[str, str]] = Counter()
         """Failed attempts by target and reason."""
@@ -54,8 +58,7 @@ class Telemetry:
         """What happened in namespaces that are not the process's own."""
         self._labels: set[str] = set()
         self._worker: int | None = None
-        self.trace_of: Callable[[str], str | None] = _unknown
-        """The trace of a delivery, if there is one."""
+        self._trace_of = trace_of
         self._limits = {kind: LineLimit(monotonic) for kind in LIMITED}
         self._tracebacks = RepeatLimit(monotonic)
         self._takes: dict[type[Event], Callable[[Any], None]] = {
@@ -143,7 +146,7 @@ class Telemetry:
                 traceback = None
             if facts["namespace"] is None:
                 del facts["namespace"]
-            if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
+            if (trace := self._trace_of(facts.get("delivery", ""))) is not None:
                 facts["trace"] = trace
             extra = {"event": type(event).__name__, "facts": facts}
             message = one_line(words.format(**_spoken(facts)))
@@ -272,10 +275,6 @@ def _spoken(facts: dict[str, Any]) -> dict[str, Any]:
         name: (", ".join(map(str, each)) or "none") if isinstance(each, list) else each
         for name, each in facts.items()
     }
-
-
-def _unknown(delivery: str) -> str | None:  # noqa: ARG001 - nobody traces
-    return None
 
 
 def label_of(target: str) -> str:

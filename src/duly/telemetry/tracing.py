@@ -22,11 +22,14 @@ PARENT = "traceparent"
 
 
 class Tracing:
-    """Spans around what happens, and what of them is kept with a delivery."""
+    """Spans around what happens, and what of them is kept with a delivery.
 
-    def __init__(self, traces: Traces) -> None:
+    `recent` receives the traces of the deliveries that were attempted here last, by their ids.
+    """
+
+    def __init__(self, traces: Traces, recent: dict[str, str]) -> None:
         self._traces = traces
-        self._known: dict[str, str] = {}
+        self._recent = recent
 
     @property
     def is_on(self) -> bool:
@@ -79,10 +82,6 @@ class Tracing:
             inject(carrier)
         return carrier
 
-    def trace_of(self, delivery: str) -> str | None:
-        """The trace of a delivery that was attempted here lately."""
-        return self._known.get(delivery)
-
     async def _parent(self, delivery: str) -> str | None:
         try:
             return await self._traces.parent(delivery)
@@ -93,9 +92,9 @@ class Tracing:
         context = span.get_span_context()
         if not context.is_valid:
             return
-        if len(self._known) >= MOST_REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[delivery] = f"{context.trace_id:032x}"
+        if len(self._recent) >= MOST_REMEMBERED:
+            del self._recent[next(iter(self._recent))]
+        self._recent[delivery] = f"{context.trace_id:032x}"
 
 
 class Traced:

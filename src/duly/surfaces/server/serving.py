@@ -125,7 +125,7 @@ async def _serve(
     if engine.dispatcher.running:
         # Nobody else may attempt what still runs here, so the store is let go by the process's end.
         with suppress(StoreUnavailable):
-            await app.watch.bookkeeper.tick()
+            await app.rollup_writer.tick()
         end_now(0)
 
 
