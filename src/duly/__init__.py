@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from duly.ports import DeadFilter
     from duly.receiving import verify
+    from duly.services.namespace import Namespace
     from duly.transports.handlers.registry import HandledDelivery as Delivery
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "DulyError",
     "Fail",
     "InvalidInput",
+    "Namespace",
     "NotFound",
     "Reason",
     "Retry",
@@ -83,6 +85,7 @@ HOMES = {
     "duly.domain.endpoints.webhooks": ("webhook",),
     "duly.ports": ("DeadFilter",),
     "duly.receiving": ("verify",),
+    "duly.services.namespace": ("Namespace",),
     "duly.transports.handlers.registry": ("Delivery",),
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}

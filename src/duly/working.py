@@ -1,4 +1,4 @@
-"""How an App is opened and works: its engine, until it is told to stop."""
+"""How an App is opened, works until it is stopped, and is closed."""
 
 from __future__ import annotations
 
@@ -7,29 +7,39 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Self
 
+from duly.composition import Parts, engine_for, parts_within, services_for
 from duly.domain.roles import refuse_idle
 from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
 from duly.errors import Conflict, StoreUnavailable
 from duly.ports import Transport
+from duly.services.namespace import Namespace
 from duly.signals import listen_for_signals
-from duly.system import process_name
-from duly.telemetry.tracing import Traced
-from duly.views import Faces
-from duly.watch import Watch
-from duly.wiring import watched
 
 
-class Working(Faces):
-    """The life of an App; whoever inherits provides what it is made of."""
+class Working(Namespace):
+    """The life of an App over its parts."""
 
-    watch: Watch
-
-    def __init__(self) -> None:
+    def __init__(self, parts: Parts, actor: str | None) -> None:
+        super().__init__(services_for(parts), actor)
+        self.parts = parts
+        self.telemetry, self.rollup_writer = parts.telemetry, parts.rollup_writer
+        self.handlers, self.webhooks = parts.transports.handlers, parts.transports.webhooks
+        self.book, self.transports = parts.transports.book, parts.transports.combined
         self._open = False
         self._opening: asyncio.Event | None = None
         self._works = self._is_to_close = False
         self._stop = Stop()
+
+    def within(self, namespace: str) -> Namespace:
+        """Another namespace of the store: to deliver, read and change there; it runs nothing.
+
+        It is open as long as this App. If this process works for the namespace, it has the handlers
+        of this process; otherwise only the store knows which there are.
+        """
+        served = self.settings.served
+        parts = parts_within(self.parts, namespace)
+        return Namespace(services_for(parts, is_served=served is None or namespace in served))
 
     async def open(self, *, migrate: bool = True) -> None:
         """Connect to the store and bring its schema up to date."""
@@ -72,9 +82,9 @@ class Working(Faces):
         self.telemetry.summarize()
         if self._open:
             with suppress(StoreUnavailable):
-                await self.watch.bookkeeper.tick()
+                await self.rollup_writer.tick()
         self._open = False
-        for each in (self.watch.bookkeeper, *self.watch.bookkeeper.others):
+        for each in (self.rollup_writer, *self.rollup_writer.others):
             each.begin_anew()
         self.handlers.begin_anew()
         await self.watch.live.stop()
@@ -90,17 +100,7 @@ class Working(Faces):
 
     def engine(self, transport: Transport | None = None) -> Engine:
         """A worker over this app's store and handlers, or another transport in their place."""
-        transport = transport or self.transports
-        engine = Engine(
-            self.store,
-            Traced(transport, self.tracing) if self.tracing.is_on else transport,
-            self.clock,
-            self.chance,
-            self.telemetry.emit,
-            self.settings,
-            process_name(),
-        )
-        return watched(self.watch.join(engine), self.settings, self.telemetry)
+        return engine_for(self.parts, self, transport)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return.

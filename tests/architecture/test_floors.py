@@ -20,7 +20,7 @@ FLOORS = (
         *("duly.stores", "duly.transports", "duly.engine", "duly.services"),
         *("duly.telemetry", "duly.telemetry.tracing", "duly.vault", "duly.system", "duly.signals"),
     },
-    {"duly.wiring", "duly.views", "duly.watch"},
+    {"duly.composition", "duly.resources"},
     {"duly.working"},
     {"duly.app", "duly.receiving"},
     {"duly"},

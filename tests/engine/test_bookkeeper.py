@@ -29,7 +29,7 @@ async def test_each_minute_has_what_happened_in_it(any_house: House) -> None:
     await app.deliver("work", "good")
     await app.deliver("work", "bad", retry=duly.no_retry)
     await life.engine.step()
-    await app.watch.bookkeeper.tick()
+    await app.rollup_writer.tick()
     any_house.clock.advance(60)
     await app.deliver("work", "good", at=any_house.clock.now() - timedelta(seconds=90))
     await life.engine.step()
@@ -82,7 +82,7 @@ async def test_a_write_that_failed_is_made_up_for(
     with monkeypatch.context() as broken:
         broken.setattr(app.store.rollups, "add", away)
         with pytest.raises(duly.StoreUnavailable):
-            await app.watch.bookkeeper.tick()
+            await app.rollup_writer.tick()
     assert counts(await app.series(since=60), "accepted")[-1] == (2,)
 
 
@@ -91,7 +91,7 @@ async def test_minutes_are_forgotten_after_35_days(any_house: House) -> None:
     app.expect("work")
     await app.open()
     await app.deliver("work")
-    await app.watch.bookkeeper.tick()
+    await app.rollup_writer.tick()
     before = any_house.clock.now()
     any_house.clock.advance(timedelta(days=34))
     await app.store.maintenance.prune(timedelta(days=1), timedelta(days=1), _NONE, 10)

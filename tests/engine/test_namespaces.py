@@ -139,7 +139,7 @@ async def test_each_namespace_has_its_own_figures(any_house: House) -> None:
     any_house.clock.advance(5)
     while await life.engine.step():
         pass
-    await app.watch.bookkeeper.tick()
+    await app.rollup_writer.tick()
     for each, many in ((app, 2), (tenant, 3)):
         (point,) = (await each.series(MINUTE)).points[-1:]
         assert (point.accepted, point.completed, point.on_time) == (many, many, many)

@@ -7,6 +7,7 @@ import pytest
 
 import duly
 from duly import App
+from duly.composition import alert_monitor_for
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Outcome
 from duly.domain.events import StoreWentAway
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.requirement("S4")
 
 
 def watchman(app: App) -> AlertMonitor:
-    return app.watch._watchman()
+    return alert_monitor_for(app.parts, app)
 
 
 async def raised(app: App) -> list[str]:
@@ -156,7 +157,7 @@ async def test_dead_letters_that_grow_are_an_alert(any_house: House) -> None:
     for _ in range(2):
         await app.deliver("work", retry=duly.no_retry)
     await life.engine.step()
-    await app.watch.bookkeeper.tick()
+    await app.rollup_writer.tick()
     await watchman(app).tick()
     assert await raised(app) == ["dead_letters"]
     any_house.clock.advance(16 * 60)
@@ -252,7 +253,7 @@ async def test_an_alert_that_cannot_be_sent_is_no_reason_for_another(
     for _ in range(4):
         for _ in range(3):
             await life.engine.step()
-            await app.watch.bookkeeper.tick()
+            await app.rollup_writer.tick()
             await watching.tick()
             any_house.clock.advance(5)
         any_house.clock.advance(16 * 60)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from duly import App
+from duly import App, Namespace
 from duly.engine.maintenance import Forgetter
 from duly.errors import Busy, Conflict, StoreUnavailable
 from duly.ports import KEPT_FOR
@@ -118,7 +118,7 @@ async def test_who_is_refused_in_between_does_not_make_it_forgotten(
         with pytest.raises(asyncio.CancelledError):
             await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     with monkeypatch.context() as crowded:
-        crowded.setattr(App, "deliver", full)
+        crowded.setattr(Namespace, "deliver", full)
         assert (await client.post("/v1/deliveries", json=GIVEN, headers=KEY)).status_code == 429
     again = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert [each.id for each in await app.list()] == [again.json()["id"]]

@@ -103,7 +103,7 @@ async def test_a_store_that_is_away_is_503_with_a_moment_to_come_back(
     async def away(_id: str) -> None:
         raise StoreUnavailable("the store is away")
 
-    monkeypatch.setattr(app, "get", away)
+    monkeypatch.setattr(app.store.deliveries, "get", away)
     answer = await client.get(f"/v1/deliveries/{UNKNOWN}")
     assert_problem(answer, 503)
     assert answer.headers["retry-after"] == "1"
@@ -116,7 +116,7 @@ async def test_a_fault_of_ours_tells_nothing_of_itself(
     async def broken(_id: str) -> None:
         raise error
 
-    monkeypatch.setattr(app, "get", broken)
+    monkeypatch.setattr(app.store.deliveries, "get", broken)
     answer = await client.get(f"/v1/deliveries/{UNKNOWN}")
     assert_problem(answer, 500)
     assert "secret" not in answer.text

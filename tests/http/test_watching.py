@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import duly
 from duly import App
+from duly.composition import alert_monitor_for
 from duly.errors import StoreUnavailable
 from duly.surfaces.http.application import site
 from duly.surfaces.http.monitoring.health import Pulse
@@ -210,7 +211,7 @@ async def test_alerts_are_in_health_in_metrics_and_in_a_list_of_their_own(
 ) -> None:
     await app.deliver_many([("work", n) for n in range(app.settings.alert_late)])
     clock.advance(90)
-    watchman = app.watch._watchman()
+    watchman = alert_monitor_for(app.parts, app)
     await watchman.tick()
     (alert,) = (await client.get("/v1/alerts", params={"raised": True})).json()["items"]
     assert (alert["kind"], alert["cleared_at"]) == ("late_deliveries", None)
@@ -287,7 +288,7 @@ async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
     await until(lambda: bool(live._past))
     await app.deliver("work", "good")
     await run_until_idle(app)
-    await app.watch.bookkeeper.tick()
+    await app.rollup_writer.tick()
     clock.advance(1)
     await live.tick()
     clock.advance(1)

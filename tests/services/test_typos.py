@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from duly.domain.endpoints.endpoint import Details, EndpointChanges
 from duly.domain.schedules.options import Keyworded, Options
 from duly.settings import Keywords, Settings
 
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.requirement("S6")
 ROOT = Path(__file__).parents[2]
 TYPOS = """
 import duly
+from duly.resources import Deliveries, Resources
 
 app = duly.App("sqlite:///duly.db", concurrency=10, drain=5)
 app = duly.App(concurency=10)  # wrong
@@ -37,8 +39,17 @@ async def main() -> None:
     await app.schedule("a", duly.every("1h"), "work", catchup="all")  # wrong
     await app.schedule("a", duly.every("1h"), "work", cap="all")  # wrong
     await app.deliver("work", afer=3)  # wrong
+    await app.endpoints.add("shop", "https://shop.example", rate=5, retry=duly.no_retry)
+    await app.endpoints.add("shop", "https://shop.example", rates=5)  # wrong
+    await app.endpoints.edit("shop", url="https://shop.example", in_flight="all")  # wrong
     async with app.worker() as working:
         await working.deliver("work", after=3)
+
+
+resources: Resources = app
+theirs: Resources = app.within("billing").acting_as("ann")
+deliveries: Deliveries = app.deliveries
+deliveries = app.keys  # wrong
 """
 
 
@@ -64,3 +75,4 @@ def test_the_keyword_arguments_are_the_settings_and_the_options() -> None:
         name: settings[name] | None for name in names if name not in ("database", "origins")
     }
     assert typing.get_type_hints(Keyworded) == typing.get_type_hints(Options)
+    assert sorted(typing.get_type_hints(EndpointChanges)) == sorted(Details.__struct_fields__)

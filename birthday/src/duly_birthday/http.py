@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
-from duly import App
+from duly import Namespace
 from duly.domain.deliveries.identifiers import sibling
 from duly.surfaces.http.access.idempotency import Idempotency
 from duly.surfaces.http.protocol.decoding import JSON, asked, check_media, decoder, refusal
@@ -58,13 +58,13 @@ def _new_users() -> Any:
     return Annotated[list[NewUser], Meta(min_length=1, max_length=MOST_AT_ONCE)]
 
 
-BirthdaysOf = Callable[[App], Birthdays]
+BirthdaysOf = Callable[[Namespace], Birthdays]
 
 
 def user_routes(home: str, manner: Manner) -> list[Router]:
     """The routes; users live in one namespace, `home`."""
 
-    def of(app: App) -> Birthdays:
+    def of(app: Namespace) -> Birthdays:
         if app.store.namespace != home:
             raise PermissionDeniedException(f"the users are in namespace {home!r}; use a key of it")
         return Birthdays(app, manner)

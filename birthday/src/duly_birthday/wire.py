@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from duly import App
+from duly import Namespace
 from duly.domain.time import zones
 from duly_birthday.greetings.greetings import Greeting, Greetings, Manner, Report
 from duly_birthday.users import migrations
@@ -49,7 +49,7 @@ class Taken(msgspec.Struct, frozen=True):
 class Calendar:
     """Time zones as duly knows them, and its clock."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: Namespace) -> None:
         self._clock = app.clock
 
     def has(self, zone: str) -> bool:
@@ -64,7 +64,7 @@ class Calendar:
 class Birthdays:
     """Users and their greetings over an app; every change is whole or not at all."""
 
-    def __init__(self, app: App, manner: Manner) -> None:
+    def __init__(self, app: Namespace, manner: Manner) -> None:
         self._app = app
         self._calendar = Calendar(app)
         self.clock = app.clock
@@ -170,13 +170,13 @@ def _tell_skipped(user: str, greetings: Sequence[str]) -> None:
     )
 
 
-async def bring_up(app: App) -> None:
+async def bring_up(app: Namespace) -> None:
     """See that the users' tables are there."""
     async with app.transaction() as transaction:
         await migrations.migrate(transaction, dialect_of(app))
 
 
-def dialect_of(app: App) -> Dialect:
+def dialect_of(app: Namespace) -> Dialect:
     """Which database the app is on."""
     return "sqlite" if app.store.single_owner else "postgres"
 

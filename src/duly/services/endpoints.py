@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import msgspec
 
@@ -18,6 +18,8 @@ from duly.domain.endpoints.endpoint import (
     LONGEST_OVERLAP,
     OVERLAP,
     Details,
+    EndpointChanges,
+    EndpointOptions,
     EndpointState,
     Sealed,
     StoredEndpoint,
@@ -99,17 +101,21 @@ class Endpoints:
         self._clock = clock
         self._vault = vault
         self._chance = chance
-        self.dead_letters = dead_letters
+        self._dead_letters = dead_letters
         self._check = check
         self._try_out = try_out
         self._default_plan = default_plan
         self.actor = actor
 
-    async def add(self, name: str, url: str, *, secret: str | None = None, **details: Any) -> Added:
-        """Create one; without a secret it gets one. Conflict when the name is taken.
-
-        Details: description, method, headers, timeout, rate, in_flight, retry.
-        """
+    async def add(
+        self,
+        name: str,
+        url: str,
+        *,
+        secret: str | None = None,
+        **details: Unpack[EndpointOptions],
+    ) -> Added:
+        """Create one; without a secret it gets one. Conflict when the name is taken."""
         name = checks.checked_name("name", name)
         checked = endpoint_rules.details({"url": url, **details})
         self._check(checked.webhook)
@@ -176,7 +182,7 @@ class Endpoints:
         *,
         version: int | None = None,
         header_changes: Mapping[str, str | None] | None = None,
-        **details: Any,
+        **details: Unpack[EndpointChanges],
     ) -> StoredEndpoint:
         """Change what is given; deliveries that wait go by it from their next attempt on.
 
@@ -307,7 +313,7 @@ class Endpoints:
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """How many deliveries `recover` would try again."""
-        return await self.dead_letters.count(await self._dead(name, since, until))
+        return await self._dead_letters.count(await self._dead(name, since, until))
 
     async def recover(
         self,
@@ -323,7 +329,7 @@ class Endpoints:
         `until` of its progress it is the same recovery.
         """
         wanted = await self._dead(name, since, until)
-        async for progress in self.dead_letters.retry_all(wanted, rate=rate):
+        async for progress in self._dead_letters.retry_all(wanted, rate=rate):
             yield progress
 
     async def _dead(self, name: str, since: datetime, until: datetime | None = None) -> DeadFilter:

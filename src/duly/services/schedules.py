@@ -14,7 +14,7 @@ from collections.abc import (
 )
 from datetime import datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
@@ -49,7 +49,7 @@ Item = tuple[str, Rule, Target, Any, Mapping[str, Any]]
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Decorated = tuple[Callable[..., Any], Rule, str | None, Any, Mapping[str, Any]]
+Decorated = tuple[Callable[..., Any], Rule, str | None, Any, Keyworded]
 
 
 class Declaration(Keyworded, total=False):
@@ -96,7 +96,12 @@ class Schedules:
         self._decorated: builtins.list[Decorated] = []
 
     def around(
-        self, rule: Rule, *, name: str | None = None, payload: Any = None, **options: Any
+        self,
+        rule: Rule,
+        *,
+        name: str | None = None,
+        payload: Any = None,
+        **options: Unpack[Keyworded],
     ) -> Callable[[Function], Function]:
         """Remember a schedule for the function that this decorates, until the app opens."""
         schedule_options.timing(rule, checked_options(options))
@@ -125,7 +130,7 @@ class Schedules:
         *,
         version: int | None = None,
         connection: Any = None,
-        **given: Any,
+        **given: Unpack[Keyworded],
     ) -> Declared:
         """Create or change a schedule by its name; the same again changes nothing.
 

@@ -35,7 +35,11 @@ class Telemetry:
     It is called once for each batch, not for each delivery, to keep its cost low.
     """
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float],
+        trace_of: Callable[[str], str | None] = lambda _delivery: None,
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self.failures: Counter[tuple[str, str]] = Counter()
         """Failed attempts by target and reason."""
@@ -54,8 +58,7 @@ class Telemetry:
         """Counts of events that name another namespace than the process's own."""
         self._labels: set[str] = set()
         self._worker: int | None = None
-        self.trace_of: Callable[[str], str | None] = _no_trace
-        """Returns the trace ID of a delivery, if it has one."""
+        self._trace_of = trace_of
         self._limits = {kind: LineLimit(monotonic) for kind in LIMITED}
         self._tracebacks = RepeatLimit(monotonic)
         self._counters: dict[type[Event], Callable[[Any], None]] = {
@@ -143,7 +146,7 @@ class Telemetry:
                 traceback = None
             if facts["namespace"] is None:
                 del facts["namespace"]
-            if (trace := self.trace_of(facts.get("delivery", ""))) is not None:
+            if (trace := self._trace_of(facts.get("delivery", ""))) is not None:
                 facts["trace"] = trace
             extra = {"event": type(event).__name__, "facts": facts}
             message = one_line(template.format(**_as_text(facts)))
@@ -272,10 +275,6 @@ def _as_text(facts: dict[str, Any]) -> dict[str, Any]:
         name: (", ".join(map(str, each)) or "none") if isinstance(each, list) else each
         for name, each in facts.items()
     }
-
-
-def _no_trace(delivery: str) -> str | None:  # noqa: ARG001 - default callback
-    return None
 
 
 def label_of(target: str) -> str:

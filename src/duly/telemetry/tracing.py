@@ -22,11 +22,14 @@ PARENT = "traceparent"
 
 
 class Tracing:
-    """Opens spans, and stores the parent span of each sampled delivery."""
+    """Opens spans, and stores the parent span of each sampled delivery.
 
-    def __init__(self, traces: Traces) -> None:
+    `recent` receives the traces of the deliveries that were attempted here last, by their ids.
+    """
+
+    def __init__(self, traces: Traces, recent: dict[str, str]) -> None:
         self._traces = traces
-        self._trace_ids: dict[str, str] = {}
+        self._recent = recent
 
     @property
     def is_on(self) -> bool:
@@ -79,10 +82,6 @@ class Tracing:
             inject(carrier)
         return carrier
 
-    def trace_of(self, delivery: str) -> str | None:
-        """The trace ID of a delivery recently attempted in this process, or None."""
-        return self._trace_ids.get(delivery)
-
     async def _parent(self, delivery: str) -> str | None:
         try:
             return await self._traces.parent(delivery)
@@ -93,9 +92,9 @@ class Tracing:
         context = span.get_span_context()
         if not context.is_valid:
             return
-        if len(self._trace_ids) >= MOST_REMEMBERED:
-            del self._trace_ids[next(iter(self._trace_ids))]
-        self._trace_ids[delivery] = f"{context.trace_id:032x}"
+        if len(self._recent) >= MOST_REMEMBERED:
+            del self._recent[next(iter(self._recent))]
+        self._recent[delivery] = f"{context.trace_id:032x}"
 
 
 class Traced:

@@ -65,7 +65,7 @@ class Report(msgspec.Struct):
 class Greetings:
     """The greetings of one app's users."""
 
-    def __init__(self, app: duly.App, manner: Manner) -> None:
+    def __init__(self, app: duly.Namespace, manner: Manner) -> None:
         self._app = app
         self._manner = manner
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -118,6 +118,24 @@ class Details(msgspec.Struct, frozen=True, kw_only=True):
     def limits(self) -> TargetLimits:
         """The rate limit and in-flight limit."""
         return TargetLimits(self.rate, self.in_flight)
+
+
+class EndpointOptions(TypedDict, total=False):
+    """What may be said of an endpoint besides its name and URL, as keyword arguments."""
+
+    description: str
+    method: str
+    headers: Mapping[str, str]
+    timeout: float
+    rate: float | None
+    in_flight: int | None
+    retry: RetryPlan | None
+
+
+class EndpointChanges(EndpointOptions, total=False):
+    """What may be changed of an endpoint, as keyword arguments."""
+
+    url: str
 
 
 class StoredEndpoint(msgspec.Struct, frozen=True, kw_only=True):

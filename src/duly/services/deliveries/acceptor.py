@@ -26,12 +26,18 @@ class Acceptor:
     goes in by a door of its own: whoever has neither waits for nobody.
     """
 
-    def __init__(self, store: Store, clock: Clock, emit: Emit) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        emit: Emit,
+        on_answered: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`on_answered` is called after each commit, when its callers have their answers."""
         self._store = store
         self._clock = clock
         self._emit = emit
-        self.on_answered: Callable[[], Awaitable[None]] = _nothing
-        """Called after a commit, when its callers have their answers."""
+        self.on_answered = on_answered
         self._plain = AcceptBatch(self)
         self._tied = AcceptBatch(self)
 
@@ -108,10 +114,6 @@ class Soon:
         async for chunk in chunks:
             self.found = self.found or any(map(self.includes, chunk))
             yield chunk
-
-
-async def _nothing() -> None:
-    """For who is told of no answers."""
 
 
 async def _one(requests: Sequence[PreparedDelivery]) -> AsyncIterator[Sequence[PreparedDelivery]]:

@@ -1,17 +1,19 @@
-"""What people ask for when they list deliveries, checked."""
+"""Deliveries that were accepted: read, listed, cancelled and tried again."""
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
 from duly.domain import checks
 from duly.domain.deliveries import states
-from duly.domain.deliveries.delivery import Delivery
+from duly.domain.deliveries.delivery import Attempt, Delivery
 from duly.domain.deliveries.states import State
+from duly.domain.deliveries.steps import Step
 from duly.domain.endpoints.endpoint import wanted_target
 from duly.domain.streams.policy import checked_stream
 from duly.ports import Filter, Store
@@ -41,20 +43,61 @@ class Page(msgspec.Struct, frozen=True):
     next: str | None
 
 
-async def page(store: Store, wanted: Wanted, before: str | None, limit: int) -> Page:
-    """One page; there may be fewer than asked for and still more to come."""
-    return Page(*await store.deliveries.page(checked(wanted, before, limit)))
+class Deliveries:
+    """The deliveries of one namespace; `actor` is named in the audit trail, None leaves none."""
 
+    def __init__(self, store: Store, actor: str | None = None) -> None:
+        self._store = store
+        self._actor = actor
 
-async def listed(store: Store, wanted: Wanted, before: str | None, limit: int) -> list[Delivery]:
-    """As many as asked for, if there are so many."""
-    filter, found = checked(wanted, before, limit), list[Delivery]()
-    while True:
-        more, next = await store.deliveries.page(filter)
-        found += more
-        if next is None or len(found) >= limit:
-            return found
-        filter = msgspec.structs.replace(filter, before=next, limit=limit - len(found))
+    async def get(self, id: str) -> Delivery:
+        """One delivery with all its facts, or NotFound."""
+        return await self._store.deliveries.get(checks.checked_id(id))
+
+    async def list(
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
+    ) -> Sequence[Delivery]:
+        """Deliveries, newest first; `before` is the last id of the page before.
+
+        A target is a handler's name, `endpoint:` and a name, or a URL, which stands for its host.
+        """
+        filter, found = checked(wanted, before, limit), builtins.list[Delivery]()
+        while True:
+            more, next = await self._store.deliveries.page(filter)
+            found += more
+            if next is None or len(found) >= limit:
+                return found
+            filter = msgspec.structs.replace(filter, before=next, limit=limit - len(found))
+
+    async def page(
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
+    ) -> Page:
+        """As `list`, in time that does not grow with the ledger; go on from its `next`.
+
+        There may be fewer than asked for and still more to come.
+        """
+        return Page(*await self._store.deliveries.page(checked(wanted, before, limit)))
+
+    async def attempts(self, id: str) -> Sequence[Attempt]:
+        """What happened to a delivery, oldest first."""
+        return await self._store.deliveries.attempts(checks.checked_id(id))
+
+    async def steps(self, id: str) -> Sequence[Step]:
+        """The steps of a delivery that are done, in their order."""
+        return await self._store.steps.load((await self.get(id)).id)
+
+    async def cancel(self, id: str) -> Delivery:
+        """Cancel a pending delivery; one that is cancelled already is returned as it is.
+
+        Conflict when it is neither.
+        """
+        return await self._store.deliveries.cancel(checks.checked_id(id), self._actor)
+
+    async def retry(self, id: str) -> Delivery:
+        """Try a dead letter again, with all its attempts, or a waiting delivery now."""
+        delivery = await self._store.deliveries.retry(checks.checked_id(id), self._actor)
+        self._store.wakeups.hint()
+        return delivery
 
 
 def checked(wanted: Wanted, before: str | None, limit: int) -> Filter:

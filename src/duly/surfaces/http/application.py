@@ -11,6 +11,7 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 
 from duly.app import App
+from duly.services.namespace import Namespace
 from duly.surfaces.http import streams, workers
 from duly.surfaces.http.access import audit, keys
 from duly.surfaces.http.access.auth import Authenticator
@@ -70,7 +71,7 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Litestar:
     """Everything that the port answers; `siblings` are others at the same address."""
     door = Authenticator(app)
 
-    def app_of(request: Request[Any, Any, Any]) -> App:
+    def app_of(request: Request[Any, Any, Any]) -> Namespace:
         # A function, since routers copy what they are given, and a method brings its object along.
         return door.app_for(request.scope["state"]["caller"])
 

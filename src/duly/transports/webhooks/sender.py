@@ -42,6 +42,7 @@ class Webhooks:
         open_socket: Callable[[int, int, int], Any],
         book: Book,
         keys: Sequence[bytes] = (),
+        trace_headers: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._clock = clock
         self._guard = guard
@@ -49,8 +50,7 @@ class Webhooks:
         self._open_socket = open_socket
         self._endpoints = book
         self._keys = list(keys)
-        self.carried: Callable[[], Mapping[str, str]] = dict
-        """Returns the headers that pass a trace on."""
+        self._trace_headers = trace_headers
         self._client: Exchanges | None = None
 
     def serves(self) -> Sequence[str]:
@@ -126,7 +126,11 @@ class Webhooks:
             from duly.transports.webhooks.exchanges import Exchanges
 
             self._client = Exchanges(
-                self._clock, self._guard, self._is_resolver_trouble, self._open_socket, self.carried
+                self._clock,
+                self._guard,
+                self._is_resolver_trouble,
+                self._open_socket,
+                self._trace_headers,
             )
         return self._client
 

@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ import uvloop
 from cyclopts import Parameter
 
 from duly.app import App
+from duly.composition import engine_for
 from duly.domain import events
 from duly.domain.deliveries.identifiers import delivery_id
 from duly.errors import Conflict, InvalidInput
@@ -99,7 +101,7 @@ def _address(database: str | None) -> Iterator[str | None]:
 
 async def _bench(count: int, url: str | None, concurrency: int | None) -> Measured:
     app = App(url, namespace=NAMESPACE, concurrency=concurrency, **HANDS_OFF)
-    app.telemetry = finish = Finish(count, app.clock.monotonic)
+    finish = Finish(count, app.clock.monotonic)
     app.handler(TARGET)(_nothing)
     async with app:
         await _make_room(app)
@@ -142,7 +144,7 @@ async def _accept(app: App, count: int) -> float:
 
 
 async def _deliver(app: App, finish: Finish) -> float:
-    engine = app.engine()
+    engine = engine_for(replace(app.parts, telemetry=finish), app)
     started = app.clock.monotonic()
     await engine.start()
     try:

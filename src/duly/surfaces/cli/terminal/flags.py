@@ -119,8 +119,7 @@ def store_app(common: Common) -> App:
 
 def app_for(common: Common) -> App:
     """The app that the flags describe, not opened yet."""
-    given = App(common.database, namespace=common.namespace, server=common.server)
-    return given.acting_as(ACTOR)
+    return App(common.database, actor=ACTOR, namespace=common.namespace, server=common.server)
 
 
 def require_database(app: App) -> None:

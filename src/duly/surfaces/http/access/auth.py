@@ -25,6 +25,7 @@ from litestar.handlers import BaseRouteHandler
 from duly.app import App
 from duly.domain.access.keys import Scope, StoredKey
 from duly.errors import BadSetting
+from duly.services.namespace import Namespace
 from duly.settings import Settings
 from duly.surfaces.http.access.key_cache import Keyring
 from duly.surfaces.http.access.origins import Headers, Names, is_loopback, is_passed_on, text
@@ -64,7 +65,7 @@ class Authenticator:
         self._ring = Keyring(app.keys.check, app.clock)
         spend = None if app.store.single_owner else app.keys.spend
         self._pace = Pace(app.clock, app.settings.key_rate, spend)
-        self._apps: dict[tuple[str, str], App] = {}
+        self._apps: dict[tuple[str, str], Namespace] = {}
 
     async def admit(self, connection: Connection, handler: BaseRouteHandler) -> None:
         """Let the request pass, or say why not; it may be asked of the same request again."""
@@ -98,8 +99,8 @@ class Authenticator:
         for app in (self._app, *self._apps.values()):
             await app.watch.live.stop()
 
-    def app_for(self, caller: Caller) -> App:
-        """The app in the caller's namespace, acting as the caller."""
+    def app_for(self, caller: Caller) -> Namespace:
+        """The caller's namespace, with the caller as actor."""
         place = (caller.namespace, caller.actor)
         if place not in self._apps:
             if len(self._apps) >= MOST_APPS:
@@ -107,7 +108,7 @@ class Authenticator:
             self._apps[place] = self._within(caller.namespace).acting_as(caller.actor)
         return self._apps[place]
 
-    def _within(self, namespace: str) -> App:
+    def _within(self, namespace: str) -> Namespace:
         """One for each namespace, so that those who deliver there share their commits."""
         if namespace == self._app.store.namespace:
             return self._app

@@ -9,10 +9,10 @@ from litestar import post
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
-from duly.app import App
 from duly.domain.deliveries.delivery import Accepted
 from duly.domain.deliveries.identifiers import sibling
 from duly.errors import InvalidInput, NotFound
+from duly.services.namespace import Namespace
 from duly.surfaces.http.access.backpressure import BULK, body_of, place_for
 from duly.surfaces.http.deliveries import bulk_bodies
 from duly.surfaces.http.deliveries.bulk_bodies import (
@@ -86,7 +86,7 @@ async def accept_bulk(
         return await bulk_bodies.answered(accepted, turns)
 
 
-async def _all_or_none(app: App, given: list[dict[str, Any]]) -> Sequence[Accepted]:
+async def _all_or_none(app: Namespace, given: list[dict[str, Any]]) -> Sequence[Accepted]:
     try:
         return await app.deliver_many(given)
     except NotFound as error:

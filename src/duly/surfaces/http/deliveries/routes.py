@@ -7,10 +7,10 @@ from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, JSONBody, SkipValidation
 
-from duly.app import App
 from duly.domain.deliveries.delivery import Accepted, Attempt
 from duly.domain.deliveries.states import State
 from duly.errors import InvalidInput, NotFound
+from duly.services.namespace import Namespace
 from duly.surfaces.http.access.backpressure import SINGLE, place_for
 from duly.surfaces.http.deliveries.bodies import (
     AcceptedDelivery,
@@ -48,7 +48,7 @@ async def accept(
     return Response(answer, status_code=status_of(accepted), headers=headers)
 
 
-async def take_in(app: App, new: NewDelivery, id: str | None = None) -> Accepted:
+async def take_in(app: Namespace, new: NewDelivery, id: str | None = None) -> Accepted:
     """Have a delivery stored."""
     options = new.options() | {"id": id}
     try:
@@ -58,7 +58,7 @@ async def take_in(app: App, new: NewDelivery, id: str | None = None) -> Accepted
         raise InvalidInput("target", str(error)) from error
 
 
-async def answer_to(app: App, accepted: Accepted) -> AcceptedDelivery:
+async def answer_to(app: Namespace, accepted: Accepted) -> AcceptedDelivery:
     """The yes, with how it stands if it was there already."""
     state = (await app.get(accepted.id)).state if accepted.known else State.PENDING
     return AcceptedDelivery(
@@ -150,7 +150,7 @@ async def release(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
     return await _detail(duly_app, id)
 
 
-async def _detail(app: App, id: str) -> DeliveryDetail:
+async def _detail(app: Namespace, id: str) -> DeliveryDetail:
     delivery = await app.get(id)
     around = await app.outlook(delivery)
     attempts, transitions = history(delivery, await app.attempts(id))

@@ -11,10 +11,10 @@ from litestar import Response, delete, get, patch, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody, SkipValidation
 
-from duly.app import App
 from duly.domain.access.keys import Scope
 from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.services.endpoints import Added
+from duly.services.namespace import Namespace
 from duly.surfaces.http.dead_letters.bodies import Moved, carried_out, counted
 from duly.surfaces.http.endpoints.bodies import (
     EndpointChange,
@@ -150,7 +150,7 @@ async def recover(
     return await while_heard(request, work)
 
 
-async def _record(app: App, endpoint: StoredEndpoint, kind: type[Kind], **more: Any) -> Kind:
+async def _record(app: Namespace, endpoint: StoredEndpoint, kind: type[Kind], **more: Any) -> Kind:
     found = record(await app.endpoints.standing(endpoint)) | more
     known = {name: found[name] for name in kind.__struct_fields__}
     known["retry"] = msgspec.json.decode(known["retry"])
@@ -158,14 +158,14 @@ async def _record(app: App, endpoint: StoredEndpoint, kind: type[Kind], **more: 
 
 
 async def _shown(
-    app: App, endpoint: StoredEndpoint, url: str | None = None
+    app: Namespace, endpoint: StoredEndpoint, url: str | None = None
 ) -> Response[EndpointRecord]:
     """The endpoint; a `url` is shown in place of the masked one."""
     found = await _record(app, endpoint, EndpointRecord, **({} if url is None else {"url": url}))
     return Response(found, headers=etag(endpoint.version))
 
 
-async def _told_once(app: App, added: Added) -> Response[EndpointWithSecret]:
+async def _told_once(app: Namespace, added: Added) -> Response[EndpointWithSecret]:
     found = await _record(app, added.endpoint, EndpointWithSecret, secret=added.secret)
     return Response(found, headers=etag(added.endpoint.version) | {"cache-control": "no-store"})
 

@@ -15,10 +15,10 @@ from duly.domain.monitoring.status import BacklogStatus, NamespaceStatus
 from duly.domain.time.zones import zone_data_version
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
+from duly.services.monitoring.monitoring import SOON_ENOUGH
 from duly.stores.statements import migrations
 from duly.surfaces.http.access.auth import OPEN
 from duly.version import __version__
-from duly.watch import SOON_ENOUGH
 
 READY_SECONDS = 2.0
 """Whoever asks often waits for the store no longer than this."""

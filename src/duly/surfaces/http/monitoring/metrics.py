@@ -24,10 +24,10 @@ from duly.domain.monitoring.alerts import Alert, AlertKind
 from duly.domain.monitoring.status import NamespaceStatus
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
+from duly.services.monitoring.monitoring import SOON_ENOUGH
 from duly.surfaces.http.monitoring.sibling_metrics import Siblings, merged
 from duly.telemetry import Histogram
 from duly.version import __version__
-from duly.watch import SOON_ENOUGH
 
 TEXT_FORMAT = "text/plain; version=0.0.4"
 """Prometheus's text format; the charset is added by Litestar."""

@@ -8,10 +8,10 @@ from litestar import Request
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
-from duly.app import App
+from duly.services.namespace import Namespace
 
 AnyRequest = Request[Any, Any, Any]
-Served = NamedDependency[SkipValidation[App]]
+Served = NamedDependency[SkipValidation[Namespace]]
 """`duly_app: Served` in a route: the app of the caller's namespace.
 
 The hottest route has no other dependency: several are resolved in tasks of their own, which costs

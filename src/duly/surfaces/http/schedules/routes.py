@@ -10,11 +10,11 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, JSONBody, SkipValidation
 from msgspec import UNSET
 
-from duly.app import App
 from duly.domain.access.keys import Scope
 from duly.domain.deliveries.payloads import Checked
 from duly.domain.schedules.schedule import StoredSchedule
 from duly.errors import InvalidInput, NotFound
+from duly.services.namespace import Namespace
 from duly.services.schedules import Declared
 from duly.surfaces.http.deliveries.bodies import target_of
 from duly.surfaces.http.protocol.bodies import Why
@@ -170,7 +170,7 @@ async def explain(duly_app: Served, data: JSONBody[Explain]) -> Explained:
     return Explained(**explained(rule), next=moments(rule, found, data.rule.tz))
 
 
-async def _declare(app: App, *what: Any, **options: Any) -> Declared:
+async def _declare(app: Namespace, *what: Any, **options: Any) -> Declared:
     try:
         return await app.schedules.declare(*what, **options)
     except NotFound as error:

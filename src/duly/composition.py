@@ -1,0 +1,296 @@
+"""What an App is made of: its parts, built from the settings in the order of their dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from duly.domain.deliveries.retry import DEFAULT, WEBHOOK, RetryPlan
+from duly.domain.endpoints.endpoint import is_outside
+from duly.domain.endpoints.signatures import secret_key
+from duly.domain.events import ConnectionsShort, DeliveryCompleted, Event
+from duly.domain.monitoring.alerts import AlertLimits
+from duly.domain.roles import Role
+from duly.engine.execution.completions import emit_completions
+from duly.engine.monitoring.alert_monitor import AlertMonitor, Watchmen
+from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
+from duly.engine.monitoring.log_summary import LogSummary
+from duly.engine.monitoring.rollup_writer import RollupWriter
+from duly.engine.supervisor import Engine
+from duly.errors import BadSetting, InvalidInput
+from duly.ports import Chance, Clock, Emit, Store, Transport
+from duly.services.access.idempotency import IdempotentRequests
+from duly.services.deliveries.acceptor import Acceptor
+from duly.services.deliveries.intake import Intake
+from duly.services.deliveries.transactions import Outbox
+from duly.services.monitoring.alerts import AlertWebhook
+from duly.services.monitoring.monitoring import Monitoring
+from duly.services.namespace import Namespace, Shared
+from duly.settings import Settings
+from duly.stores.postgres import database as postgres
+from duly.stores.postgres.connections import Connect
+from duly.stores.store import store_at, store_on
+from duly.system import Threads, is_own_address, is_resolver_trouble, open_socket, process_name
+from duly.telemetry import Telemetry
+from duly.telemetry.tracing import Traced, Tracing
+from duly.transports.combined import Routes
+from duly.transports.handlers.registry import Handlers
+from duly.transports.redis_analytics import RedisAnalytics
+from duly.transports.webhooks.egress import Guard
+from duly.transports.webhooks.endpoint_cache import Book
+from duly.transports.webhooks.sender import Webhooks
+from duly.vault import Vault, sealing_keys
+
+SHORTAGE_SECONDS = 60.0
+"""Between two reports that connections are short."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transports:
+    """The ways out of the process, one by one and combined."""
+
+    handlers: Handlers
+    book: Book
+    webhooks: Webhooks
+    combined: Routes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What everything else is built over, in one namespace."""
+
+    settings: Settings
+    clock: Clock
+    chance: Chance
+    telemetry: Telemetry
+    store: Store
+    tracing: Tracing
+    vault: Vault
+    transports: Transports
+    rollup_writer: RollupWriter
+
+
+def parts_for(
+    settings: Settings, clock: Clock, chance: Chance, pool: Any, connect: Connect | None
+) -> Parts:
+    """The parts of an App in its own namespace."""
+    traces: dict[str, str] = {}
+    telemetry = Telemetry(clock.monotonic, traces.get)
+    store = store_for(settings, clock, pool, connect, telemetry.emit)
+    tracing = Tracing(store.traces, traces)
+    vault = Vault(sealing_keys(settings.secret_key), chance.bytes)
+    return Parts(
+        settings=settings,
+        clock=clock,
+        chance=chance,
+        telemetry=telemetry,
+        store=store,
+        tracing=tracing,
+        vault=vault,
+        transports=transports_for(settings, clock, store, vault, telemetry.emit, tracing),
+        rollup_writer=_rollup_writer(store, clock, telemetry),
+    )
+
+
+def parts_within(parts: Parts, namespace: str) -> Parts:
+    """The same parts over another namespace of the store, which is counted apart."""
+    traces: dict[str, str] = {}
+    telemetry = Telemetry(parts.clock.monotonic, traces.get)
+    store = parts.store.within(namespace)
+    writer = _rollup_writer(store, parts.clock, telemetry)
+    parts.rollup_writer.others.add(writer)
+    tracing = Tracing(store.traces, traces)
+    return replace(parts, telemetry=telemetry, store=store, tracing=tracing, rollup_writer=writer)
+
+
+def store_for(
+    settings: Settings, clock: Clock, pool: Any, connect: Connect | None, emit: Emit
+) -> Store:
+    """The store at the address in the settings, or on the connections that a caller brought."""
+    most = settings.connections if pool is None else postgres.share_of(pool, settings.connections)
+    on_short = shortage(clock, emit, most)
+    if pool is None and connect is None:
+        return store_at(
+            settings.database,
+            namespace=settings.namespace,
+            clock=clock,
+            pooler=settings.pooler,
+            connections=most,
+            on_short=on_short,
+        )
+    connections = postgres.from_pool(pool) if connect is None else postgres.from_factory(connect)
+    return store_on(
+        *connections,
+        namespace=settings.namespace,
+        clock=clock,
+        pooler=settings.pooler,
+        one_loop=connect is None,
+        connections=most,
+        on_short=on_short,
+    )
+
+
+def shortage(clock: Clock, emit: Emit, wanted: int) -> Callable[[int, str], None]:
+    """A callback that reports a shortage of connections, at most once a minute."""
+    reported_at = float("-inf")
+
+    def report(open: int, problem: str) -> None:
+        nonlocal reported_at
+        if clock.monotonic() - reported_at >= SHORTAGE_SECONDS:
+            reported_at = clock.monotonic()
+            emit(ConnectionsShort(open=open, wanted=wanted, problem=problem))
+
+    return report
+
+
+def transports_for(
+    settings: Settings, clock: Clock, store: Store, vault: Vault, emit: Emit, tracing: Tracing
+) -> Transports:
+    """The handlers of this process, and webhooks to plain URLs and to endpoints."""
+    plan = settings.plan
+    handlers = Handlers(Threads().run, emit, plan or DEFAULT)
+    book = Book(
+        lambda namespace: store.within(namespace).endpoints,
+        clock,
+        vault.open,
+        emit,
+        settings.namespace,
+        plan or WEBHOOK,
+    )
+    webhooks = Webhooks(
+        clock,
+        Guard(settings.egress_allow.replace(",", " ").split(), is_own_address),
+        is_resolver_trouble,
+        open_socket,
+        book,
+        _signing_keys(settings.webhook_secret),
+        tracing.carried,
+    )
+    combined = Routes(handlers, webhooks)
+    return Transports(handlers=handlers, book=book, webhooks=webhooks, combined=combined)
+
+
+def _signing_keys(secrets: str) -> list[bytes]:
+    """The keys that sign deliveries to plain URLs."""
+    try:
+        return [secret_key(each) for each in secrets.split()]
+    except InvalidInput as error:
+        raise BadSetting("webhook_secret", error.problem) from error
+
+
+def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
+    """What all actors in the namespace of the parts share.
+
+    If this process works for the namespace, targets are checked against its handlers and tried by
+    their retry plans; otherwise only the store knows which handlers there are.
+    """
+    settings, clock, chance, store = parts.settings, parts.clock, parts.chance, parts.store
+    transports, writer = parts.transports, parts.rollup_writer
+
+    def plan(target: str) -> RetryPlan:
+        if is_served:
+            return transports.combined.plan(target, store.namespace)
+        return settings.plan or (WEBHOOK if is_outside(target) else DEFAULT)
+
+    handlers: Callable[[], Sequence[str]] = transports.handlers.serves if is_served else tuple
+    check = transports.webhooks.check
+    intake = Intake(store, clock, chance, handlers, check, settings.payload_limit)
+    grace = timedelta(seconds=settings.grace)
+    return Shared(
+        settings=settings,
+        clock=clock,
+        chance=chance,
+        store=store,
+        vault=parts.vault,
+        check_webhook=check,
+        try_endpoint=transports.webhooks.try_out,
+        plan=plan,
+        accept_traced=parts.tracing.accept,
+        intake=intake,
+        acceptor=Acceptor(store, clock, parts.telemetry.emit, writer.write_if_due),
+        outbox=Outbox(store, intake.check, intake.expects),
+        requests=IdempotentRequests(store, chance.delivery_id),
+        monitoring=Monitoring(store, clock, grace, writer.tick),
+    )
+
+
+def _rollup_writer(store: Store, clock: Clock, telemetry: Telemetry) -> RollupWriter:
+    return RollupWriter(
+        lambda namespace: store.within(namespace).rollups,
+        clock,
+        lambda: telemetry.tallies(store.namespace),
+    )
+
+
+def engine_for(parts: Parts, services: Namespace, transport: Transport | None = None) -> Engine:
+    """A worker over the parts, with the loops that count, summarize and watch beside it."""
+    transport = transport or parts.transports.combined
+    settings, emit, tracing = parts.settings, parts.telemetry.emit, parts.tracing
+    engine = Engine(
+        parts.store,
+        Traced(transport, tracing) if tracing.is_on else transport,
+        parts.clock,
+        parts.chance,
+        emit,
+        settings,
+        process_name(),
+    )
+    parts.rollup_writer.worker = lambda: engine.dispatcher.lease.worker
+    engine.attach(
+        parts.rollup_writer,
+        _alert_monitors(parts, services, engine),
+        LogSummary(parts.telemetry.summarize),
+    )
+    if settings.analytics and Role.WORKER in settings.roles:
+        _export_analytics(engine, settings, emit)
+    # Asked once: without it a completion costs nothing for being logged.
+    if parts.telemetry.logs(DeliveryCompleted):
+        emit_completions(engine.settler, emit)
+    return engine
+
+
+def _export_analytics(engine: Engine, settings: Settings, emit: Emit) -> None:
+    keep = timedelta(seconds=settings.analytics_keep)
+    exporter = AnalyticsExporter(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
+    exporter.foreign = engine.dispatcher.known.foreign
+    engine.observe(exporter.note, exporter.close)
+    engine.attach(exporter)
+
+
+def alert_monitor_for(parts: Parts, services: Namespace) -> AlertMonitor:
+    """What raises and clears the alerts of the App's own namespace."""
+    settings, telemetry = parts.settings, parts.telemetry
+    limits = AlertLimits(settings.alert_late, settings.alert_dead)
+    look = services.watch.situation
+    monitor = AlertMonitor(parts.store, telemetry.emit, look, telemetry.counts, limits)
+    if settings.alert_url:
+        monitor.tell = AlertWebhook(settings.alert_url, settings.namespace, services.deliver).send
+    return monitor
+
+
+def _alert_monitors(parts: Parts, services: Namespace, engine: Engine) -> Watchmen:
+    """The alert monitor of the own namespace, and of others that this process works for."""
+    own, emit, settings = alert_monitor_for(parts, services), parts.telemetry.emit, parts.settings
+    grace = timedelta(seconds=settings.grace)
+
+    async def others() -> list[str]:
+        found = await engine.territory.namespaces()
+        return [each for each in found if each != parts.store.namespace]
+
+    def elsewhere(namespace: str) -> AlertMonitor:
+        store = parts.store.within(namespace)
+
+        def emit_there(event: Event) -> None:
+            emit(msgspec.structs.replace(event, namespace=namespace))
+
+        monitor = own.elsewhere(store, emit_there, lambda: store.status.look(grace))
+        if own.tell is not None:
+            # The webhook itself is a delivery of the own namespace.
+            monitor.tell = AlertWebhook(settings.alert_url, namespace, services.deliver).send
+        return monitor
+
+    return Watchmen(own, emit, others, elsewhere)

@@ -1,0 +1,133 @@
+"""Monitoring of one namespace: its status, what happened in it, what is late or stuck."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
+from datetime import datetime, timedelta
+from typing import Any
+
+from duly.domain import checks
+from duly.domain.deliveries.delivery import Delivery
+from duly.domain.monitoring.failure_stats import DAY, FailureStats
+from duly.domain.monitoring.rollups import HOUR, MINUTE, Series, checked_span, filled
+from duly.domain.monitoring.status import NamespaceStatus
+from duly.errors import StoreUnavailable
+from duly.ports import Clock, Store
+from duly.services.monitoring.live import Live
+from duly.services.monitoring.status import Status, Top, status, top
+
+FRESH_SECONDS = 1.0
+"""For how long a status that was read is given to others who ask."""
+SOON_ENOUGH = 5.0
+"""The timeout for callers that give up themselves: Prometheus does after ten seconds."""
+FLUSH_SECONDS = 0.3
+"""How long a reader waits for the counts of this process to be written."""
+
+Flush = Callable[[], Coroutine[Any, Any, object]]
+
+
+class Monitoring:
+    """The status and statistics of one namespace.
+
+    `flush` writes the counts of this process that are not in the store yet.
+    """
+
+    def __init__(self, store: Store, clock: Clock, grace: timedelta, flush: Flush) -> None:
+        self.live = Live(store, self.situation, clock)
+        self._store = store
+        self._clock = clock
+        self._grace = grace
+        self._flush = flush
+        self._seen: NamespaceStatus | None = None
+        self._seen_at = float("-inf")
+        self._looking: asyncio.Task[NamespaceStatus] | None = None
+        self._flushing: asyncio.Task[object] | None = None
+
+    async def __call__(self, since: datetime | timedelta | float = DAY) -> FailureStats:
+        """The same as `failures`."""
+        return await self.failures(since)
+
+    async def failures(self, since: datetime | timedelta | float = DAY) -> FailureStats:
+        """Failures since a moment or for a duration: attempts, reasons, retries, poison."""
+        return await self._store.failure_stats.stats(since)
+
+    async def situation(self, within: float | None = None) -> NamespaceStatus:
+        """The counts of the namespace, read at most once a second however many callers ask.
+
+        Callers that ask at the same time share the answer, or the error. StoreUnavailable too when
+        it takes longer than `within` seconds.
+        """
+        if self._seen is not None and self._clock.monotonic() - self._seen_at < FRESH_SECONDS:
+            return self._seen
+        if self._looking is None or self._looking.done():
+            # It looks for others too, so it must not take part in the transaction of this caller.
+            look = self._look()
+            self._looking = asyncio.get_running_loop().create_task(look, context=Context())
+            self._looking.add_done_callback(_retrieve_error)
+        looking = self._looking
+        done, _ = await asyncio.wait((looking,), timeout=within)
+        if not done:
+            raise StoreUnavailable(f"the store has not answered within {within:g} s")
+        return looking.result()
+
+    async def _look(self) -> NamespaceStatus:
+        found = await self._store.status.look(self._grace)
+        self._seen, self._seen_at = found, self._clock.monotonic()
+        return found
+
+    async def status(self) -> Status:
+        """Workers, late deliveries and how fast they drain, and what is planned next.
+
+        While something is late this takes a second, to measure how fast it drains.
+        """
+        return await status(self._store, self._clock, self._grace)
+
+    async def top(self) -> Top:
+        """Rates of the last minute, what is due, and the workers that are alive."""
+        minutes = (await self.series(MINUTE)).points
+        return top(await self.situation(), minutes, await self._store.workers.roster())
+
+    async def late(self, grace: timedelta | None = None, *, limit: int = 50) -> Sequence[Delivery]:
+        """Deliveries that are due and not claimed, longest waiting first.
+
+        `grace` is how late they are at least; None takes the setting.
+        """
+        allowed = self._grace if grace is None else grace
+        return await self._store.deliveries.late(allowed, checks.checked_limit(limit))
+
+    async def stuck(
+        self, held_for: timedelta, *, limit: int = 50
+    ) -> Sequence[tuple[Delivery, str]]:
+        """Deliveries that will not move by themselves, or run for longer than that; and why."""
+        return await self._store.deliveries.stuck(held_for, checks.checked_limit(limit))
+
+    async def series(
+        self,
+        since: datetime | timedelta | float = HOUR,
+        until: datetime | None = None,
+        step: timedelta | float = MINUTE,
+    ) -> Series:
+        """What happened from a moment on, or for a duration before `until`, in steps of minutes.
+
+        All workers of the namespace count; what other processes did shows within a second or two.
+        """
+        now, _ = await self._store.plans.clock()
+        span = checked_span(since, until, step, now)
+        await self._write_counts()
+        return filled(span, await self._store.rollups.series(span))
+
+    async def _write_counts(self) -> None:
+        """Write the counts of this process, unless it takes long: SQLite has one writer."""
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush())
+        await asyncio.wait({self._flushing}, timeout=FLUSH_SECONDS)
+        if self._flushing.done():
+            self._flushing.result()
+
+
+def _retrieve_error(looking: asyncio.Task[NamespaceStatus]) -> None:
+    """Its callers may all have timed out; asyncio warns of an error that nobody retrieved."""
+    if not looking.cancelled():
+        looking.exception()

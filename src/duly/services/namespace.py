@@ -1,0 +1,269 @@
+"""Namespace: what people can do in one namespace, in the name of one actor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+from duly.domain.checks import DEFAULT_PRIORITY
+from duly.domain.deliveries import retry as retries
+from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery
+from duly.domain.deliveries.outcomes import Outcome
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.deliveries.steps import Step
+from duly.domain.endpoints.endpoint import StoredEndpoint
+from duly.domain.endpoints.webhooks import Webhook
+from duly.domain.streams.policy import OnFailure
+from duly.domain.time.rules import Rule
+from duly.errors import DulyError
+from duly.ports import Chance, Clock, Message, Store, Transaction
+from duly.services.access.audit import Audit
+from duly.services.access.idempotency import IdempotentRequests
+from duly.services.access.keys import Keys
+from duly.services.dead_letters import DeadLetters
+from duly.services.deliveries.acceptor import Acceptor
+from duly.services.deliveries.deliveries import Deliveries, Page, Wanted
+from duly.services.deliveries.intake import Intake, Item, Options, Target
+from duly.services.deliveries.transactions import Outbox
+from duly.services.deliveries.waiting import Outlook, outlook
+from duly.services.endpoints import Endpoints, Vault
+from duly.services.monitoring.alerts import Alerts
+from duly.services.monitoring.monitoring import Monitoring
+from duly.services.schedules import Declaration, Declared, Schedules
+from duly.services.streams import Streams
+from duly.services.transfer.exporting import Exporting
+from duly.services.transfer.importing import Importing
+from duly.services.workers import Workers
+from duly.settings import Settings
+
+PROGRAM = "python"
+"""The actor in the audit trail when a program acts for itself."""
+
+AcceptTraced = Callable[[str, Callable[[], Awaitable[Accepted]]], Awaitable[Accepted]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """The parts of a namespace that all its actors share.
+
+    Those who deliver share commits (`acceptor`) and known targets (`intake`), those who watch share
+    reads (`monitoring`), and a request with an idempotency key runs once whoever sends it.
+    """
+
+    settings: Settings
+    clock: Clock
+    chance: Chance
+    store: Store
+    vault: Vault
+    check_webhook: Callable[[Webhook], None]
+    try_endpoint: Callable[[StoredEndpoint, str, bytes], Awaitable[Outcome]]
+    plan: Callable[[str], RetryPlan]
+    accept_traced: AcceptTraced
+    intake: Intake
+    acceptor: Acceptor
+    outbox: Outbox
+    requests: IdempotentRequests
+    monitoring: Monitoring
+
+
+class Namespace:
+    """The services of one namespace for one actor.
+
+    `actor` is named in the audit trail. Without one a program acts for itself: its changes are
+    recorded as `python`, and deliveries that it cancels or retries leave no entry.
+    """
+
+    def __init__(self, shared: Shared, actor: str | None = None) -> None:
+        name, store, limit = actor or PROGRAM, shared.store, shared.settings.payload_limit
+        clock, chance, vault, intake = shared.clock, shared.chance, shared.vault, shared.intake
+        self.actor = actor
+        self.settings, self.clock, self.chance = shared.settings, clock, chance
+        self.store, self.vault, self.plan = store, vault, shared.plan
+        self.deliveries = Deliveries(store, actor)
+        self.schedules = Schedules(
+            store, clock, chance, intake.check, limit, name, intake.addressed
+        )
+        self.dead_letters = DeadLetters(store, clock, shared.plan, limit, name)
+        self.endpoints = Endpoints(
+            store,
+            clock,
+            chance,
+            vault,
+            self.dead_letters,
+            shared.check_webhook,
+            shared.try_endpoint,
+            self._webhook_plan(),
+            name,
+        )
+        self.streams = Streams(store, name)
+        self.workers = Workers(store, name)
+        self.keys = Keys(store, clock, chance, name)
+        self.alerts = Alerts(store)
+        self.audit = Audit(store)
+        self.stats = self.watch = shared.monitoring
+        self.series = shared.monitoring.series
+        self.exporting = Exporting(store, clock, vault, name)
+        self.importing = Importing(store, vault, limit, name)
+        self.requests = shared.requests
+        self._shared = shared
+
+    def acting_as(self, actor: str) -> Namespace:
+        """The same namespace, with `actor` as the one who the audit trail says made the changes."""
+        return Namespace(self._shared, actor)
+
+    def expect(self, *names: str) -> None:
+        """Say that these handlers live in another process, which may not have started yet."""
+        self._shared.intake.expect(names)
+
+    async def deliver(
+        self,
+        target: Target,
+        payload: Any = None,
+        *,
+        at: datetime | None = None,
+        after: float | timedelta | None = None,
+        key: str | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        expires_at: datetime | None = None,
+        tags: Iterable[str] = (),
+        retry: RetryPlan | None = None,
+        stream: str | None = None,
+        on_failure: OnFailure | str | None = None,
+        id: str | None = None,
+        connection: Any = None,
+    ) -> Accepted:
+        """Accept one delivery; when this returns it is on disk.
+
+        It is due at once, `at` a moment, or `after` some seconds. The same `key` gives the same
+        delivery again, or a Conflict if target or payload differ. Those of one `stream` run in
+        the order in which they were accepted, one at a time over all workers; `on_failure` says
+        whether a failed one blocks those behind it (`block`) or lets them go on (`release`).
+        With an `id`, a UUID of version 7, the same call again stores nothing more.
+
+        With a `connection` it is accepted in the transaction that this has open, and exists if and
+        only if that is committed. It may be `app.transaction()`, `delivery.transaction`, a message,
+        and on PostgreSQL a connection of asyncpg, psycopg, psycopg2, SQLAlchemy or Django.
+        """
+        shared = self._shared
+        request = shared.intake.request(
+            target,
+            payload,
+            at,
+            after,
+            key,
+            priority,
+            expires_at,
+            tags,
+            retry,
+            stream,
+            on_failure,
+            id,
+        )
+        if connection is not None:
+            return await shared.outbox.accept(connection, request)
+        await shared.intake.know([request.target])
+        return await shared.accept_traced(request.target, lambda: shared.acceptor.accept(request))
+
+    def deliver_within(
+        self, connection: Any, target: Target, payload: Any = None, **options: Unpack[Options]
+    ) -> Accepted:
+        """Accept one delivery in the transaction of a plain connection, without an event loop.
+
+        For psycopg, psycopg2, SQLAlchemy and Django on PostgreSQL. The app need not be open: all
+        it needs goes through the connection. The options are deliver's.
+        """
+        request = self._shared.intake.request(target, payload, **options)
+        return self._shared.outbox.accept_now(connection, request)
+
+    async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
+        """Accept many deliveries in one transaction: all of them or none.
+
+        An item is `(target, payload)`, or a mapping of deliver's arguments.
+        """
+        intake = self._shared.intake
+        # Made known first: on SQLite nothing else can be written while the transaction is open.
+        await intake.know_handlers()
+        return await self._shared.acceptor.accept_all(intake.chunks(items))
+
+    async def deliver_each(
+        self, items: Iterable[Item | DulyError]
+    ) -> Sequence[Accepted | DulyError]:
+        """Accept many deliveries, each for itself: what is wrong with one is in its place."""
+        answers: list[Accepted | DulyError] = []
+        async for piece in self._shared.intake.each(items):
+            answers += await self._shared.acceptor.accept_each(piece)
+        return answers
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction of the store, committed at the end of the block, undone if it raises.
+
+        `async with app.transaction() as tx:` has `tx.execute(sql, *parameters)` and `tx.fetch` for
+        your own tables (`?` on SQLite, `$1` on PostgreSQL, where `tx.connection` is asyncpg's),
+        and `app.deliver(..., connection=tx)`. On SQLite nobody else writes meanwhile.
+        """
+        return self.store.transaction()
+
+    def receive(
+        self, message_id: str, consumer: str, *, connection: Any = None
+    ) -> AbstractAsyncContextManager[Message]:
+        """A message that the consumer handles once, in a transaction that the block commits.
+
+        `async with app.receive(id, "billing") as message:` with `message.is_new`,
+        `message.keep(result)`, and for a duplicate the first `message.result`. In between it is
+        also what `app.transaction()` gives. With `connection`, one of duly's own transactions.
+        """
+        return self._shared.outbox.receive(connection, message_id, consumer)
+
+    async def schedule(
+        self,
+        name: str,
+        /,
+        rule: Rule,
+        target: Target,
+        payload: Any = None,
+        **options: Unpack[Declaration],
+    ) -> Declared:
+        """Create or change a schedule: the short form of `schedules.declare`."""
+        return await self.schedules.declare(name, rule, target, payload, **options)
+
+    async def get(self, id: str) -> Delivery:
+        """The short form of `deliveries.get`."""
+        return await self.deliveries.get(id)
+
+    async def page(
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
+    ) -> Page:
+        """The short form of `deliveries.page`."""
+        return await self.deliveries.page(before=before, limit=limit, **wanted)
+
+    async def attempts(self, id: str) -> Sequence[Attempt]:
+        """The short form of `deliveries.attempts`."""
+        return await self.deliveries.attempts(id)
+
+    async def steps(self, id: str) -> Sequence[Step]:
+        """The short form of `deliveries.steps`."""
+        return await self.deliveries.steps(id)
+
+    async def cancel(self, id: str) -> Delivery:
+        """The short form of `deliveries.cancel`."""
+        return await self.deliveries.cancel(id)
+
+    async def retry(self, id: str) -> Delivery:
+        """The short form of `deliveries.retry`."""
+        return await self.deliveries.retry(id)
+
+    async def outlook(self, delivery: Delivery) -> Outlook:
+        """Which endpoint it goes to, if to one, and what it waits for besides its moment."""
+        return await outlook(self.store, self.endpoints.problem, delivery, self._webhook_plan())
+
+    def _webhook_plan(self) -> RetryPlan:
+        return self.settings.plan or retries.WEBHOOK
+
+    async def list(
+        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
+    ) -> Sequence[Delivery]:
+        """The short form of `deliveries.list`."""
+        return await self.deliveries.list(before=before, limit=limit, **wanted)
