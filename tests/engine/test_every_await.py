@@ -51,7 +51,7 @@ MODULES = (
 DEEPER = (duly.stores.store, duly.stores.sqlite.database, duly.stores.postgres.database)
 """Failing too where an attempt goes through them, which by far not all of them is for."""
 ELSEWHERE = {
-    "engine.execution.task_pool:Carriers._work": "what fails in an attempt was caught there",
+    "engine.execution.task_pool:TaskPool._work": "what fails in an attempt was caught there",
     "engine.execution.delivery_runner:DeliveryRunner.let_finish": "claims",
     "engine.execution.delivery_runner:DeliveryRunner.drain": "stops",
     "engine.execution.delivery_runner:DeliveryRunner._end": "stops",

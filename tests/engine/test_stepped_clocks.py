@@ -3,13 +3,12 @@
 import random
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 import duly
 from duly import App, Delivery, system
-from duly.engine.execution.execution import Executor
+from duly.engine.store_clock import StoreClock
 from duly.ports import ClaimRequest
 from duly.stores.sqlite.clock import BELIEVED_AFTER_SECONDS, Steady
 from duly.system import SystemClock
@@ -120,11 +119,6 @@ async def claimed(life: Life) -> dict[str, float | None]:
     return {each.payload.decode(): each.expires_in for each in rows}
 
 
-def executor(clock: Any) -> Executor:
-    nothing: Any = None
-    return Executor(nothing, nothing, clock, nothing, nothing, nothing)
-
-
 class WallClock(VirtualClock):
     """A clock that the test moves, on the wall only: the store has its own."""
 
@@ -133,17 +127,17 @@ class WallClock(VirtualClock):
 
 def test_the_present_of_the_store_is_carried_on_whatever_the_wall_says() -> None:
     clock = WallClock()
-    by, noon = executor(clock), datetime(2026, 6, 1, 12, tzinfo=UTC)
-    by.learn(noon)
+    known, noon = StoreClock(clock), datetime(2026, 6, 1, 12, tzinfo=UTC)
+    known.observe(noon)
     clock.advance(5)
     clock.step(3600)
-    assert by.now() == noon + timedelta(seconds=5)
-    by.learn(noon + timedelta(seconds=4.95))
-    assert by.now() == noon + timedelta(seconds=5), "a slow answer sets nothing back"
-    by.learn(noon + timedelta(seconds=6))
-    assert by.now() == noon + timedelta(seconds=6)
-    by.learn(noon - HOUR)
-    assert by.now() == noon - HOUR, "the store's clock was stepped"
+    assert known.now() == noon + timedelta(seconds=5)
+    known.observe(noon + timedelta(seconds=4.95))
+    assert known.now() == noon + timedelta(seconds=5), "a slow answer sets nothing back"
+    known.observe(noon + timedelta(seconds=6))
+    assert known.now() == noon + timedelta(seconds=6)
+    known.observe(noon - HOUR)
+    assert known.now() == noon - HOUR, "the store's clock was stepped"
 
 
 def test_without_a_clock_of_its_own_a_store_believes_a_step_once_it_has_lasted() -> None:

@@ -28,6 +28,7 @@ from duly.engine.namespaces import Memories, Menders, ServedNamespaces
 from duly.engine.planner import Planner
 from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
+from duly.engine.store_clock import StoreClock
 from duly.engine.targets.admission import AdmissionControl
 from duly.errors import StoreUnavailable
 from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
@@ -66,7 +67,8 @@ class Engine:
         self._settings = settings
         self._name = name
         self._runner = Runner(emit, chance.fraction)
-        self._executor = Executor(store, transport, clock, chance, CrashRule(), emit)
+        self._store_clock = StoreClock(clock)
+        self._executor = Executor(store, transport, self._store_clock, chance, CrashRule(), emit)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failure: RuntimeError | None = None
         self.on_failed: Callable[[], None] | None = None
@@ -129,6 +131,7 @@ class Engine:
             self._executor,
             self.settler,
             Lease(0, settings.lease, self._clock),
+            self._clock,
             self.gates,
             self._emit,
             concurrency=settings.concurrency,
@@ -222,7 +225,7 @@ class Engine:
         if self._works:
             await self._store.reserve()
             now, _ = await self._store.plans.clock()
-            self._executor.learn(now)
+            self._store_clock.observe(now)
             await self.dispatcher.known.at_start()
             await self.register()
             await self.recovery.at_start(self.dispatcher.lease.worker)

@@ -20,7 +20,7 @@ from duly.engine.loops import NOW, Pause
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
 from duly.errors import StoreUnavailable
-from duly.ports import ClaimRequest, Emit
+from duly.ports import ClaimRequest, Clock, Emit
 
 UNTIL_WOKEN = Pause(3600.0)
 SURVEY_SECONDS = 1.0
@@ -39,6 +39,7 @@ class Dispatcher:
         executor: Executor,
         settler: Settler,
         lease: Lease,
+        clock: Clock,
         gates: AdmissionControl,
         emit: Emit,
         *,
@@ -67,8 +68,8 @@ class Dispatcher:
         self._surveyed_at = float("-inf")
         self._came_short = True
         self._hints = self._heeded = 0
-        self._claims = Claims(executor.store.agenda, executor.clock, emit)
-        self._aside = Aside(executor.store.workers, executor.clock)
+        self._claims = Claims(executor.store.agenda, clock, emit)
+        self._aside = Aside(executor.store.workers, clock)
         self._suspects_turn = True
 
     @property
@@ -181,7 +182,7 @@ class Dispatcher:
         surveyed = await self._by.store.agenda.survey()
         self._heeded = hints
         if surveyed and surveyed[0].seen_at is not None:
-            self._by.learn(surveyed[0].seen_at)
+            self._by.clock.observe(surveyed[0].seen_at)
         await self.known.learn({each.target for each in surveyed})
         self._gates.learn(surveyed)
         self._openings.learn(surveyed, self.known.names.keys())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -33,11 +33,11 @@ from duly.domain.events import DeliveryLate, PlanUnreadable
 from duly.domain.schedules.schedule import Overlap, decode_occasion
 from duly.domain.streams.policy import stream_of_schedule
 from duly.engine.execution.step_log import StepLog
+from duly.engine.store_clock import StoreClock
 from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.ports import (
     RUNNING,
     Chance,
-    Clock,
     Emit,
     Joined,
     Message,
@@ -48,7 +48,6 @@ from duly.ports import (
 )
 from duly.tracebacks import traceback_text
 
-SLACK = timedelta(milliseconds=100)
 TURN_SECONDS = 0.25
 """How soon an occurrence is tried again to which an earlier one has not made way yet."""
 
@@ -60,7 +59,7 @@ class Executor:
         self,
         store: Store,
         transport: Transport,
-        clock: Clock,
+        clock: StoreClock,
         chance: Chance,
         crash_rule: CrashRule,
         emit: Emit,
@@ -70,26 +69,12 @@ class Executor:
         self.clock = clock
         self.chance = chance
         self.crash_rule = crash_rule
-        self._ahead = clock.now().timestamp() - clock.monotonic()
-        self._monotonic = clock.monotonic
-        self.now: Callable[[], datetime] = clock.now if clock.virtual else self._now
-        """The present by the store's clock, as far as it is known: it decides what is due."""
+        self.now = clock.now
+        """The present by the store's clock; called twice for every delivery."""
         self.written: Callable[[Lane, int], Awaitable[None]] = _at_once
         self.is_stopping = False
         """Whether the worker ends what it runs."""
         self._emit = emit
-
-    def _now(self) -> datetime:
-        # The monotonic clock carries on what the store said last. The clock on the wall may be
-        # stepped at any moment, and would expire what has time left. Asked twice for every
-        # delivery: this is four times as quick as adding a timedelta.
-        return datetime.fromtimestamp(self._ahead + self._monotonic(), UTC)
-
-    def learn(self, seen_at: datetime) -> None:
-        """The store's present, as it just answered."""
-        # An answer that took longer says less: it does not set the clock back by a little.
-        if not timedelta() <= self.now() - seen_at < SLACK:
-            self._ahead = seen_at.timestamp() - self.clock.monotonic()
 
     def plan(self, claimed: Claimed, target: str, namespace: str) -> RetryPlan:
         """The delivery's own plan, or its target's; one that cannot be read stops nobody."""
