@@ -44,7 +44,7 @@ class Life:
         dispatcher, before = self.engine.dispatcher, -1
         while dispatcher.running > before:
             before = dispatcher.running
-            dispatcher.hinted()
+            dispatcher.signal.hint()
             await dispatcher.tick()
             await self.breathe()
         return dispatcher.running

@@ -184,7 +184,7 @@ async def test_a_claim_whose_answer_was_lost_is_acquitted_too(any_house: House) 
     life = await born(any_house, Gate())
     await life.app.deliver("work")
     arm("claim.after=raise")
-    life.engine.dispatcher.hinted()
+    life.engine.signal.hint()
     with pytest.raises(Exception, match=r"claim\.after"):
         await life.engine.dispatcher.tick()
     arm("")

@@ -160,14 +160,14 @@ async def test_a_hint_is_heeded_that_comes_while_a_full_target_is_looked_at(
         if dispatcher.running or statement == "claim":
             monkeypatch.undo()
             await app.deliver("work", "meanwhile")
-            dispatcher.hinted()
+            dispatcher.signal.hint()
         return found
 
     monkeypatch.setattr(agenda, statement, hinted_meanwhile)
     await app.deliver_many([(duly.webhook("https://example.org/slow"), None)] * 9)
     await tick_until_it_sleeps(dispatcher)
     if statement == "survey":
-        dispatcher.hinted()
+        dispatcher.signal.hint()
         await tick_until_it_sleeps(dispatcher)
     await Life(app, engine).breathe()
     assert [each.payload for each in transport.recorded] == [b'"meanwhile"']

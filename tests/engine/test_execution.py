@@ -161,9 +161,9 @@ async def test_a_deadline_strikes_only_whom_it_concerns(house: House) -> None:
     await app.deliver("patient")
     await app.deliver("slow")
     await life.tick()
-    failed = asyncio.Event()
-    life.engine.dispatcher.on_progress = failed.set
-    await asyncio.wait_for(failed.wait(), 10)
+    slot_freed = life.engine.signal.wake
+    slot_freed.clear()
+    await asyncio.wait_for(slot_freed.wait(), 10)
     assert life.engine.dispatcher.running == 1
     gate.open.set()
     await life.finish()

@@ -24,6 +24,7 @@ from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints import gates as rules
 from duly.domain.endpoints.gates import Circuit, Gate, TargetLimits
 from duly.engine.targets.admission import AdmissionControl
+from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimRequest, GateChange, SeenGate
 from duly.testing import VirtualClock
@@ -261,7 +262,7 @@ class Counter:
 @pytest.mark.parametrize("slow", ["before", "after"])
 async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
     counter, x = Counter(4), 7
-    gates = AdmissionControl(counter, lambda _: None, lambda: 1, concurrency=10)
+    gates = AdmissionControl(counter, lambda _: None, WorkSignal(), lambda: 1, concurrency=10)
     gates.know(x, "endpoint:x")
     gates._guarded = {x}
 
@@ -290,7 +291,11 @@ async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
 
 @pytest.mark.requirement("C8")
 def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None:
-    gates, x, y = AdmissionControl(Counter(0), lambda _: None, lambda: 1, concurrency=80), 7, 8
+    gates, x, y = (
+        AdmissionControl(Counter(0), lambda _: None, WorkSignal(), lambda: 1, concurrency=80),
+        7,
+        8,
+    )
     for each in (x, y):
         gates.know(each, f"https://{each}.example.org")
     for _ in range(10):

@@ -175,7 +175,7 @@ async def test_more_namespaces_than_slots_get_their_turns(house: House) -> None:
     for each in tenants:
         await app.within(each).deliver_many([("work", each)] * 4)
     for _ in range(7):
-        life.engine.dispatcher.hinted()
+        life.engine.signal.hint()
         await life.engine.dispatcher.tick()
         await life.finish()
     assert set(gate.entered) == set(tenants)

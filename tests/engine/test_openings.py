@@ -8,6 +8,7 @@ import pytest
 from duly.domain.deliveries.delivery import ALONE, Claimed
 from duly.engine.dispatch.claimable_work import FIRST_LOOK_EVERY, ClaimableWork
 from duly.engine.targets.admission import AdmissionControl
+from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
@@ -22,7 +23,7 @@ class NoStore:
 
 
 def gates() -> AdmissionControl:
-    return AdmissionControl(NoStore(), lambda _: None, lambda: 1, concurrency=10)
+    return AdmissionControl(NoStore(), lambda _: None, WorkSignal(), lambda: 1, concurrency=10)
 
 
 def learned(*openings: tuple[int, int, datetime]) -> ClaimableWork:

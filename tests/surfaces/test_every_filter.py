@@ -155,7 +155,7 @@ class Stage:
         await self.engine.prepare(beating=False)
         async with asyncio.timeout(10):
             while self.gate.inside < 2 or self.engine.dispatcher.running > 2:
-                self.engine.dispatcher.hinted()
+                self.engine.signal.hint()
                 await self.engine.dispatcher.tick()
                 await asyncio.tasks.sleep(0)
         await self.engine.settler.flush()

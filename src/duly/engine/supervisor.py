@@ -30,6 +30,7 @@ from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
 from duly.engine.store_clock import StoreClock
 from duly.engine.targets.admission import AdmissionControl
+from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
 from duly.settings import Settings
@@ -80,11 +81,13 @@ class Engine:
         """What dead workers held is taken back and what was missed is planned; not stopping."""
         self._writing = asyncio.Lock()
         self._at_end: Callable[[], Awaitable[None]] | None = None
-        self.settler = Settler(store.agenda, clock, emit, self._on_progress)
+        self.signal = WorkSignal()
+        self.settler = Settler(store.agenda, clock, emit, self.signal)
         self._executor.written = self.settler.written
-        self.gates = AdmissionControl(store.gates, emit, self._worker, settings.concurrency)
+        self.gates = AdmissionControl(
+            store.gates, emit, self.signal, self._worker, settings.concurrency
+        )
         self.dispatcher = self._dispatching()
-        self.gates.on_change = self.dispatcher.hinted
         self.recovery = Recovery(
             self._executor,
             self.dispatcher.known,
@@ -132,6 +135,7 @@ class Engine:
             self.settler,
             Lease(0, settings.lease, self._clock),
             self._clock,
+            self.signal,
             self.gates,
             self._emit,
             concurrency=settings.concurrency,
@@ -171,12 +175,6 @@ class Engine:
         listener = Listener(self._store.wakeups, min(settings.poll, 0.25))
         return [pruner, forgetter, sweeper, listener]
 
-    def _on_progress(self, still_open: bool) -> None:
-        if still_open:
-            self.dispatcher.hinted()
-        else:
-            self.dispatcher.wake.set()
-
     async def start(self) -> None:
         """Take back what dead workers held, and only then begin to claim."""
         try:
@@ -185,7 +183,7 @@ class Engine:
             await self._still_heart()
             raise
         if self._works:
-            self._store.wakeups.listen(self.dispatcher.hinted)
+            self._store.wakeups.listen(self.signal.hint)
             self._run(self.settler)
         for loop in self._loops:
             self._run(loop)
@@ -248,7 +246,7 @@ class Engine:
         await self.life.tick()
         await self.recovery.tick()
         await self.planner.catch_up()
-        self.dispatcher.hinted()
+        self.signal.hint()
         await self.dispatcher.tick()
         claimed = self.dispatcher.running
         await self.dispatcher.drain(None)
@@ -369,6 +367,6 @@ class LeaseMonitor:
         if self._engine.dispatcher.lease.lost:
             await self._engine.lose_lease()
             await self._engine.register()
-            self._engine.dispatcher.wake.set()
+            self._engine.signal.wake.set()
         await self._engine.acquit()
         return UNTIL_WOKEN

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Pause
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
+from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimRequest, Clock, Emit
 
@@ -40,6 +40,7 @@ class Dispatcher:
         settler: Settler,
         lease: Lease,
         clock: Clock,
+        signal: WorkSignal,
         gates: AdmissionControl,
         emit: Emit,
         *,
@@ -47,7 +48,7 @@ class Dispatcher:
         poll: float,
         grace: timedelta,
     ) -> None:
-        self.wake = asyncio.Event()
+        self.signal, self.wake = signal, signal.wake
         self._by = executor
         self._settler = settler
         self.lease = lease
@@ -60,14 +61,12 @@ class Dispatcher:
         settler.names, settler.foreign = self.known.names, self.known.foreign
         gates.foreign = self.known.foreign
         self.runner = DeliveryRunner(
-            executor, settler, gates, self.known, emit, lambda: self.lease, grace=grace
+            executor, settler, gates, self.known, signal, emit, lambda: self.lease, grace=grace
         )
-        self.runner.on_end, self.runner.on_due = self.wake.set, self.hinted
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
         self._surveyed_at = float("-inf")
-        self._came_short = True
-        self._hints = self._heeded = 0
+        self._heeded = 0
         self._claims = Claims(executor.store.agenda, clock, emit)
         self._aside = Aside(executor.store.workers, clock)
         self._suspects_turn = True
@@ -78,30 +77,10 @@ class Dispatcher:
         return len(self.runner.running)
 
     @property
-    def on_progress(self) -> Callable[[], None]:
-        """Called when an attempt has ended."""
-        return self.runner.on_end
-
-    @on_progress.setter
-    def on_progress(self, call: Callable[[], None]) -> None:
-        self.runner.on_end = call
-
-    @property
-    def wakeups(self) -> int:
-        """How often something was said to be due."""
-        return self._hints
-
-    @property
     def is_busy(self) -> bool:
         """Whether anything is being attempted, or was a moment ago."""
         now = self._by.clock.monotonic()
         return bool(self.runner.running) or now - self._claims.last_at < BUSY_SECONDS
-
-    def hinted(self) -> None:
-        """Something may be due: look at once."""
-        self._came_short = True
-        self._hints += 1
-        self.wake.set()
 
     async def tick(self) -> Pause:
         """Survey if need be, claim once, start what came."""
@@ -111,7 +90,7 @@ class Dispatcher:
             await self._aside.leave()
             return Pause(self._poll)
         if await self._claims.hand_back():
-            self.hinted()
+            self.signal.hint()
         await self.runner.let_finish(self._concurrency // 4)
         free = self._free()
         if free <= 0 or self.runner.is_alone:
@@ -151,12 +130,12 @@ class Dispatcher:
         asks = self._openings.asks(free, now)
         if not asks:
             # What was hinted at while we looked or claimed may be for others than the crowded.
-            missed = self._hints > self._heeded
-            self._came_short = missed or not self._openings.is_crowded(now)
+            missed = self.signal.hints > self._heeded
+            self.signal.came_short = missed or not self._openings.is_crowded(now)
             return NOW if missed or self._wants_suspect(now) else self._until_due()
         asks, claimed, _ = await self._claim_and_start(free, asks)
         more = self._openings.note(asks, claimed, free)
-        self._came_short = not more
+        self.signal.came_short = not more
         if more:
             return NOW
         if not asks:
@@ -173,12 +152,12 @@ class Dispatcher:
         return min(free, (self._concurrency + 1) // 2)
 
     def _needs_survey(self) -> bool:
-        return self._came_short or (
+        return self.signal.came_short or (
             self._by.clock.monotonic() - self._surveyed_at >= SURVEY_SECONDS
         )
 
     async def _survey(self) -> None:
-        self._surveyed_at, hints = self._by.clock.monotonic(), self._hints
+        self._surveyed_at, hints = self._by.clock.monotonic(), self.signal.hints
         surveyed = await self._by.store.agenda.survey()
         self._heeded = hints
         if surveyed and surveyed[0].seen_at is not None:
@@ -221,7 +200,7 @@ class Dispatcher:
         self._suspects_turn = False
         asks, claimed, started = await self._claim_and_start(1, self._openings.suspect(now))
         self._openings.note(asks, claimed, 1)
-        self._came_short = True
+        self.signal.came_short = True
         self.runner.is_alone = bool(started)
         if not started:
             self._aside.put_off()

@@ -21,6 +21,7 @@ from duly.engine.loops import Breath
 from duly.engine.monitoring.backlog import LateAttempts
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
+from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import Emit
 from duly.tracebacks import traceback_text
@@ -38,15 +39,12 @@ class DeliveryRunner:
         settler: Settler,
         gates: AdmissionControl,
         known: TargetDirectory,
+        signal: WorkSignal,
         emit: Emit,
         lease: Callable[[], Lease],
         *,
         grace: timedelta,
     ) -> None:
-        self.on_end: Callable[[], None] = _nobody_waits
-        """Called when a slot is free again."""
-        self.on_due: Callable[[], None] = _nobody_waits
-        """Called when an attempt made something due."""
         self.late = LateAttempts()
         self.is_alone = self.is_draining = False
         self.running: set[tuple[Lane, int]] = set()
@@ -55,6 +53,8 @@ class DeliveryRunner:
         self._settler = settler
         self._gates = gates
         self._known = known
+        self._signal = signal
+        self._free_slot = signal.wake.set
         self._emit = emit
         self._lease = lease
         self._grace = grace
@@ -135,7 +135,7 @@ class DeliveryRunner:
         self._gates.end(claimed.target)
         self.is_alone = False
         self._ended += 1
-        self.on_end()
+        self._free_slot()
 
     async def _attempt_afresh(
         self, context: Context, claimed: Claimed, following: Claimed | None, held: Lease
@@ -174,7 +174,7 @@ class DeliveryRunner:
                 self.late.end()
         if settlement is None:
             if execution.is_enlisted:
-                self.on_due()
+                self._signal.hint()
             else:
                 self._settler.count_own(execution.written)
             if execution.written is not None:
@@ -264,7 +264,3 @@ class DeliveryRunner:
         finally:
             self._by.is_stopping = False
         return len(tasks)
-
-
-def _nobody_waits() -> None:
-    """Until somebody says otherwise."""

@@ -13,6 +13,7 @@ from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
 from duly.engine.execution.batch_events import Call, told_of
 from duly.engine.loops import NOW, Breath, Pause
+from duly.engine.work_signal import WorkSignal
 from duly.errors import SettlementRefused
 from duly.ports import Agenda, Clock, Emit
 
@@ -32,9 +33,7 @@ class Settler:
 
     name = "settler"
 
-    def __init__(
-        self, agenda: Agenda, clock: Clock, emit: Emit, on_progress: Callable[[bool], None]
-    ) -> None:
+    def __init__(self, agenda: Agenda, clock: Clock, emit: Emit, signal: WorkSignal) -> None:
         self.wake = asyncio.Event()
         self.names: Mapping[int, str] = {}
         """What targets are called."""
@@ -45,7 +44,7 @@ class Settler:
         self._agenda = agenda
         self._clock = clock
         self._emit = emit
-        self._on_progress = on_progress
+        self._signal = signal
         self._waiting: list[Settlement] = []
         self._doubtful: set[tuple[Lane, int]] = set()
         self._writing: list[Settlement] = []
@@ -102,7 +101,7 @@ class Settler:
             self._writing = []
             self._written.set()
         self._report(batch, applied, self._clock.monotonic() - asked_at)
-        self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
+        self._signal.progress(any(each.verdict in STILL_OPEN for each in batch))
         return NOW if self._waiting else UNTIL_WOKEN
 
     async def _gather(self) -> None:

@@ -15,6 +15,7 @@ from duly.domain.endpoints.endpoint import EndpointState, endpoint_name, is_outs
 from duly.domain.endpoints.gates import COUNTED, Circuit
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
 from duly.engine.loops import Pause
+from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
 from duly.ports import Gates as Store
 
@@ -44,11 +45,17 @@ class AdmissionControl:
     name = "gates"
 
     def __init__(
-        self, store: Store, emit: Emit, worker: Callable[[], int], concurrency: int
+        self,
+        store: Store,
+        emit: Emit,
+        signal: WorkSignal,
+        worker: Callable[[], int],
+        concurrency: int,
     ) -> None:
         self.wake = asyncio.Event()
         self._store = store
         self._emit = emit
+        self._signal = signal
         self._worker = worker
         self._concurrency = concurrency
         self._outside: set[int] = set()
@@ -67,7 +74,6 @@ class AdmissionControl:
         self._told: dict[int, int] = {}
         self.foreign: Mapping[int, str] = {}
         """The namespaces of targets that are not of the worker's own."""
-        self.on_change: Callable[[], None] = self.wake.set
         self._fared: dict[int, TargetReport] = {}
 
     def know(self, target: int, name: str) -> None:
@@ -263,7 +269,7 @@ class AdmissionControl:
             (self._failing.add if change.gate.failures else self._failing.discard)(target)
             self._tell_people(seen, change)
         if fared:
-            self.on_change()
+            self._signal.hint()
 
     def _tell_people(self, seen: SeenGate, change: GateChange) -> None:
         before, after = seen.gate.circuit, change.gate.circuit

@@ -132,7 +132,7 @@ class Figures:
         text = "Deliveries that this process attempts"
         yield gauge("running", text, self._engine.dispatcher.running)
         text = "Times that this process was told that something is due"
-        yield counter("wakeups", text, self._engine.dispatcher.wakeups)
+        yield counter("wakeups", text, self._engine.signal.hints)
         yield from self._recovering(self._engine)
 
     def _recovering(self, engine: Engine) -> Iterator[Metric]:
