@@ -156,8 +156,8 @@ async def run_until_idle(
     until = None if within is None else _horizon(app, within)
     await app.open()
     counted = _Counted(transport or app.transports)
-    engine = app.engine(counted)
-    await engine.prepare(beating=False)
+    engine = app.engine(counted, stepped=True)
+    await engine.prepare()
     try:
         while await engine.step() or (until is not None and await _go_on(app, engine, until)):
             if counted.attempts > most:

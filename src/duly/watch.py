@@ -155,7 +155,7 @@ class Watch:
 
     def join(self, engine: Engine) -> Engine:
         """Let the engine run what is written beside its deliveries."""
-        self.bookkeeper.worker = lambda: engine.dispatcher.lease.worker
+        self.bookkeeper.worker = lambda: engine.membership.worker
         own = self._watchman()
 
         async def others() -> list[str]:

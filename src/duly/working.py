@@ -88,8 +88,11 @@ class Working(Faces):
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    def engine(self, transport: Transport | None = None) -> Engine:
-        """A worker over this app's store and handlers, or another transport in their place."""
+    def engine(self, transport: Transport | None = None, *, stepped: bool = False) -> Engine:
+        """A worker over this app's store and handlers, or another transport in their place.
+
+        A `stepped` one runs no loops: it moves when it is asked to, as tests do.
+        """
         transport = transport or self.transports
         engine = Engine(
             self.store,
@@ -99,6 +102,7 @@ class Working(Faces):
             self.telemetry.emit,
             self.settings,
             process_name(),
+            stepped=stepped,
         )
         return watched(self.watch.join(engine), self.settings, self.telemetry)
 

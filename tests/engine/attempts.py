@@ -84,7 +84,7 @@ class Stage:
 
     async def tick(self) -> None:
         """Claim and start what is due, under a lease that never ends."""
-        self.life.engine.dispatcher.lease.renew(self.house.clock.monotonic())
+        self.life.engine.membership.lease.renew(self.house.clock.monotonic())
         await self.life.tick()
 
     async def forget_connections(self) -> None:

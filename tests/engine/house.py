@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from duly import App, Delivery
 from duly.domain.deliveries.delivery import Delivery as Booked
 from duly.domain.events import Event
 from duly.engine.supervisor import Engine
+from duly.engine.targets.admission import AdmissionControl
+from duly.engine.work_signal import WorkSignal
 from duly.testing import VirtualClock
 
 
@@ -82,13 +86,24 @@ class House:
     async def born(self, app: App) -> Life:
         """Open the app and prepare a worker."""
         await app.open()
-        engine = app.engine()
-        await engine.prepare(beating=False)
+        engine = app.engine(stepped=True)
+        await engine.prepare()
         return Life(app, engine)
 
     async def close(self) -> None:
         for app in self._apps:
             await app.close()
+
+
+def admission(
+    gates: Any, targets: Mapping[int, str] | None = None, *, concurrency: int
+) -> AdmissionControl:
+    """Admission control for worker 1, which knows these targets."""
+    membership: Any = SimpleNamespace(worker=1)
+    found = AdmissionControl(gates, lambda _: None, WorkSignal(), membership, concurrency)
+    for number, name in (targets or {}).items():
+        found.know(number, name)
+    return found
 
 
 async def states(app: App) -> dict[str, int]:

@@ -178,8 +178,8 @@ async def test_the_log_says_it_in_words(house: House, caplog: pytest.LogCaptureF
 
 async def test_an_engine_watches_what_it_serves_by_its_own_grace(house: House) -> None:
     app, _ = await late_app(house, 7)
-    engine = app.engine()
-    await engine.prepare(beating=False)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
     await engine.backlog.tick()
     assert engine.backlog.recovering == BacklogStatus(7, START)
     assert engine.backlog in engine._loops
@@ -193,8 +193,8 @@ async def test_late_webhooks_that_are_met_after_the_start_are_told_of_at_once(ho
         {"target": webhook("https://example.org/in"), "payload": n, "at": START} for n in range(3)
     )
     house.clock.advance(DAY)
-    engine = app.engine()
-    await engine.prepare(beating=False)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
     await engine.backlog.tick()
     assert engine.backlog.recovering is None, "nobody told of that origin yet"
     engine.backlog.wake.clear()

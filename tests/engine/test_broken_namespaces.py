@@ -46,12 +46,12 @@ async def test_a_namespace_that_cannot_be_planned_holds_up_no_other(
     app = any_house.app()
     told = heard(app, monkeypatch)
     ran = await three_schedules(app)
-    engine = app.engine()
+    engine = app.engine(stepped=True)
     store = engine._store if which == "default" else engine._store.within(which)
     monkeypatch.setattr(store.plans, "ready", broken)
     monkeypatch.setattr(store.plans, "is_behind", broken)
     monkeypatch.setattr(store.schedules, "zones", broken)
-    await engine.prepare(beating=False)
+    await engine.prepare()
     for _ in range(3):
         await worked(Life(app, engine), any_house)
     for each in {"a", "b", "default"} - {which}:

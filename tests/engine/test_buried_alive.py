@@ -28,7 +28,7 @@ async def buried(life: Life, house: House, *, taken_back: bool = True) -> None:
 
 async def come_back(life: Life) -> None:
     """Its heart finds the lease lost."""
-    life.engine.dispatcher.lease.lost = True
+    life.engine.membership.lease.lost = True
     await life.engine.life.tick()
 
 

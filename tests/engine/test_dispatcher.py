@@ -150,8 +150,8 @@ async def test_a_hint_is_heeded_that_comes_while_a_full_target_is_looked_at(
     app, transport = house.app(concurrency=4), SlowOutside("work")
     app.expect("work")
     await app.open()
-    engine = app.engine(transport)
-    await engine.prepare(beating=False)
+    engine = app.engine(transport, stepped=True)
+    await engine.prepare()
     agenda, dispatcher = engine._store.agenda, engine.dispatcher
     ask = getattr(agenda, statement)
 
@@ -226,7 +226,7 @@ async def test_lateness_beyond_the_grace_is_a_warning_with_all_its_facts(
         "schedule": None,
         "stream": None,
         "attempt": 1,
-        "worker": life.engine.dispatcher.lease.worker,
+        "worker": life.engine.membership.worker,
         "minutes_late": 1.5,
     }
     assert "1.5 minutes late" in record.message
@@ -277,7 +277,7 @@ async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
     await books.sql(f"update duly.agenda set token = {lost} where delivery = {place}")
     await books.note_claim(lost)
     any_house.clock.advance(1)
-    await app.store.workers.beat(life.engine.dispatcher.lease.worker)
+    await app.store.workers.beat(life.engine.membership.worker)
     assert await life.tick() == 1
     assert gate.entered == ["later"]
 

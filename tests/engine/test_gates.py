@@ -23,12 +23,10 @@ from duly.domain.deliveries.outcomes import (
 from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints import gates as rules
 from duly.domain.endpoints.gates import Circuit, Gate, TargetLimits
-from duly.engine.targets.admission import AdmissionControl
-from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimRequest, GateChange, SeenGate
 from duly.testing import VirtualClock
-from tests.engine.house import House, Life
+from tests.engine.house import House, Life, admission
 
 REST = 10
 """Seconds until the first probe."""
@@ -99,8 +97,8 @@ async def to_the_endpoint(house: House, wire: Wire, **limits: Any) -> Life:
     app = house.app(egress_allow="127.0.0.1")
     await app.open()
     await app.endpoints.add("x", "http://127.0.0.1:1/", **limits)
-    engine = app.engine(wire)
-    await engine.prepare(beating=False)
+    engine = app.engine(wire, stepped=True)
+    await engine.prepare()
     return Life(app, engine)
 
 
@@ -262,8 +260,7 @@ class Counter:
 @pytest.mark.parametrize("slow", ["before", "after"])
 async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
     counter, x = Counter(4), 7
-    gates = AdmissionControl(counter, lambda _: None, WorkSignal(), lambda: 1, concurrency=10)
-    gates.know(x, "endpoint:x")
+    gates = admission(counter, {x: "endpoint:x"}, concurrency=10)
     gates._guarded = {x}
 
     async def claim() -> None:
@@ -291,13 +288,9 @@ async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
 
 @pytest.mark.requirement("C8")
 def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None:
-    gates, x, y = (
-        AdmissionControl(Counter(0), lambda _: None, WorkSignal(), lambda: 1, concurrency=80),
-        7,
-        8,
-    )
-    for each in (x, y):
-        gates.know(each, f"https://{each}.example.org")
+    x, y = 7, 8
+    targets = {each: f"https://{each}.example.org" for each in (x, y)}
+    gates = admission(Counter(0), targets, concurrency=80)
     for _ in range(10):
         gates.begin(x)
     assert (gates.room(x), gates.room(y)) == (0, 10)

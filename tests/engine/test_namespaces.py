@@ -229,8 +229,8 @@ async def test_an_endpoint_that_is_gone_is_disabled_in_its_own_namespace(house: 
     tenant = app.within("two")
     await tenant.endpoints.add("old", "https://example.org/old")
     await tenant.deliver(duly.endpoint("old"), None)
-    engine = app.engine(transport)
-    await engine.prepare(beating=False)
+    engine = app.engine(transport, stepped=True)
+    await engine.prepare()
     await engine.step()
     assert [each.action for each in await tenant.audit.list(limit=9)][:1] == ["endpoint.disabled"]
     assert await app.audit.list(limit=9) == []
@@ -258,12 +258,12 @@ async def test_what_is_taken_back_at_a_start_counts_for_its_namespace(
     counted: list[str | None] = []
     other.handler("work" if handled_here else "another")(gate.handle)
     await other.open()
-    engine = other.engine()
+    engine = other.engine(stepped=True)
 
     def on_settled(settled: Sequence[Settlement]) -> None:
         counted.extend(engine.dispatcher.known.foreign.get(each.target) for each in settled)
 
     engine.observe(on_settled, nothing)
-    await engine.prepare(beating=False)
+    await engine.prepare()
     assert counted == ["two"]
     await Life(other, engine).kill()

@@ -8,8 +8,8 @@ import pytest
 from duly.domain.deliveries.delivery import ALONE, Claimed
 from duly.engine.dispatch.claimable_work import FIRST_LOOK_EVERY, ClaimableWork
 from duly.engine.targets.admission import AdmissionControl
-from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest
+from tests.engine.house import admission
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 EARLIER, LATER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
@@ -23,7 +23,7 @@ class NoStore:
 
 
 def gates() -> AdmissionControl:
-    return AdmissionControl(NoStore(), lambda _: None, WorkSignal(), lambda: 1, concurrency=10)
+    return admission(NoStore(), concurrency=10)
 
 
 def learned(*openings: tuple[int, int, datetime]) -> ClaimableWork:

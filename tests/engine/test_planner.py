@@ -207,7 +207,7 @@ async def test_a_clock_fifteen_minutes_back_stops_planning_but_not_deliveries(
     (behind,) = worker.of(ClockIsBehind)
     assert behind.planning_stops
     await worker.app.deliver("plain", "goes on")
-    worker.life.engine.dispatcher.lease.renew(worker.clock.monotonic())
+    worker.life.engine.membership.lease.renew(worker.clock.monotonic())
     await worker.life.tick()
     await worker.life.finish()
     assert seen == ["goes on"]
@@ -295,7 +295,7 @@ async def quarter_passes(
 ) -> None:
     """Time passes, and whatever is due is claimed; with a gate, all stands at it or is over."""
     worker.clock.advance(by)
-    worker.life.engine.dispatcher.lease.renew(worker.clock.monotonic())
+    worker.life.engine.membership.lease.renew(worker.clock.monotonic())
     await worker.life.engine.planner.catch_up()
     await worker.life.tick()
     async with asyncio.timeout(10):

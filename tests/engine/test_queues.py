@@ -89,7 +89,7 @@ async def test_after_one_slow_run_the_backlog_is_worked_off_at_once_and_in_order
     await declared(app, "gate")
     for _ in range(15):
         any_house.clock.advance(SECOND)
-        life.engine.dispatcher.lease.renew(any_house.clock.monotonic())
+        life.engine.membership.lease.renew(any_house.clock.monotonic())
         await life.engine.planner.catch_up()
         await life.tick()
         await stands_at(gate, life)
@@ -193,7 +193,7 @@ async def test_one_that_runs_elsewhere_is_waited_for(any_house: House) -> None:
     first = sorted(await app.list(), key=lambda each: each.due_at)[0]
     number = "lane" if app.store.single_owner else "lane::text"
     lanes = await books.sql(f"select {number} as lane from duly.agenda order by due_at limit 1")
-    token = life.engine.dispatcher.lease.worker * 2**32 + 77
+    token = life.engine.membership.worker * 2**32 + 77
     held = f"update duly.agenda set token = {token} where {number} = '{lanes[0]['lane']}'"
     await books.sql(held)
     for _ in range(3):
@@ -241,7 +241,7 @@ async def test_another_overlap_leaves_those_in_line_there(
     await stands_at(gate, life)
     await app.schedule("often", every("1h"), "other", overlap=overlap)
     any_house.clock.advance(HOUR)
-    life.engine.dispatcher.lease.renew(any_house.clock.monotonic())
+    life.engine.membership.lease.renew(any_house.clock.monotonic())
     await life.engine.planner.catch_up()
     await life.tick()
     await stands_at(gate, life)
@@ -259,7 +259,7 @@ async def test_a_schedule_that_is_removed_takes_its_line_along(any_house: House)
     life = await any_house.born(app)
     await declared(app, "gate")
     any_house.clock.advance(60 * SECOND)
-    life.engine.dispatcher.lease.renew(any_house.clock.monotonic())
+    life.engine.membership.lease.renew(any_house.clock.monotonic())
     await life.engine.planner.catch_up()
     for _ in range(3):
         await life.tick()

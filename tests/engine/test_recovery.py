@@ -106,7 +106,7 @@ async def test_a_live_worker_keeps_what_it_holds(any_house: House) -> None:
     await life.tick()
     for _ in range(4):
         any_house.clock.advance(10)
-        await life.app.store.workers.beat(life.engine.dispatcher.lease.worker)
+        await life.app.store.workers.beat(life.engine.membership.worker)
         await life.engine.recovery.tick()
     assert (await only(life.app)).state == "processing"
     any_house.clock.advance(13)
@@ -122,7 +122,7 @@ async def test_a_worker_never_buries_itself_whatever_its_clock_does(any_house: H
     await life.tick()
     any_house.clock.advance(3600)
     await life.engine.recovery.tick()
-    lease = life.engine.dispatcher.lease
+    lease = life.engine.membership.lease
     lease.renew(any_house.clock.monotonic())
     await life.engine.recovery.tick()
     assert (await only(life.app)).state == "processing"
@@ -135,18 +135,18 @@ async def test_a_lost_lease_abandons_what_runs_and_a_new_worker_is_born(any_hous
     life = await born(any_house, gate, lease=12)
     await life.app.deliver("work", "twice")
     await life.tick()
-    old = life.engine.dispatcher.lease.worker
+    old = life.engine.membership.worker
     any_house.clock.advance(13)
     assert await life.app.store.workers.bury() == [old]
     gate.open.set()
     stepped = await life.engine.step()
     assert stepped == 1
-    assert life.engine.dispatcher.lease.worker > old
+    assert life.engine.membership.worker > old
     assert life.app.telemetry.counts["LeaseWasLost"] == 1
     assert gate.entered == ["twice", "twice"]
     booked = await only(life.app)
     assert (booked.state, booked.attempt) == ("completed", 1)
-    assert booked.worker == life.engine.dispatcher.lease.worker
+    assert booked.worker == life.engine.membership.worker
     assert [each.outcome for each in await life.app.attempts(booked.id)] == [
         "released",
         "completed",

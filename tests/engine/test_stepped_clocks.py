@@ -46,8 +46,8 @@ async def test_no_step_of_the_clock_cancels_what_has_time_left(
             raise duly.Retry(after=0)
 
     async with app:
-        engine = app.engine()
-        await engine.prepare(beating=False)
+        engine = app.engine(stepped=True)
+        await engine.prepare()
         clock.is_right = False
         await deliver_many(app, began + HALF_AN_HOUR, many=200)
         while await engine.step() or await app.list(state="pending"):
@@ -111,7 +111,7 @@ async def test_a_claim_says_what_is_left_by_the_clock_of_the_store(any_house: Ho
 
 
 async def claimed(life: Life) -> dict[str, float | None]:
-    agenda, worker = life.app.store.agenda, life.engine.dispatcher.lease.worker
+    agenda, worker = life.app.store.agenda, life.engine.membership.worker
     asks = [
         ClaimRequest(each.priority, each.target, each.due_at, 9) for each in await agenda.survey()
     ]

@@ -65,8 +65,8 @@ async def test_a_circuit_and_an_endpoint_that_is_disabled(
     await app.open()
     tenant = app.within("two")
     await tenant.endpoints.add("old", "https://example.org/old")
-    engine = app.engine(RecordingTransport("endpoint:old", answers=answers))
-    await engine.prepare(beating=False)
+    engine = app.engine(RecordingTransport("endpoint:old", answers=answers), stepped=True)
+    await engine.prepare()
     await tenant.deliver_many([(duly.endpoint("old"), None)] * 22)
     for _ in range(60):
         any_house.clock.advance(3600)

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.requirement("S2")
 
 
 async def step(app: App) -> None:
-    engine = app.engine()
-    await engine.prepare(beating=False)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
     await engine.step()
 
 

@@ -71,8 +71,8 @@ async def test_the_metric_counts_what_the_list_has(
         raise ValueError("no")
 
     await app.deliver("fails")
-    engine = app.engine()
-    await engine.prepare(beating=False)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
     await engine.step()
     await engine.stop()
     assert await candidates(client) == (0, 0), "its last attempt is still to come"

@@ -134,9 +134,9 @@ async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
 
     async with app:
         accepted = await app.deliver("work")
-        engine = app.engine()
-        await engine.prepare(beating=False)
-        lost = token(engine.dispatcher.lease.worker, 999)
+        engine = app.engine(stepped=True)
+        await engine.prepare()
+        lost = token(engine.membership.worker, 999)
         engine.dispatcher._claims._doubt(lost)
         await engine.dispatcher._claims.hand_back()
         await sql(app, f"update duly.agenda set token = {lost}")

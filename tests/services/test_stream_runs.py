@@ -31,8 +31,8 @@ async def shared_work(postgres_url: str, clock: VirtualClock) -> AsyncIterator[W
 
 async def born(app: App, transport: RecordingTransport | None = None) -> Life:
     """A worker that was prepared but has no loops."""
-    engine = app.engine() if transport is None else app.engine(transport)
-    await engine.prepare(beating=False)
+    engine = app.engine(transport, stepped=True)
+    await engine.prepare()
     return Life(app, engine)
 
 
@@ -251,7 +251,7 @@ class TestALostLease:
         await work.add("a", "b")
         life = await born(work.app)
         assert await life.tick() == 1
-        await life.engine.register()
+        await life.engine.membership.register()
         gate.set()
         await life.breathe()
         assert work.seen == ["a"], "the other lease is another's"
@@ -259,7 +259,7 @@ class TestALostLease:
     async def test_does_not_shorten_the_runs_of_the_next(self, work: Work) -> None:
         life = await born(work.app)
         await life.engine.lose_lease()
-        await life.engine.register()
+        await life.engine.membership.register()
         await work.add("a", "b", "c")
         await life.tick()
         assert work.seen == ["a", "b", "c"]
@@ -273,7 +273,7 @@ class TestALostLease:
         life = await born(work.app)
         assert await life.tick() == 1
         await life.engine.lose_lease()
-        await life.engine.register()
+        await life.engine.membership.register()
         await work.add("next", stream="another")
         await life.tick()
         await life.finish()

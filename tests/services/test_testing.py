@@ -112,8 +112,8 @@ async def test_a_recording_transport_answers_as_told(small_app: App) -> None:
 async def test_what_a_dead_worker_held_is_taken_back_first(app: App) -> None:
     seen = noted(app)
     await app.deliver("work", 1)
-    engine = app.engine()
-    await engine.prepare(beating=False)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
     await engine.dispatcher.tick()
     await engine.dispatcher.drain(0)
     seen.clear()

@@ -151,8 +151,8 @@ class Stage:
         await self.app.deliver("gate", 13, tags=["red"])
         await self.app.deliver("gate", 14, stream="running")
         await self.app.deliver("gate", 15, stream="running")
-        self.engine = self.app.engine()
-        await self.engine.prepare(beating=False)
+        self.engine = self.app.engine(stepped=True)
+        await self.engine.prepare()
         async with asyncio.timeout(10):
             while self.gate.inside < 2 or self.engine.dispatcher.running > 2:
                 self.engine.signal.hint()

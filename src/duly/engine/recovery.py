@@ -13,8 +13,8 @@ from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Crashed, Settlement, Verdict
 from duly.domain.events import Reclaimed, WorkersBuried
 from duly.engine.execution.execution import Executor
-from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Pause
+from duly.engine.membership import Membership
 from duly.engine.targets.directory import TargetDirectory
 from duly.failpoints import hit
 from duly.ports import Emit, TargetName
@@ -33,22 +33,22 @@ class Recovery:
         known: TargetDirectory,
         emit: Emit,
         interval: float,
-        lease: Callable[[], Lease],
+        membership: Membership,
     ) -> None:
         self.wake = asyncio.Event()
         self._by = executor
         self._known = known
         self._emit = emit
         self._interval = interval
-        self._lease = lease
+        self._membership = membership
         self.on_settled: Callable[[Sequence[Settlement]], None] | None = None
 
     async def tick(self) -> Pause:
         """Bury, and take back one batch."""
         store = self._by.store
-        if self._lease().holds():
+        if self._membership.lease.holds():
             # Whoever has itself been silent cannot tell the others' silence from its own.
-            await self._bury(self._lease().worker)
+            await self._bury(self._membership.worker)
         if await self.take_back():
             return NOW
         await store.workers.close_graves()

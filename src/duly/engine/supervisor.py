@@ -13,16 +13,15 @@ from duly.domain.events import (
     Draining,
     LeaseWasLost,
     LoopEnded,
-    WorkerStarted,
     WorkerStopped,
 )
 from duly.domain.roles import Role, refuse_apart
 from duly.engine.dispatch.dispatcher import Dispatcher
 from duly.engine.execution.execution import Executor
 from duly.engine.execution.settler import UNTIL_WOKEN, OnSettled, Settler
-from duly.engine.lease import Heartbeat, Lease
 from duly.engine.loops import Loop, Pause, Runner
 from duly.engine.maintenance import Forgetter, Listener, Pruner, Sweeper
+from duly.engine.membership import Membership
 from duly.engine.monitoring.backlog import Backlog
 from duly.engine.namespaces import Memories, Menders, ServedNamespaces
 from duly.engine.planner import Planner
@@ -44,6 +43,7 @@ class Engine:
     """One process: as a worker what it claims, runs, settles and takes back, as a planner plans.
 
     Which of the two it is, or both, its settings say; without either it runs only what is attached.
+    A `stepped` one has no loops and no heartbeat: prepare it, then each `step` does one round.
     """
 
     def __init__(
@@ -55,6 +55,8 @@ class Engine:
         emit: Emit,
         settings: Settings,
         name: str,
+        *,
+        stepped: bool = False,
     ) -> None:
         refuse_apart(settings.roles, store.single_owner)
         self._works, self._plans = (each in settings.roles for each in (Role.WORKER, Role.PLANNER))
@@ -74,8 +76,6 @@ class Engine:
         self._failure: RuntimeError | None = None
         self.on_failed: Callable[[], None] | None = None
         """Called when a loop ends that was not stopped."""
-        self._heart: Heartbeat | None = None
-        self._beating = True
         self._buried_alive: set[int] = set()
         self.is_ready = False
         """What dead workers held is taken back and what was missed is planned; not stopping."""
@@ -83,9 +83,13 @@ class Engine:
         self._at_end: Callable[[], Awaitable[None]] | None = None
         self.signal = WorkSignal()
         self.settler = Settler(store.agenda, clock, emit, self.signal)
-        self._executor.written = self.settler.written
+        # Without loops, an attempt that waits for an outcome has to write it.
+        self._executor.written = self._write_now if stepped else self.settler.written
+        self.membership = Membership(
+            store, clock, settings, transport.serves, name, emit, beating=not stepped
+        )
         self.gates = AdmissionControl(
-            store.gates, emit, self.signal, self._worker, settings.concurrency
+            store.gates, emit, self.signal, self.membership, settings.concurrency
         )
         self.dispatcher = self._dispatching()
         self.recovery = Recovery(
@@ -93,7 +97,7 @@ class Engine:
             self.dispatcher.known,
             emit,
             settings.recovery_interval,
-            lambda: self.dispatcher.lease,
+            self.membership,
         )
         self.planner = Planners(
             store, settings.served, clock, emit, self._planning, poll=settings.poll
@@ -133,7 +137,7 @@ class Engine:
         return Dispatcher(
             self._executor,
             self.settler,
-            Lease(0, settings.lease, self._clock),
+            self.membership,
             self._clock,
             self.signal,
             self.gates,
@@ -142,9 +146,6 @@ class Engine:
             poll=settings.poll,
             grace=timedelta(seconds=settings.grace),
         )
-
-    def _worker(self) -> int:
-        return self.dispatcher.lease.worker
 
     def _slow_loops(self) -> list[Loop]:
         settings, upkeep = self._settings, self._store.maintenance
@@ -180,7 +181,7 @@ class Engine:
         try:
             await self.prepare()
         except BaseException:
-            await self._still_heart()
+            await self.membership.stop_beating()
             raise
         if self._works:
             self._store.wakeups.listen(self.signal.hint)
@@ -213,20 +214,16 @@ class Engine:
         if self._failure is not None:
             raise self._failure
 
-    async def prepare(self, *, beating: bool = True) -> None:
-        """All of a start but the loops; without a heart, each `step` renews the lease."""
-        self._beating = beating
-        if not beating:
-            # No loop writes outcomes: whoever waits for one has to write it.
-            self._executor.written = self._write_now
+    async def prepare(self) -> None:
+        """All of a start but the loops."""
         await self._store.own()
         if self._works:
             await self._store.reserve()
             now, _ = await self._store.plans.clock()
             self._store_clock.observe(now)
             await self.dispatcher.known.at_start()
-            await self.register()
-            await self.recovery.at_start(self.dispatcher.lease.worker)
+            await self.membership.register()
+            await self.recovery.at_start(self.membership.worker)
         if self._plans:
             await self.planner.at_start()
         elif self._works:
@@ -235,14 +232,11 @@ class Engine:
         self.is_ready = True
 
     async def step(self) -> int:
-        """One round of what the loops do, for an engine that was only prepared.
+        """One round of what the loops do, for a `stepped` engine, which has no loops.
 
         Claims what is due, attempts it to the end and settles it; returns how many were claimed.
         """
-        lease, asked_at = self.dispatcher.lease, self._clock.monotonic()
-        lease.lost = not await self._store.workers.beat(lease.worker)
-        lease.draining = await self._store.workers.is_draining(lease.worker)
-        lease.renew(asked_at)
+        await self.membership.beat_once()
         await self.life.tick()
         await self.recovery.tick()
         await self.planner.catch_up()
@@ -258,29 +252,6 @@ class Engine:
         async with self._writing:
             await self.settler.flush()
 
-    async def register(self) -> None:
-        """Become a new worker with a lease of its own."""
-        await self._still_heart()
-        settings, handlers = self._settings, sorted(self._transport.serves())
-        asked_at = self._clock.monotonic()
-        worker = await self._store.workers.register(
-            self._name, settings.lease, settings.concurrency, handlers
-        )
-        lease = Lease(worker, settings.lease, self._clock)
-        lease.renew(asked_at)
-        self.dispatcher.lease = lease
-        if self._beating:
-            self._heart = Heartbeat(lease, self._store, self._clock, self.life.wake.set)
-            self._heart.start()
-        self._emit(
-            WorkerStarted(worker=worker, concurrency=settings.concurrency, handlers=handlers)
-        )
-
-    async def _still_heart(self) -> None:
-        if self._heart is not None:
-            await self._heart.stop()
-            self._heart = None
-
     async def stop(self) -> None:
         """Stop claiming at once, let running work end, hand back the rest, say goodbye."""
         self.is_ready = False
@@ -293,7 +264,7 @@ class Engine:
         if self._works:
             released = await self.dispatcher.drain(self._settings.drain)
             await self._last_words()
-            worker, held = self.dispatcher.lease.worker, self.dispatcher.running
+            worker, held = self.membership.worker, self.dispatcher.running
             self._emit(WorkerStopped(worker=worker, released=released, held=held))
         if self._at_end is not None:
             await self._at_end()
@@ -317,26 +288,26 @@ class Engine:
         except TimeoutError:
             pass  # the lease runs out, and others take back what is left
         finally:
-            await self._still_heart()
+            await self.membership.stop_beating()
 
     async def _say_goodbye(self) -> None:
         while True:
             try:
                 await self.settler.flush()
                 await self.dispatcher.let_go()
-                if self.dispatcher.lease.lost:
-                    self._buried_alive.add(self.dispatcher.lease.worker)
+                if self.membership.lease.lost:
+                    self._buried_alive.add(self.membership.worker)
                 await self.acquit()
                 if not self.dispatcher.running:
                     # Otherwise the lease has to run out: whoever ends gives away what it holds.
-                    await self._store.workers.end(self.dispatcher.lease.worker)
+                    await self.membership.end()
                 return
             except StoreUnavailable:
                 await self._clock.sleep(AGAIN_SECONDS)
 
     async def lose_lease(self) -> None:
         """Abandon what runs: others have it now, and the store would refuse its outcomes."""
-        worker = self.dispatcher.lease.worker
+        worker = self.membership.worker
         self._emit(LeaseWasLost(worker=worker, running=self.dispatcher.running))
         self._buried_alive.add(worker)
         await self.dispatcher.drain(0)
@@ -359,14 +330,14 @@ class LeaseMonitor:
     name = "life"
 
     def __init__(self, engine: Engine) -> None:
-        self.wake = asyncio.Event()
+        self.wake = engine.membership.lost
         self._engine = engine
 
     async def tick(self) -> Pause:
         """Begin anew if the lease was lost."""
-        if self._engine.dispatcher.lease.lost:
+        if self._engine.membership.lease.lost:
             await self._engine.lose_lease()
-            await self._engine.register()
+            await self._engine.membership.register()
             self._engine.signal.wake.set()
         await self._engine.acquit()
         return UNTIL_WOKEN

@@ -14,8 +14,8 @@ from duly.engine.dispatch.claims import Claims
 from duly.engine.execution.delivery_runner import DeliveryRunner
 from duly.engine.execution.execution import Executor
 from duly.engine.execution.settler import Settler
-from duly.engine.lease import Lease
 from duly.engine.loops import NOW, Pause
+from duly.engine.membership import Membership
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
@@ -38,7 +38,7 @@ class Dispatcher:
         self,
         executor: Executor,
         settler: Settler,
-        lease: Lease,
+        membership: Membership,
         clock: Clock,
         signal: WorkSignal,
         gates: AdmissionControl,
@@ -51,7 +51,7 @@ class Dispatcher:
         self.signal, self.wake = signal, signal.wake
         self._by = executor
         self._settler = settler
-        self.lease = lease
+        self._membership = membership
         self._emit = emit
         self._concurrency = concurrency
         self._poll = poll
@@ -61,13 +61,13 @@ class Dispatcher:
         settler.names, settler.foreign = self.known.names, self.known.foreign
         gates.foreign = self.known.foreign
         self.runner = DeliveryRunner(
-            executor, settler, gates, self.known, signal, emit, lambda: self.lease, grace=grace
+            executor, settler, gates, self.known, signal, emit, membership, grace=grace
         )
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
         self._surveyed_at = float("-inf")
         self._heeded = 0
-        self._claims = Claims(executor.store.agenda, clock, emit)
+        self._claims = Claims(executor.store.agenda, clock, membership, emit)
         self._aside = Aside(executor.store.workers, clock)
         self._suspects_turn = True
 
@@ -84,9 +84,10 @@ class Dispatcher:
 
     async def tick(self) -> Pause:
         """Survey if need be, claim once, start what came."""
-        if not self.lease.holds():
+        lease = self._membership.lease
+        if not lease.holds():
             return Pause(self._poll)
-        if self.lease.draining:
+        if lease.draining:
             await self._aside.leave()
             return Pause(self._poll)
         if await self._claims.hand_back():
@@ -102,7 +103,7 @@ class Dispatcher:
                 await self.on_return()
                 await self._survey()
         now = self._by.now()
-        if self._wants_suspect(now) and await self._aside.stand(self.lease.worker):
+        if self._wants_suspect(now) and await self._aside.stand(self._membership.worker):
             return await self._claim_suspect(now)
         await self._aside.leave(in_vain=bool(self.runner.running))
         return await self._claim_openings(free, now)
@@ -185,7 +186,7 @@ class Dispatcher:
             asks = await self._gates.passing(asks)
             if asks:
                 open_tokens = self._open_tokens()
-                claimed = await self._claims.make(slots, asks, lambda: self.lease, open_tokens)
+                claimed = await self._claims.make(slots, asks, open_tokens)
             return asks, claimed, self.runner.start(claimed)
         finally:
             self.runner.late.claims += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextvars import Context, copy_context
 from datetime import timedelta
 from itertools import zip_longest
@@ -18,6 +17,7 @@ from duly.engine.execution.settler import Settler
 from duly.engine.execution.task_pool import TaskPool
 from duly.engine.lease import Lease
 from duly.engine.loops import Breath
+from duly.engine.membership import Membership
 from duly.engine.monitoring.backlog import LateAttempts
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
@@ -41,7 +41,7 @@ class DeliveryRunner:
         known: TargetDirectory,
         signal: WorkSignal,
         emit: Emit,
-        lease: Callable[[], Lease],
+        membership: Membership,
         *,
         grace: timedelta,
     ) -> None:
@@ -56,7 +56,7 @@ class DeliveryRunner:
         self._signal = signal
         self._free_slot = signal.wake.set
         self._emit = emit
-        self._lease = lease
+        self._membership = membership
         self._grace = grace
         self._carriers = TaskPool(self._run)
         self._ended = 0
@@ -107,7 +107,7 @@ class DeliveryRunner:
 
     async def _run_in_turn(self, line: tuple[Claimed, ...], task: asyncio.Task[Any]) -> None:
         """Attempt each when the one before it is done."""
-        held, fresh = self._lease(), copy_context()
+        held, fresh = self._membership.lease, copy_context()
         for current, following in zip_longest(line, line[1:]):
             try:
                 if copy_context() == fresh:
@@ -209,7 +209,7 @@ class DeliveryRunner:
         if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:
             return False
         # The lease may be another by now, whose lanes these are not.
-        if self._lease() is not held or not held.holds():
+        if self._membership.lease is not held or not held.holds():
             return False
         settlement.follower = (following.id, following.position)
         return True

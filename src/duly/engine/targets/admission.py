@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -15,6 +15,7 @@ from duly.domain.endpoints.endpoint import EndpointState, endpoint_name, is_outs
 from duly.domain.endpoints.gates import COUNTED, Circuit
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
 from duly.engine.loops import Pause
+from duly.engine.membership import Membership
 from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
 from duly.ports import Gates as Store
@@ -49,14 +50,14 @@ class AdmissionControl:
         store: Store,
         emit: Emit,
         signal: WorkSignal,
-        worker: Callable[[], int],
+        membership: Membership,
         concurrency: int,
     ) -> None:
         self.wake = asyncio.Event()
         self._store = store
         self._emit = emit
         self._signal = signal
-        self._worker = worker
+        self._membership = membership
         self._concurrency = concurrency
         self._outside: set[int] = set()
         self._shut: set[int] = set()
@@ -186,7 +187,7 @@ class AdmissionControl:
             return GateChange(gate, here + passes[target].many)
 
         async with self._turn:
-            changes = await self._store.revise(self._worker(), wanted.keys(), decide)
+            changes = await self._store.revise(self._membership.worker, wanted.keys(), decide)
             for target, granted in passes.items():
                 self._granted(target, granted, changes[target][1])
         return {target: granted.many for target, granted in passes.items()}
@@ -262,7 +263,9 @@ class AdmissionControl:
             under_way = self._under_way(seen.target) if seen.target in landed else None
             return GateChange(gate, under_way, _verdict(seen, report, gate, now))
 
-        changes = await self._store.revise(self._worker(), fared.keys() | set(landed), decide)
+        changes = await self._store.revise(
+            self._membership.worker, fared.keys() | set(landed), decide
+        )
         for target, (seen, change) in changes.items():
             if change.in_flight is not None:
                 self._told[target] = change.in_flight
