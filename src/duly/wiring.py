@@ -32,7 +32,7 @@ def watched(engine: Engine, settings: Settings, telemetry: Telemetry) -> Engine:
         analyst = AnalyticsExporter(
             RedisAnalytics(settings.analytics, settings.namespace, keep), emit
         )
-        analyst.foreign = engine.dispatcher.known.foreign
+        analyst.foreign = engine.directory.foreign
         engine.observe(analyst.note, analyst.close)
         engine.attach(analyst)
     # Asked once: without it a completion costs nothing for being logged.

@@ -14,8 +14,10 @@ from duly.domain.deliveries.delivery import Delivery as Booked
 from duly.domain.events import Event
 from duly.engine.supervisor import Engine
 from duly.engine.targets.admission import AdmissionControl
+from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
-from duly.testing import VirtualClock
+from duly.ports import TargetName
+from duly.testing import RecordingTransport, VirtualClock
 
 
 class Gate:
@@ -100,9 +102,16 @@ def admission(
 ) -> AdmissionControl:
     """Admission control for worker 1, which knows these targets."""
     membership: Any = SimpleNamespace(worker=1)
-    found = AdmissionControl(gates, lambda _: None, WorkSignal(), membership, concurrency)
-    for number, name in (targets or {}).items():
-        found.know(number, name)
+    return AdmissionControl(
+        gates, lambda _: None, directory(targets or {}), WorkSignal(), membership, concurrency
+    )
+
+
+def directory(targets: Mapping[int, str]) -> TargetDirectory:
+    """A directory of these targets, all of them in reach."""
+    store: Any = SimpleNamespace(namespace="default")
+    found = TargetDirectory(store, RecordingTransport(*targets.values()))
+    found.note({number: TargetName("default", name) for number, name in targets.items()})
     return found
 
 

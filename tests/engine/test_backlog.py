@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -10,10 +11,16 @@ import pytest
 from duly import App, Delivery, delays, webhook
 from duly.domain.events import Event, RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.domain.time.rules import cron
-from duly.engine.monitoring.backlog import LOOK_SECONDS, WHILE_RECOVERING, Backlog, BacklogStatus
+from duly.engine.monitoring.backlog import (
+    LOOK_SECONDS,
+    WHILE_RECOVERING,
+    Backlog,
+    BacklogStatus,
+    LateAttempts,
+)
 from duly.testing import run_until_idle
 from tests.engine.conftest import START
-from tests.engine.house import Gate, House
+from tests.engine.house import Gate, House, directory
 
 pytestmark = pytest.mark.requirement("D12")
 
@@ -23,10 +30,12 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 class Watch:
     """A backlog whose ticks the test counts out, and what it told."""
 
-    def __init__(self, app: App, *, grace: timedelta = MINUTE) -> None:
+    def __init__(self, app: App, served: Iterable[int] = (), *, grace: timedelta = MINUTE) -> None:
         self.told: list[Event] = []
-        self.served: set[int] = set()
-        self.backlog = Backlog(app.store.agenda, app.clock, self.emit, lambda: self.served, grace)
+        self.attempts = LateAttempts()
+        targets = directory({number: f"work-{number}" for number in served})
+        agenda = app.store.agenda
+        self.backlog = Backlog(agenda, app.clock, self.emit, targets, self.attempts, grace)
         self._emit = app.telemetry.emit
 
     def emit(self, event: Event) -> None:
@@ -47,16 +56,15 @@ async def late_app(house: House, many: int) -> tuple[App, Watch]:
     await app.open()
     await app.deliver_many({"target": "work", "payload": n, "at": START} for n in range(many))
     house.clock.advance(DAY)
-    watch = Watch(app)
-    watch.served = set((await app.store.targets.numbers(["work"], create=True)).values())
-    return app, watch
+    numbers = await app.store.targets.numbers(["work"], create=True)
+    return app, Watch(app, numbers.values())
 
 
 async def drained(app: App, many: int, watch: Watch) -> None:
     """Let so many deliveries go, without the clock moving, as if the worker had attempted them."""
     for each in await app.list(state="pending", limit=many):
         await app.cancel(each.id)
-        watch.backlog.attempts.begun += 1
+        watch.attempts.begun += 1
 
 
 async def test_late_work_begins_goes_on_with_its_rate_and_ends(any_house: House) -> None:

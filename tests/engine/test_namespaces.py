@@ -261,7 +261,7 @@ async def test_what_is_taken_back_at_a_start_counts_for_its_namespace(
     engine = other.engine(stepped=True)
 
     def on_settled(settled: Sequence[Settlement]) -> None:
-        counted.extend(engine.dispatcher.known.foreign.get(each.target) for each in settled)
+        counted.extend(engine.directory.foreign.get(each.target) for each in settled)
 
     engine.observe(on_settled, nothing)
     await engine.prepare()

@@ -29,6 +29,7 @@ from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
 from duly.engine.store_clock import StoreClock
 from duly.engine.targets.admission import AdmissionControl
+from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
@@ -82,19 +83,20 @@ class Engine:
         self._writing = asyncio.Lock()
         self._at_end: Callable[[], Awaitable[None]] | None = None
         self.signal = WorkSignal()
-        self.settler = Settler(store.agenda, clock, emit, self.signal)
+        self.directory = TargetDirectory(store, transport)
+        self.settler = Settler(store.agenda, clock, emit, self.directory, self.signal)
         # Without loops, an attempt that waits for an outcome has to write it.
         self._executor.written = self._write_now if stepped else self.settler.written
         self.membership = Membership(
             store, clock, settings, transport.serves, name, emit, beating=not stepped
         )
         self.gates = AdmissionControl(
-            store.gates, emit, self.signal, self.membership, settings.concurrency
+            store.gates, emit, self.directory, self.signal, self.membership, settings.concurrency
         )
         self.dispatcher = self._dispatching()
         self.recovery = Recovery(
             self._executor,
-            self.dispatcher.known,
+            self.directory,
             emit,
             settings.recovery_interval,
             self.membership,
@@ -103,11 +105,14 @@ class Engine:
             store, settings.served, clock, emit, self._planning, poll=settings.poll
         )
         self.dispatcher.on_return = self.planner.catch_up
-        grace, known = timedelta(seconds=settings.grace), self.dispatcher.known
-        self.backlog = Backlog(store.agenda, clock, emit, known.names.keys, grace)
-        self.backlog.attempts = self.dispatcher.runner.late
-        # Late work of a target that was not known is told of at once, not at the next look.
-        known.on_more = self.backlog.wake.set
+        self.backlog = Backlog(
+            store.agenda,
+            clock,
+            emit,
+            self.directory,
+            self.dispatcher.runner.late,
+            timedelta(seconds=settings.grace),
+        )
         self.life = LeaseMonitor(self)
         self._loops: list[Loop] = self._workers_loops() if self._works else []
         if self._plans:
@@ -138,6 +143,7 @@ class Engine:
             self._executor,
             self.settler,
             self.membership,
+            self.directory,
             self._clock,
             self.signal,
             self.gates,
@@ -221,7 +227,7 @@ class Engine:
             await self._store.reserve()
             now, _ = await self._store.plans.clock()
             self._store_clock.observe(now)
-            await self.dispatcher.known.at_start()
+            await self.directory.load()
             await self.membership.register()
             await self.recovery.at_start(self.membership.worker)
         if self._plans:

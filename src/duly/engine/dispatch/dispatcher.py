@@ -39,6 +39,7 @@ class Dispatcher:
         executor: Executor,
         settler: Settler,
         membership: Membership,
+        directory: TargetDirectory,
         clock: Clock,
         signal: WorkSignal,
         gates: AdmissionControl,
@@ -56,12 +57,10 @@ class Dispatcher:
         self._concurrency = concurrency
         self._poll = poll
         self._gates = gates
-        self.known = TargetDirectory(executor.store, executor.transport, gates.know)
-        self._openings = ClaimableWork(gates, self.known.foreign)
-        settler.names, settler.foreign = self.known.names, self.known.foreign
-        gates.foreign = self.known.foreign
+        self.directory = directory
+        self._openings = ClaimableWork(gates, self.directory.foreign)
         self.runner = DeliveryRunner(
-            executor, settler, gates, self.known, signal, emit, membership, grace=grace
+            executor, settler, gates, self.directory, signal, emit, membership, grace=grace
         )
         self.on_return: Callable[[], Awaitable[None]] | None = None
         self._looked_at: datetime | None = None
@@ -163,9 +162,9 @@ class Dispatcher:
         self._heeded = hints
         if surveyed and surveyed[0].seen_at is not None:
             self._by.clock.observe(surveyed[0].seen_at)
-        await self.known.learn({each.target for each in surveyed})
+        await self.directory.learn({each.target for each in surveyed})
         self._gates.learn(surveyed)
-        self._openings.learn(surveyed, self.known.names.keys())
+        self._openings.learn(surveyed, self.directory.names.keys())
 
     def _until_due(self) -> Pause:
         now, seconds = self._by.now(), self._poll
@@ -206,7 +205,7 @@ class Dispatcher:
         if not started:
             self._aside.put_off()
         for each in claimed:
-            foreign = self.known.foreign.get(each.target)
+            foreign = self.directory.foreign.get(each.target)
             self._emit(SuspectRuns(delivery=str(each.id), crashes=each.crashes, namespace=foreign))
         return NOW if claimed else Pause(min(AGAIN_SECONDS, self._poll))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
 from duly.engine.execution.batch_events import Call, told_of
 from duly.engine.loops import NOW, Breath, Pause
+from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.errors import SettlementRefused
 from duly.ports import Agenda, Clock, Emit
@@ -33,12 +34,16 @@ class Settler:
 
     name = "settler"
 
-    def __init__(self, agenda: Agenda, clock: Clock, emit: Emit, signal: WorkSignal) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        clock: Clock,
+        emit: Emit,
+        directory: TargetDirectory,
+        signal: WorkSignal,
+    ) -> None:
         self.wake = asyncio.Event()
-        self.names: Mapping[int, str] = {}
-        """What targets are called."""
-        self.foreign: Mapping[int, str] = {}
-        """The namespaces of targets that are not of the worker's own."""
+        self.names, self.foreign = directory.names, directory.foreign
         self.punctual: Counter[str | None] = Counter()
         """How many were first attempted in time since that was last told, by foreign namespace."""
         self._agenda = agenda

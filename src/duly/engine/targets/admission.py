@@ -11,11 +11,12 @@ import msgspec
 
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.endpoints import gates
-from duly.domain.endpoints.endpoint import EndpointState, endpoint_name, is_outside
+from duly.domain.endpoints.endpoint import EndpointState, endpoint_name
 from duly.domain.endpoints.gates import COUNTED, Circuit
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
 from duly.engine.loops import Pause
 from duly.engine.membership import Membership
+from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
 from duly.ports import Gates as Store
@@ -49,6 +50,7 @@ class AdmissionControl:
         self,
         store: Store,
         emit: Emit,
+        directory: TargetDirectory,
         signal: WorkSignal,
         membership: Membership,
         concurrency: int,
@@ -59,7 +61,8 @@ class AdmissionControl:
         self._signal = signal
         self._membership = membership
         self._concurrency = concurrency
-        self._outside: set[int] = set()
+        self._outside = directory.outside
+        self._foreign = directory.foreign
         self._shut: set[int] = set()
         self._guarded: set[int] = set()
         self._failing: set[int] = set()
@@ -73,14 +76,7 @@ class AdmissionControl:
         self._outgoing = 0
         self._reserved: Counter[int] = Counter()
         self._told: dict[int, int] = {}
-        self.foreign: Mapping[int, str] = {}
-        """The namespaces of targets that are not of the worker's own."""
         self._fared: dict[int, TargetReport] = {}
-
-    def know(self, target: int, name: str) -> None:
-        """Learn what kind of target a number stands for."""
-        if is_outside(name):
-            self._outside.add(target)
 
     def learn(self, surveyed: Sequence[ClaimableGroup]) -> None:
         """Take over what a survey saw of the gates."""
@@ -276,7 +272,7 @@ class AdmissionControl:
 
     def _tell_people(self, seen: SeenGate, change: GateChange) -> None:
         before, after = seen.gate.circuit, change.gate.circuit
-        foreign = self.foreign.get(seen.target)
+        foreign = self._foreign.get(seen.target)
         if after is Circuit.CLOSED and before is not Circuit.CLOSED:
             self._emit(CircuitClosed(target=seen.name, namespace=foreign))
         elif before is Circuit.CLOSED and after is not Circuit.CLOSED:
