@@ -18,10 +18,11 @@ from duly.domain.events import Event
 from duly.domain.monitoring.alerts import KEY, Alert, AlertLimits
 from duly.domain.monitoring.rollups import HOUR, MINUTE, Series, checked_span, filled
 from duly.domain.monitoring.status import NamespaceStatus
+from duly.engine.loops import Loop
 from duly.engine.monitoring.alert_monitor import AlertMonitor, Watchmen
 from duly.engine.monitoring.log_summary import LogSummary
 from duly.engine.monitoring.rollup_writer import RollupWriter
-from duly.engine.supervisor import Engine
+from duly.engine.worker import Worker
 from duly.errors import InvalidInput, StoreUnavailable
 from duly.ports import Clock, Store
 from duly.services.monitoring.live import Live
@@ -153,18 +154,17 @@ class Watch:
         if self._writing.done():
             self._writing.result()
 
-    def join(self, engine: Engine) -> Engine:
-        """Let the engine run what is written beside its deliveries."""
-        self.bookkeeper.worker = lambda: engine.membership.worker
+    def loops(self, worker: Worker) -> list[Loop]:
+        """What an engine runs beside its deliveries: rollups, alerts and the log's summary."""
+        self.bookkeeper.worker = lambda: worker.membership.worker
         own = self._watchman()
 
         async def others() -> list[str]:
-            found = await engine.territory.namespaces()
+            found = await worker.namespaces.namespaces()
             return [each for each in found if each != self._store.namespace]
 
         watchmen = Watchmen(own, self._telemetry.emit, others, lambda name: self._other(own, name))
-        engine.attach(self.bookkeeper, watchmen, LogSummary(self._telemetry.summarize))
-        return engine
+        return [self.bookkeeper, watchmen, LogSummary(self._telemetry.summarize)]
 
     def _other(self, own: AlertMonitor, namespace: str) -> AlertMonitor:
         """A watchman of another namespace that this process works for."""

@@ -10,8 +10,8 @@ from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import ConnectionsShort, DeliveryCompleted
 from duly.domain.roles import Role
 from duly.engine.execution.completions import emit_completions
+from duly.engine.execution.settler import Observer
 from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
-from duly.engine.supervisor import Engine
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Clock, Emit, Store
 from duly.settings import Settings
@@ -24,21 +24,21 @@ from duly.transports.redis_analytics import RedisAnalytics
 TELL_SECONDS = 60.0
 
 
-def watched(engine: Engine, settings: Settings, telemetry: Telemetry) -> Engine:
-    """The engine, with what it does counted if the settings say where, and completions logged."""
-    emit = telemetry.emit
-    if settings.analytics and Role.WORKER in settings.roles:
-        keep = timedelta(seconds=settings.analytics_keep)
-        analyst = AnalyticsExporter(
-            RedisAnalytics(settings.analytics, settings.namespace, keep), emit
-        )
-        analyst.foreign = engine.directory.foreign
-        engine.observe(analyst.note, analyst.close)
-        engine.attach(analyst)
+def exporter_of(settings: Settings, emit: Emit) -> AnalyticsExporter | None:
+    """What counts for others to look at, if the settings say where."""
+    if not settings.analytics or Role.WORKER not in settings.roles:
+        return None
+    keep = timedelta(seconds=settings.analytics_keep)
+    return AnalyticsExporter(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
+
+
+def observers_of(exporter: AnalyticsExporter | None, telemetry: Telemetry) -> list[Observer]:
+    """What is called with settlements that were written: the exporter, and the log if it wants."""
+    observers: list[Observer] = [] if exporter is None else [exporter.note]
     # Asked once: without it a completion costs nothing for being logged.
     if telemetry.logs(DeliveryCompleted):
-        emit_completions(engine.settler, emit)
-    return engine
+        observers.append(emit_completions(telemetry.emit))
+    return observers
 
 
 def signing_keys(secrets: str) -> list[bytes]:

@@ -10,6 +10,7 @@ from typing import Self
 from duly.domain.roles import refuse_idle
 from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
+from duly.engine.worker import Worker
 from duly.errors import Conflict, StoreUnavailable
 from duly.ports import Transport
 from duly.signals import listen_for_signals
@@ -17,7 +18,7 @@ from duly.system import process_name
 from duly.telemetry.tracing import Traced
 from duly.views import Faces
 from duly.watch import Watch
-from duly.wiring import watched
+from duly.wiring import exporter_of, observers_of
 
 
 class Working(Faces):
@@ -93,18 +94,23 @@ class Working(Faces):
 
         A `stepped` one runs no loops: it moves when it is asked to, as tests do.
         """
-        transport = transport or self.transports
-        engine = Engine(
+        transport, emit = transport or self.transports, self.telemetry.emit
+        exporter = exporter_of(self.settings, emit)
+        worker = Worker(
             self.store,
             Traced(transport, self.tracing) if self.tracing.is_on else transport,
             self.clock,
             self.chance,
-            self.telemetry.emit,
+            emit,
             self.settings,
             process_name(),
+            observers=observers_of(exporter, self.telemetry),
             stepped=stepped,
         )
-        return watched(self.watch.join(engine), self.settings, self.telemetry)
+        loops = self.watch.loops(worker)
+        if exporter is None:
+            return Engine(worker, loops, self.chance, emit)
+        return Engine(worker, [*loops, exporter], self.chance, emit, exporter.close)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return.
@@ -179,7 +185,7 @@ class Working(Faces):
             yield
         finally:
             await engine.stop()
-            if engine.dispatcher.running:
+            if engine.running:
                 # Whoever took the file over would attempt again what still runs here.
                 self.store.stay_owned()
         engine.raise_failure()

@@ -47,13 +47,13 @@ class Life:
 
     async def tick(self) -> int:
         """Claim for all free slots and let what came begin; returns how many run."""
-        dispatcher, before = self.engine.dispatcher, -1
-        while dispatcher.running > before:
-            before = dispatcher.running
-            dispatcher.signal.hint()
-            await dispatcher.tick()
+        worker, before = self.engine.worker, -1
+        while worker.runner.running > before:
+            before = worker.runner.running
+            worker.signal.hint()
+            await worker.dispatcher.tick()
             await self.breathe()
-        return dispatcher.running
+        return worker.runner.running
 
     async def breathe(self) -> None:
         """Let every task go as far as it can without waiting for the world."""
@@ -62,12 +62,12 @@ class Life:
 
     async def finish(self) -> None:
         """Wait for what runs and settle it."""
-        await self.engine.dispatcher.drain(None)
-        await self.engine.settler.flush()
+        await self.engine.worker.runner.drain(None)
+        await self.engine.worker.settler.flush()
 
     async def kill(self) -> None:
         """Die without a word: nothing is settled, released or ended."""
-        await self.engine.dispatcher.drain(0)
+        await self.engine.worker.runner.drain(0)
         await self.app.close()
 
 

@@ -155,7 +155,7 @@ async def test_what_a_schedule_missed_counts_as_soon_as_it_is_planned(any_house:
     app, watch = await late_app(any_house, 0)
     await app.schedule("often", cron("*/15 * * * *"), "work", catch_up="all")
     any_house.clock.advance(DAY)
-    await app.engine().planner.catch_up()
+    await app.engine().worker.planner.catch_up()
     found = await watch.look()
     assert found is not None
     assert (found.count, found.oldest) == (95, START + DAY + 15 * MINUTE), (
@@ -188,9 +188,9 @@ async def test_an_engine_watches_what_it_serves_by_its_own_grace(house: House) -
     app, _ = await late_app(house, 7)
     engine = app.engine(stepped=True)
     await engine.prepare()
-    await engine.backlog.tick()
-    assert engine.backlog.recovering == BacklogStatus(7, START)
-    assert engine.backlog in engine._loops
+    await engine.worker.backlog.tick()
+    assert engine.worker.backlog.recovering == BacklogStatus(7, START)
+    assert engine.worker.backlog in engine._loops
     await engine.stop()
 
 
@@ -203,13 +203,13 @@ async def test_late_webhooks_that_are_met_after_the_start_are_told_of_at_once(ho
     house.clock.advance(DAY)
     engine = app.engine(stepped=True)
     await engine.prepare()
-    await engine.backlog.tick()
-    assert engine.backlog.recovering is None, "nobody told of that origin yet"
-    engine.backlog.wake.clear()
-    await engine.dispatcher.next_due()
-    assert engine.backlog.wake.is_set()
-    await engine.backlog.tick()
-    assert engine.backlog.recovering == BacklogStatus(3, START)
+    await engine.worker.backlog.tick()
+    assert engine.worker.backlog.recovering is None, "nobody told of that origin yet"
+    engine.worker.backlog.wake.clear()
+    await engine.worker.next_due()
+    assert engine.worker.backlog.wake.is_set()
+    await engine.worker.backlog.tick()
+    assert engine.worker.backlog.recovering == BacklogStatus(3, START)
     await engine.stop()
 
 
@@ -228,7 +228,7 @@ class Worker:
         await self.deliver(many)
         self.house.clock.advance(DAY)
         self.life = await self.house.born(self.app)
-        self.backlog = self.life.engine.backlog
+        self.backlog = self.life.engine.worker.backlog
         self.backlog._emit = self.told.append
 
     async def deliver(self, many: int) -> None:
@@ -299,12 +299,12 @@ async def test_late_retries_are_drained_as_well(any_house: House) -> None:
 
     await worker.begin(0)
     await worker.app.deliver_many([("fails", None)] * 3)
-    while await worker.life.engine.step():
+    while await worker.life.engine.worker.step():
         pass
     failing = False
     any_house.clock.advance(DAY)
     await worker.look()
-    while await worker.life.engine.step():
+    while await worker.life.engine.worker.step():
         pass
     await worker.look()
     assert worker.counts() == [(RecoveryBegan, 3), (RecoveryEnded, 3)]
@@ -313,7 +313,7 @@ async def test_late_retries_are_drained_as_well(any_house: House) -> None:
 async def test_a_claim_during_the_look_is_not_counted_twice(any_house: House) -> None:
     worker = Worker(any_house)
     await worker.begin()
-    agenda = worker.life.engine._store.agenda
+    agenda = worker.life.engine.worker.store.agenda
     look = agenda.late_work
     looks = 0
 

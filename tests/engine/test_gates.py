@@ -87,7 +87,7 @@ async def opened(house: House, app: App) -> Life:
     life = await house.born(app)
     await app.deliver_many([("pay", None)] * 5)
     for _ in range(3):
-        await life.engine.step()
+        await life.engine.worker.step()
     assert (await gate_of(app)).circuit is Circuit.OPEN
     return life
 
@@ -105,7 +105,7 @@ async def to_the_endpoint(house: House, wire: Wire, **limits: Any) -> Life:
 async def five_failures(house: House, life: Life) -> None:
     await life.app.deliver_many([(duly.endpoint("x"), None)] * 5)
     for _ in range(3):
-        await life.engine.step()
+        await life.engine.worker.step()
         house.clock.advance(1)
     assert (await life.app.endpoints.get("x")).gate.circuit is Circuit.OPEN
 
@@ -121,9 +121,9 @@ class TestAProbe:
         bank.is_away = False
         await app.deliver_many([("pay", number) for number in range(3)])
         any_house.clock.advance(REST)
-        assert await life.engine.step() == 1
+        assert await life.engine.worker.step() == 1
         assert (await gate_of(app)).circuit is Circuit.CLOSED
-        assert await life.engine.step() == 2
+        assert await life.engine.worker.step() == 2
 
     async def test_is_told_of_though_nothing_else_waits_for_its_target(
         self, any_house: House
@@ -138,7 +138,7 @@ class TestAProbe:
         assert await life.tick() == 1, "and looks again while it is under way"
         bank.open.set()
         await life.finish()
-        await life.engine.gates.tick()
+        await life.engine.worker.admission.tick()
         gate = await gate_of(app)
         assert (gate.circuit, gate.failures) == (Circuit.CLOSED, 0)
 
@@ -155,7 +155,7 @@ class TestAProbe:
         any_house.clock.advance(REST)
         await app.deliver("pay", "fresh")
         for _ in range(4):
-            assert await life.engine.step() == 1
+            assert await life.engine.worker.step() == 1
         assert bank.served == ["fresh"]
         assert (await gate_of(app)).circuit is Circuit.CLOSED
 
@@ -173,10 +173,10 @@ class TestAProbe:
         any_house.clock.advance(REST)
         for _ in range(2):
             await app.deliver("busy", priority=9)
-        assert await life.engine.step() == 2
+        assert await life.engine.worker.step() == 2
         assert bank.served == []
         any_house.clock.advance(1)
-        await life.engine.step()
+        await life.engine.worker.step()
         assert bank.served == ["waiting"]
 
     @pytest.mark.parametrize(
@@ -191,13 +191,13 @@ class TestAProbe:
         await five_failures(any_house, life)
         wire.answer = answer
         any_house.clock.advance(timedelta(days=6))
-        await life.engine.step()
+        await life.engine.worker.step()
         await life.app.deliver(duly.endpoint("x"))
         wire.open.clear()
         assert await life.tick() == 1
         wire.open.set()
         await life.finish()
-        await life.engine.gates.tick()
+        await life.engine.worker.admission.tick()
         endpoint = await life.app.endpoints.get("x")
         assert (endpoint.state, endpoint.state_reason) == ("active", None)
         assert endpoint.gate.circuit is circuit
@@ -212,10 +212,10 @@ async def test_one_that_is_resumed_does_not_wait_for_the_probe_of_before(
     life = await to_the_endpoint(any_house, wire, **limits)
     await five_failures(any_house, life)
     await life.app.deliver(duly.endpoint("x"))
-    assert await life.engine.step() == 0, "it waits for the probe"
+    assert await life.engine.worker.step() == 0, "it waits for the probe"
     wire.answer = Completed()
     await life.app.endpoints.resume("x")
-    assert await life.engine.step() == 1
+    assert await life.engine.worker.step() == 1
 
 
 @pytest.mark.requirement("C8")

@@ -50,7 +50,7 @@ async def test_no_step_of_the_clock_cancels_what_has_time_left(
         await engine.prepare()
         clock.is_right = False
         await deliver_many(app, began + HALF_AN_HOUR, many=200)
-        while await engine.step() or await app.list(state="pending"):
+        while await engine.worker.step() or await app.list(state="pending"):
             pass
         clock.is_right = True
         assert await states(app) == {"completed": 200}
@@ -90,7 +90,7 @@ async def test_what_expires_behind_its_head_in_a_run_is_not_attempted(any_house:
     for number, seconds in enumerate((600, 30, 600)):
         expires_at = any_house.clock.now() + timedelta(seconds=seconds)
         await app.deliver("work", number, stream="line", expires_at=expires_at)
-    while await life.engine.step():
+    while await life.engine.worker.step():
         pass
     assert done == [0, 2]
     assert await states(app) == {"completed": 2, "cancelled": 1}
@@ -111,7 +111,7 @@ async def test_a_claim_says_what_is_left_by_the_clock_of_the_store(any_house: Ho
 
 
 async def claimed(life: Life) -> dict[str, float | None]:
-    agenda, worker = life.app.store.agenda, life.engine.membership.worker
+    agenda, worker = life.app.store.agenda, life.engine.worker.membership.worker
     asks = [
         ClaimRequest(each.priority, each.target, each.due_at, 9) for each in await agenda.survey()
     ]

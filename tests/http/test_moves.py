@@ -14,7 +14,7 @@ pytestmark = pytest.mark.requirement("S2")
 async def step(app: App) -> None:
     engine = app.engine(stepped=True)
     await engine.prepare()
-    await engine.step()
+    await engine.worker.step()
 
 
 async def test_a_delivery_is_shown_with_attempts_steps_and_transitions(

@@ -75,7 +75,7 @@ async def died(app: App, *payloads: int, **options: Any) -> list[str]:
     ids = [(await app.deliver("fails", each, **options)).id for each in payloads]
     engine = app.engine(stepped=True)
     await engine.prepare()
-    await engine.step()
+    await engine.worker.step()
     return ids
 
 
@@ -128,11 +128,11 @@ async def test_a_worker_is_drained_and_set_to_work_again(app: App, client: Clien
     path = f"/v1/workers/{worker['id']}"
     assert (await client.post(f"{path}/drain")).status_code == 204
     await app.deliver("work", 1)
-    await engine.step()
+    await engine.worker.step()
     assert seen == []
     assert (await client.get("/v1/workers")).json()["items"][0]["draining_at"]
     assert (await client.post(f"{path}/resume")).status_code == 204
-    await engine.step()
+    await engine.worker.step()
     assert seen == [1]
     assert [each.action for each in await app.audit.list()] == [
         "worker.resumed",

@@ -114,8 +114,8 @@ async def test_what_a_dead_worker_held_is_taken_back_first(app: App) -> None:
     await app.deliver("work", 1)
     engine = app.engine(stepped=True)
     await engine.prepare()
-    await engine.dispatcher.tick()
-    await engine.dispatcher.drain(0)
+    await engine.worker.dispatcher.tick()
+    await engine.worker.runner.drain(0)
     seen.clear()
     app.clock.advance(60)  # type: ignore[attr-defined]
     assert await run_until_idle(app) == 1

@@ -154,15 +154,15 @@ class Stage:
         self.engine = self.app.engine(stepped=True)
         await self.engine.prepare()
         async with asyncio.timeout(10):
-            while self.gate.inside < 2 or self.engine.dispatcher.running > 2:
-                self.engine.signal.hint()
-                await self.engine.dispatcher.tick()
+            while self.gate.inside < 2 or self.engine.running > 2:
+                self.engine.worker.signal.hint()
+                await self.engine.worker.dispatcher.tick()
                 await asyncio.tasks.sleep(0)
-        await self.engine.settler.flush()
+        await self.engine.worker.settler.flush()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self.engine.dispatcher.drain(0)
+        await self.engine.worker.runner.drain(0)
         await self.app.close()
 
     async def rows(self) -> list[Row]:

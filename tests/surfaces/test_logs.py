@@ -13,6 +13,7 @@ from datetime import datetime
 import pytest
 
 from duly import App
+from duly.wiring import observers_of
 from tests.support.forks import start
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
 
@@ -99,7 +100,7 @@ async def test_a_completion_is_logged_at_debug_and_costs_nothing_otherwise(
     assert (told["level"], told["delivery"], told["target"]) == ("debug", id, "log")
     assert (told["attempt"], told["seconds"] >= 0) == (1, True)
     app = App(sqlite_home.database, environment={})
-    assert app.engine().settler.on_settled is None
+    assert observers_of(None, app.telemetry) == []
     await app.close()
 
 

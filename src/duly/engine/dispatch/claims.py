@@ -27,8 +27,6 @@ class Claims:
         self._given: set[int] = set()
         self._doubtful: dict[int, float] = {}
         self._handed_back_at = float("-inf")
-        self.last_at = float("-inf")
-        """When one last brought something."""
 
     async def make(
         self, slots: int, asks: list[ClaimRequest], open_tokens: set[int]
@@ -54,7 +52,6 @@ class Claims:
         self._emit(LanesClaimed(lanes=len(claimed), seconds=now - asked_at))
         if claimed:
             self._given.add(given)
-            self.last_at = now
         if self._membership.lease is not held or not held.holds():
             self._doubt(given)
             return []

@@ -14,14 +14,13 @@ from duly.domain.endpoints import gates
 from duly.domain.endpoints.endpoint import EndpointState, endpoint_name
 from duly.domain.endpoints.gates import COUNTED, Circuit
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
-from duly.engine.loops import Pause
+from duly.engine.loops import UNTIL_WOKEN, Pause
 from duly.engine.membership import Membership
 from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
 from duly.ports import Gates as Store
 
-UNTIL_WOKEN = Pause(3600.0)
 LAND_SECONDS = 0.2
 UNCLEAR = timedelta(seconds=1)
 FIRST_SHARE = 8

@@ -122,7 +122,7 @@ async def _serve(
             await app.webhooks.prepare()
         collect_rarely()
         await stop.wait()
-    if engine.dispatcher.running:
+    if engine.running:
         # Nobody else may attempt what still runs here, so the store is let go by the process's end.
         with suppress(StoreUnavailable):
             await app.watch.bookkeeper.tick()
