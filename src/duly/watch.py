@@ -173,19 +173,24 @@ class Watch:
         def emit(event: Event) -> None:
             self._telemetry.emit(msgspec.structs.replace(event, namespace=namespace))
 
-        watchman = own.elsewhere(store, emit, lambda: store.status.look(self._grace))
-        if own.tell is not None:
-            watchman.tell = lambda alert, word: self._tell(alert, word, namespace)
-        return watchman
+        async def tell(alert: Alert, word: str) -> None:
+            await self._tell(alert, word, namespace)
+
+        async def look() -> NamespaceStatus:
+            return await store.status.look(self._grace)
+
+        return own.elsewhere(store, emit, look, tell if self._settings.alert_url else None)
 
     def _watchman(self) -> AlertMonitor:
         limits = AlertLimits(self._settings.alert_late, self._settings.alert_dead)
-        watchman = AlertMonitor(
-            self._store, self._telemetry.emit, self.situation, self._telemetry.counts, limits
+        return AlertMonitor(
+            self._store,
+            self._telemetry.emit,
+            self.situation,
+            self._telemetry.counts,
+            limits,
+            self._tell if self._settings.alert_url else None,
         )
-        if self._settings.alert_url:
-            watchman.tell = self._tell
-        return watchman
 
     async def _tell(self, alert: Alert, word: str, namespace: str | None = None) -> None:
         """Hand it to the alert webhook; the key sees to it that this is done once."""

@@ -179,8 +179,7 @@ class Working(Faces):
     @asynccontextmanager
     async def _working(self, on_failed: Callable[[], None]) -> AsyncIterator[None]:
         engine = self.engine()
-        engine.on_failed = on_failed
-        await engine.start()
+        await engine.start(on_failed)
         try:
             yield
         finally:

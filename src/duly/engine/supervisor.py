@@ -44,8 +44,7 @@ class Engine:
         self._runner = Runner(emit, chance.fraction)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failure: RuntimeError | None = None
-        self.on_failed: Callable[[], None] | None = None
-        """Called when a loop ends that was not stopped."""
+        self._on_failed: Callable[[], None] | None = None
         self.is_ready = False
         """What dead workers held is taken back and what was missed is planned; not stopping."""
 
@@ -54,8 +53,12 @@ class Engine:
         """How many deliveries are being attempted."""
         return self.worker.runner.running
 
-    async def start(self) -> None:
-        """Take back what dead workers held, and only then begin to claim."""
+    async def start(self, on_failed: Callable[[], None] | None = None) -> None:
+        """Take back what dead workers held, and only then begin to claim.
+
+        `on_failed` is called when a loop ends that was not stopped.
+        """
+        self._on_failed = on_failed
         try:
             await self.prepare()
         except BaseException:
@@ -97,8 +100,8 @@ class Engine:
         self._failure.__cause__ = error
         self.is_ready = False
         self._emit(LoopEnded(loop=name, problem=problem))
-        if self.on_failed is not None:
-            self.on_failed()
+        if self._on_failed is not None:
+            self._on_failed()
 
     def raise_failure(self) -> None:
         """Raise what ended a loop that nobody stopped, if one did."""

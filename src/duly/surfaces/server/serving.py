@@ -143,8 +143,7 @@ async def _make_first_key(app: App) -> None:
 
 @asynccontextmanager
 async def _running(engine: Engine, port: Port, stop: Stop, notices: Notices) -> AsyncIterator[None]:
-    engine.on_failed = stop.wish
-    await engine.start()
+    await engine.start(stop.wish)
     try:
         await port.start(stop.wish)
         yield
