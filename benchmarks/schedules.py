@@ -170,7 +170,7 @@ class Others:
 
 async def plan_all(app: duly.App) -> float:
     """Seconds that the planner takes for everything that is due to be planned."""
-    planner = app.engine().planner
+    planner = app.engine().worker.planner
     started = time.perf_counter()
     while (await planner.tick()).seconds == 0.0:
         pass

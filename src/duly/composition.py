@@ -14,13 +14,17 @@ from duly.domain.endpoints.endpoint import is_outside
 from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import ConnectionsShort, DeliveryCompleted, Event
 from duly.domain.monitoring.alerts import AlertLimits
+from duly.domain.monitoring.status import NamespaceStatus
 from duly.domain.roles import Role
 from duly.engine.execution.completions import emit_completions
-from duly.engine.monitoring.alert_monitor import AlertMonitor, Watchmen
+from duly.engine.execution.settler import Observer
+from duly.engine.loops import Loop
+from duly.engine.monitoring.alert_monitor import AlertMonitor, Tell, Watchmen
 from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.engine.monitoring.log_summary import LogSummary
 from duly.engine.monitoring.rollup_writer import RollupWriter
 from duly.engine.supervisor import Engine
+from duly.engine.worker import Worker
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Chance, Clock, Emit, Store, Transport
 from duly.services.access.idempotency import IdempotentRequests
@@ -226,59 +230,78 @@ def _rollup_writer(store: Store, clock: Clock, telemetry: Telemetry) -> RollupWr
     )
 
 
-def engine_for(parts: Parts, services: Namespace, transport: Transport | None = None) -> Engine:
+def engine_for(
+    parts: Parts, services: Namespace, transport: Transport | None = None, *, stepped: bool = False
+) -> Engine:
     """A worker over the parts, with the loops that count, summarize and watch beside it."""
-    transport = transport or parts.transports.combined
-    settings, emit, tracing = parts.settings, parts.telemetry.emit, parts.tracing
-    engine = Engine(
+    transport, emit = transport or parts.transports.combined, parts.telemetry.emit
+    exporter = _exporter(parts.settings, emit)
+    worker = Worker(
         parts.store,
-        Traced(transport, tracing) if tracing.is_on else transport,
+        Traced(transport, parts.tracing) if parts.tracing.is_on else transport,
         parts.clock,
         parts.chance,
         emit,
-        settings,
+        parts.settings,
         process_name(),
+        observers=_observers(exporter, parts.telemetry),
+        stepped=stepped,
     )
-    parts.rollup_writer.worker = lambda: engine.dispatcher.lease.worker
-    engine.attach(
+    parts.rollup_writer.worker = lambda: worker.membership.worker
+    loops: list[Loop] = [
         parts.rollup_writer,
-        _alert_monitors(parts, services, engine),
+        _alert_monitors(parts, services, worker),
         LogSummary(parts.telemetry.summarize),
-    )
-    if settings.analytics and Role.WORKER in settings.roles:
-        _export_analytics(engine, settings, emit)
-    # Asked once: without it a completion costs nothing for being logged.
-    if parts.telemetry.logs(DeliveryCompleted):
-        emit_completions(engine.settler, emit)
-    return engine
+    ]
+    if exporter is None:
+        return Engine(worker, loops, parts.chance, emit)
+    return Engine(worker, [*loops, exporter], parts.chance, emit, exporter.close)
 
 
-def _export_analytics(engine: Engine, settings: Settings, emit: Emit) -> None:
+def _exporter(settings: Settings, emit: Emit) -> AnalyticsExporter | None:
+    """Writes counts to the Redis that the settings name, if they name one."""
+    if not settings.analytics or Role.WORKER not in settings.roles:
+        return None
     keep = timedelta(seconds=settings.analytics_keep)
-    exporter = AnalyticsExporter(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
-    exporter.foreign = engine.dispatcher.known.foreign
-    engine.observe(exporter.note, exporter.close)
-    engine.attach(exporter)
+    return AnalyticsExporter(RedisAnalytics(settings.analytics, settings.namespace, keep), emit)
+
+
+def _observers(exporter: AnalyticsExporter | None, telemetry: Telemetry) -> list[Observer]:
+    """What is called with settlements that were written."""
+    observers: list[Observer] = [] if exporter is None else [exporter.note]
+    # Checked once: without it a completion costs nothing for being logged.
+    if telemetry.logs(DeliveryCompleted):
+        observers.append(emit_completions(telemetry.emit))
+    return observers
 
 
 def alert_monitor_for(parts: Parts, services: Namespace) -> AlertMonitor:
     """What raises and clears the alerts of the App's own namespace."""
     settings, telemetry = parts.settings, parts.telemetry
-    limits = AlertLimits(settings.alert_late, settings.alert_dead)
-    look = services.watch.situation
-    monitor = AlertMonitor(parts.store, telemetry.emit, look, telemetry.counts, limits)
-    if settings.alert_url:
-        monitor.tell = AlertWebhook(settings.alert_url, settings.namespace, services.deliver).send
-    return monitor
+    return AlertMonitor(
+        parts.store,
+        telemetry.emit,
+        services.watch.situation,
+        telemetry.counts,
+        AlertLimits(settings.alert_late, settings.alert_dead),
+        _alert_sender(settings, services, settings.namespace),
+    )
 
 
-def _alert_monitors(parts: Parts, services: Namespace, engine: Engine) -> Watchmen:
+def _alert_sender(settings: Settings, services: Namespace, namespace: str) -> Tell | None:
+    """Sends alerts of a namespace to the alert webhook; that is a delivery of the own namespace."""
+    if not settings.alert_url:
+        return None
+    return AlertWebhook(settings.alert_url, namespace, services.deliver).send
+
+
+def _alert_monitors(parts: Parts, services: Namespace, worker: Worker) -> Watchmen:
     """The alert monitor of the own namespace, and of others that this process works for."""
     own, emit, settings = alert_monitor_for(parts, services), parts.telemetry.emit, parts.settings
     grace = timedelta(seconds=settings.grace)
 
     async def others() -> list[str]:
-        found = await engine.territory.namespaces()
+        found = await worker.namespaces.namespaces()
         return [each for each in found if each != parts.store.namespace]
 
     def elsewhere(namespace: str) -> AlertMonitor:
@@ -287,10 +310,10 @@ def _alert_monitors(parts: Parts, services: Namespace, engine: Engine) -> Watchm
         def emit_there(event: Event) -> None:
             emit(msgspec.structs.replace(event, namespace=namespace))
 
-        monitor = own.elsewhere(store, emit_there, lambda: store.status.look(grace))
-        if own.tell is not None:
-            # The webhook itself is a delivery of the own namespace.
-            monitor.tell = AlertWebhook(settings.alert_url, namespace, services.deliver).send
-        return monitor
+        async def look() -> NamespaceStatus:
+            return await store.status.look(grace)
+
+        sender = _alert_sender(settings, services, namespace)
+        return own.elsewhere(store, emit_there, look, sender)
 
     return Watchmen(own, emit, others, elsewhere)

@@ -27,7 +27,7 @@ from duly.domain import checks
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Completed, Outcome
 from duly.domain.deliveries.retry import RetryPlan
-from duly.engine.supervisor import Engine
+from duly.engine.worker import Worker
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Execution, Transport
 
@@ -156,10 +156,11 @@ async def run_until_idle(
     until = None if within is None else _horizon(app, within)
     await app.open()
     counted = _Counted(transport or app.transports)
-    engine = app.engine(counted)
-    await engine.prepare(beating=False)
+    engine = app.engine(counted, stepped=True)
+    worker = engine.worker
+    await engine.prepare()
     try:
-        while await engine.step() or (until is not None and await _go_on(app, engine, until)):
+        while await worker.step() or (until is not None and await _go_on(app, worker, until)):
             if counted.attempts > most:
                 raise NotIdle(f"still not idle after {most} attempts; does a handler feed itself?")
     finally:
@@ -188,10 +189,10 @@ def _horizon(app: App, within: float | timedelta) -> datetime:
     return app.clock.now() + timedelta(seconds=checks.checked_wait("within", within))
 
 
-async def _go_on(app: App, engine: Engine, until: datetime) -> bool:
+async def _go_on(app: App, worker: Worker, until: datetime) -> bool:
     """Move the clock to the next moment at which something is due; False when there is none."""
     assert isinstance(app.clock, VirtualClock)
-    due_at, now = await engine.dispatcher.next_due(), app.clock.now()
+    due_at, now = await worker.next_due(), app.clock.now()
     # What was due already and yet not claimed is held up by something that time does not mend.
     if due_at is None or not now < due_at <= until:
         return False

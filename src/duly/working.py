@@ -98,9 +98,12 @@ class Working(Namespace):
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    def engine(self, transport: Transport | None = None) -> Engine:
-        """A worker over this app's store and handlers, or another transport in their place."""
-        return engine_for(self.parts, self, transport)
+    def engine(self, transport: Transport | None = None, *, stepped: bool = False) -> Engine:
+        """A worker over this app's store and handlers, or another transport in their place.
+
+        A `stepped` one runs no loops: tests call it step by step.
+        """
+        return engine_for(self.parts, self, transport, stepped=stepped)
 
     async def run(self, *, signals: bool = True) -> None:
         """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return.
@@ -169,13 +172,12 @@ class Working(Namespace):
     @asynccontextmanager
     async def _working(self, on_failed: Callable[[], None]) -> AsyncIterator[None]:
         engine = self.engine()
-        engine.on_failed = on_failed
-        await engine.start()
+        await engine.start(on_failed)
         try:
             yield
         finally:
             await engine.stop()
-            if engine.dispatcher.running:
+            if engine.running:
                 # Whoever took the file over would attempt again what still runs here.
                 self.store.stay_owned()
         engine.raise_failure()

@@ -10,7 +10,10 @@ SOURCE = Path(__file__).parents[2] / "src" / "duly"
 FILES = (*(SOURCE / "engine").rglob("*.py"), SOURCE / "services/deliveries/acceptor.py")
 
 ALLOWED = {
-    ("execution.py", "__init__"): "a virtual clock is the store's too; and the real one until the "
+    (
+        "store_clock.py",
+        "__init__",
+    ): "a virtual clock is the store's too; and the real one until the "
     "store has said what time it is, before anything runs",
     ("acceptor.py", "__init__"): "whether to wake somebody for a moment that a caller named",
 }

@@ -62,7 +62,7 @@ class Stage:
     async def begin(self) -> None:
         """Open it all."""
         self.life = await self.house.born(self.app)
-        carriers = self.life.engine.dispatcher.runner._carriers
+        carriers = self.life.engine.worker.runner._tasks
         carriers._carry = attempting(carriers._carry)
         self._books = Books(self.app.store, self.house.clock)  # type: ignore[arg-type]
         await self.sql("create table effects (number integer primary key, delivery text)")
@@ -84,7 +84,7 @@ class Stage:
 
     async def tick(self) -> None:
         """Claim and start what is due, under a lease that never ends."""
-        self.life.engine.dispatcher.lease.renew(self.house.clock.monotonic())
+        self.life.engine.worker.membership.lease.renew(self.house.clock.monotonic())
         await self.life.tick()
 
     async def forget_connections(self) -> None:
@@ -99,7 +99,7 @@ class Stage:
         await self.app.schedule(name, duly.every("1h"), "async", max_runs=1, **terms)
         (due,) = await self.app.list(schedule=name)
         self.house.clock.advance(3600)
-        await self.life.engine.planner.catch_up()
+        await self.life.engine.worker.planner.catch_up()
         return [due.id]
 
 

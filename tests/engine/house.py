@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +13,11 @@ from duly import App, Delivery
 from duly.domain.deliveries.delivery import Delivery as Booked
 from duly.domain.events import Event
 from duly.engine.supervisor import Engine
-from duly.testing import VirtualClock
+from duly.engine.targets.admission import AdmissionControl
+from duly.engine.targets.directory import TargetDirectory
+from duly.engine.work_signal import WorkSignal
+from duly.ports import TargetName
+from duly.testing import RecordingTransport, VirtualClock
 
 
 class Gate:
@@ -41,13 +47,13 @@ class Life:
 
     async def tick(self) -> int:
         """Claim for all free slots and let what came begin; returns how many run."""
-        dispatcher, before = self.engine.dispatcher, -1
-        while dispatcher.running > before:
-            before = dispatcher.running
-            dispatcher.hinted()
-            await dispatcher.tick()
+        worker, before = self.engine.worker, -1
+        while worker.runner.running > before:
+            before = worker.runner.running
+            worker.signal.hint()
+            await worker.dispatcher.tick()
             await self.breathe()
-        return dispatcher.running
+        return worker.runner.running
 
     async def breathe(self) -> None:
         """Let every task go as far as it can without waiting for the world."""
@@ -56,12 +62,12 @@ class Life:
 
     async def finish(self) -> None:
         """Wait for what runs and settle it."""
-        await self.engine.dispatcher.drain(None)
-        await self.engine.settler.flush()
+        await self.engine.worker.runner.drain(None)
+        await self.engine.worker.settler.flush()
 
     async def kill(self) -> None:
         """Die without a word: nothing is settled, released or ended."""
-        await self.engine.dispatcher.drain(0)
+        await self.engine.worker.runner.drain(0)
         await self.app.close()
 
 
@@ -82,13 +88,31 @@ class House:
     async def born(self, app: App) -> Life:
         """Open the app and prepare a worker."""
         await app.open()
-        engine = app.engine()
-        await engine.prepare(beating=False)
+        engine = app.engine(stepped=True)
+        await engine.prepare()
         return Life(app, engine)
 
     async def close(self) -> None:
         for app in self._apps:
             await app.close()
+
+
+def admission(
+    gates: Any, targets: Mapping[int, str] | None = None, *, concurrency: int
+) -> AdmissionControl:
+    """Admission control for worker 1, which knows these targets."""
+    membership: Any = SimpleNamespace(worker=1)
+    return AdmissionControl(
+        gates, lambda _: None, directory(targets or {}), WorkSignal(), membership, concurrency
+    )
+
+
+def directory(targets: Mapping[int, str]) -> TargetDirectory:
+    """A directory of these targets, all of them in reach."""
+    store: Any = SimpleNamespace(namespace="default")
+    found = TargetDirectory(store, RecordingTransport(*targets.values()))
+    found.note({number: TargetName("default", name) for number, name in targets.items()})
+    return found
 
 
 async def states(app: App) -> dict[str, int]:

@@ -19,7 +19,7 @@ from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.errors import BadSetting
 from duly.ports import AnalyticsFailure
 from duly.transports.redis_analytics import RedisAnalytics
-from tests.engine.house import states
+from tests.engine.house import directory, states
 from tests.support.redis import RedisServer
 
 DEADLINE_SECONDS = 30
@@ -186,7 +186,7 @@ async def test_what_cannot_be_written_takes_bounded_memory() -> None:
     told: list[Any] = []
     away = Away(unsent=True)
     analyst = AnalyticsExporter(away, told.append)
-    analyst.note([settled(n) for n in range(engine_analyst.MOST + 500)])
+    analyst.note([settled(n) for n in range(engine_analyst.MOST + 500)], directory({}))
     pauses = [(await analyst.tick()).seconds for _ in range(6)]
     assert away.asked == [engine_analyst.MOST] * 6
     assert pauses == [2.0, 4.0, 8.0, 10.0, 10.0, 10.0]
@@ -200,7 +200,7 @@ async def test_what_cannot_be_written_takes_bounded_memory() -> None:
 async def test_what_may_have_been_written_is_not_written_again() -> None:
     away = Away(unsent=False)
     analyst = AnalyticsExporter(away, lambda event: None)
-    analyst.note([settled(1)])
+    analyst.note([settled(1)], directory({}))
     for _ in range(2):
         await analyst.tick()
     assert away.asked == [1, 0]

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -10,10 +11,16 @@ import pytest
 from duly import App, Delivery, delays, webhook
 from duly.domain.events import Event, RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.domain.time.rules import cron
-from duly.engine.monitoring.backlog import LOOK_SECONDS, WHILE_RECOVERING, Backlog, BacklogStatus
+from duly.engine.monitoring.backlog import (
+    LOOK_SECONDS,
+    WHILE_RECOVERING,
+    Backlog,
+    BacklogStatus,
+    LateAttempts,
+)
 from duly.testing import run_until_idle
 from tests.engine.conftest import START
-from tests.engine.house import Gate, House
+from tests.engine.house import Gate, House, directory
 
 pytestmark = pytest.mark.requirement("D12")
 
@@ -23,10 +30,12 @@ MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 class Watch:
     """A backlog whose ticks the test counts out, and what it told."""
 
-    def __init__(self, app: App, *, grace: timedelta = MINUTE) -> None:
+    def __init__(self, app: App, served: Iterable[int] = (), *, grace: timedelta = MINUTE) -> None:
         self.told: list[Event] = []
-        self.served: set[int] = set()
-        self.backlog = Backlog(app.store.agenda, app.clock, self.emit, lambda: self.served, grace)
+        self.attempts = LateAttempts()
+        targets = directory({number: f"work-{number}" for number in served})
+        agenda = app.store.agenda
+        self.backlog = Backlog(agenda, app.clock, self.emit, targets, self.attempts, grace)
         self._emit = app.telemetry.emit
 
     def emit(self, event: Event) -> None:
@@ -47,16 +56,15 @@ async def late_app(house: House, many: int) -> tuple[App, Watch]:
     await app.open()
     await app.deliver_many({"target": "work", "payload": n, "at": START} for n in range(many))
     house.clock.advance(DAY)
-    watch = Watch(app)
-    watch.served = set((await app.store.targets.numbers(["work"], create=True)).values())
-    return app, watch
+    numbers = await app.store.targets.numbers(["work"], create=True)
+    return app, Watch(app, numbers.values())
 
 
 async def drained(app: App, many: int, watch: Watch) -> None:
     """Let so many deliveries go, without the clock moving, as if the worker had attempted them."""
     for each in await app.list(state="pending", limit=many):
         await app.cancel(each.id)
-        watch.backlog.attempts.begun += 1
+        watch.attempts.begun += 1
 
 
 async def test_late_work_begins_goes_on_with_its_rate_and_ends(any_house: House) -> None:
@@ -147,7 +155,7 @@ async def test_what_a_schedule_missed_counts_as_soon_as_it_is_planned(any_house:
     app, watch = await late_app(any_house, 0)
     await app.schedule("often", cron("*/15 * * * *"), "work", catch_up="all")
     any_house.clock.advance(DAY)
-    await app.engine().planner.catch_up()
+    await app.engine().worker.planner.catch_up()
     found = await watch.look()
     assert found is not None
     assert (found.count, found.oldest) == (95, START + DAY + 15 * MINUTE), (
@@ -178,11 +186,11 @@ async def test_the_log_says_it_in_words(house: House, caplog: pytest.LogCaptureF
 
 async def test_an_engine_watches_what_it_serves_by_its_own_grace(house: House) -> None:
     app, _ = await late_app(house, 7)
-    engine = app.engine()
-    await engine.prepare(beating=False)
-    await engine.backlog.tick()
-    assert engine.backlog.recovering == BacklogStatus(7, START)
-    assert engine.backlog in engine._loops
+    engine = app.engine(stepped=True)
+    await engine.prepare()
+    await engine.worker.backlog.tick()
+    assert engine.worker.backlog.recovering == BacklogStatus(7, START)
+    assert engine.worker.backlog in engine._loops
     await engine.stop()
 
 
@@ -193,15 +201,15 @@ async def test_late_webhooks_that_are_met_after_the_start_are_told_of_at_once(ho
         {"target": webhook("https://example.org/in"), "payload": n, "at": START} for n in range(3)
     )
     house.clock.advance(DAY)
-    engine = app.engine()
-    await engine.prepare(beating=False)
-    await engine.backlog.tick()
-    assert engine.backlog.recovering is None, "nobody told of that origin yet"
-    engine.backlog.wake.clear()
-    await engine.dispatcher.next_due()
-    assert engine.backlog.wake.is_set()
-    await engine.backlog.tick()
-    assert engine.backlog.recovering == BacklogStatus(3, START)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
+    await engine.worker.backlog.tick()
+    assert engine.worker.backlog.recovering is None, "nobody told of that origin yet"
+    engine.worker.backlog.wake.clear()
+    await engine.worker.next_due()
+    assert engine.worker.backlog.wake.is_set()
+    await engine.worker.backlog.tick()
+    assert engine.worker.backlog.recovering == BacklogStatus(3, START)
     await engine.stop()
 
 
@@ -220,7 +228,7 @@ class Worker:
         await self.deliver(many)
         self.house.clock.advance(DAY)
         self.life = await self.house.born(self.app)
-        self.backlog = self.life.engine.backlog
+        self.backlog = self.life.engine.worker.backlog
         self.backlog._emit = self.told.append
 
     async def deliver(self, many: int) -> None:
@@ -291,12 +299,12 @@ async def test_late_retries_are_drained_as_well(any_house: House) -> None:
 
     await worker.begin(0)
     await worker.app.deliver_many([("fails", None)] * 3)
-    while await worker.life.engine.step():
+    while await worker.life.engine.worker.step():
         pass
     failing = False
     any_house.clock.advance(DAY)
     await worker.look()
-    while await worker.life.engine.step():
+    while await worker.life.engine.worker.step():
         pass
     await worker.look()
     assert worker.counts() == [(RecoveryBegan, 3), (RecoveryEnded, 3)]
@@ -305,7 +313,7 @@ async def test_late_retries_are_drained_as_well(any_house: House) -> None:
 async def test_a_claim_during_the_look_is_not_counted_twice(any_house: House) -> None:
     worker = Worker(any_house)
     await worker.begin()
-    agenda = worker.life.engine._store.agenda
+    agenda = worker.life.engine.worker.store.agenda
     look = agenda.late_work
     looks = 0
 

@@ -28,11 +28,11 @@ async def test_each_minute_has_what_happened_in_it(any_house: House) -> None:
     life = await any_house.born(app)
     await app.deliver("work", "good")
     await app.deliver("work", "bad", retry=duly.no_retry)
-    await life.engine.step()
+    await life.engine.worker.step()
     await app.rollup_writer.tick()
     any_house.clock.advance(60)
     await app.deliver("work", "good", at=any_house.clock.now() - timedelta(seconds=90))
-    await life.engine.step()
+    await life.engine.worker.step()
     series = await app.series(since=120)
     names = ("accepted", "completed", "failed", "dead", "on_time", "late")
     assert counts(series, *names)[-2:] == [(2, 1, 1, 1, 2, 0), (1, 1, 0, 0, 0, 1)]
@@ -64,7 +64,7 @@ async def test_what_a_transaction_of_a_handler_completed_counts_too(any_house: H
 
     life = await any_house.born(app)
     await app.deliver("work")
-    await life.engine.step()
+    await life.engine.worker.step()
     assert counts(await app.series(since=60), "completed", "on_time")[-1] == (1, 1)
 
 

@@ -33,8 +33,8 @@ async def three_schedules(app: App) -> list[str]:
 
 async def worked(life: Life, house: House) -> None:
     house.clock.advance(10)
-    await life.engine.planner.tick()
-    while await life.engine.step():
+    await life.engine.worker.planner.tick()
+    while await life.engine.worker.step():
         pass
 
 
@@ -46,12 +46,12 @@ async def test_a_namespace_that_cannot_be_planned_holds_up_no_other(
     app = any_house.app()
     told = heard(app, monkeypatch)
     ran = await three_schedules(app)
-    engine = app.engine()
-    store = engine._store if which == "default" else engine._store.within(which)
+    engine = app.engine(stepped=True)
+    store = engine.worker.store if which == "default" else engine.worker.store.within(which)
     monkeypatch.setattr(store.plans, "ready", broken)
     monkeypatch.setattr(store.plans, "is_behind", broken)
     monkeypatch.setattr(store.schedules, "zones", broken)
-    await engine.prepare(beating=False)
+    await engine.prepare()
     for _ in range(3):
         await worked(Life(app, engine), any_house)
     for each in {"a", "b", "default"} - {which}:
@@ -67,14 +67,14 @@ async def test_a_namespace_that_cannot_be_planned_is_left_alone_for_a_while(
     app = house.app()
     await three_schedules(app)
     life = await house.born(app)
-    for store in (life.engine._store, life.engine._store.within("a")):
+    for store in (life.engine.worker.store, life.engine.worker.store.within("a")):
         monkeypatch.setattr(store.plans, "ready", broken)
     house.clock.advance(10)
     for _ in range(3):
-        await life.engine.planner.tick()
+        await life.engine.worker.planner.tick()
     assert app.telemetry.counts["LoopFailed"] == 2
     house.clock.advance(6)
-    await life.engine.planner.tick()
+    await life.engine.worker.planner.tick()
     assert app.telemetry.counts["LoopFailed"] == 4
 
 
@@ -88,7 +88,7 @@ async def test_a_clock_that_steps_is_told_once_for_all_namespaces(
     life = await house.born(app)
     for seconds in (20, 400, -300, 400):
         house.clock.step(timedelta(seconds=seconds))
-        await life.engine.planner.tick()
+        await life.engine.worker.planner.tick()
     kinds = ("ClockStepped", "ClockIsBehind", "PlannerTicked")
     of_the_clock = [each for each in told if type(each).__name__ in kinds]
     assert {type(each).__name__ for each in of_the_clock} == set(kinds)

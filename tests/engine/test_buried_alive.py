@@ -23,13 +23,13 @@ async def buried(life: Life, house: House, *, taken_back: bool = True) -> None:
     house.clock.advance(13)
     assert await life.app.store.workers.bury()
     if taken_back:
-        await life.engine.recovery.take_back()
+        await life.engine.worker.recovery.take_back()
 
 
 async def come_back(life: Life) -> None:
     """Its heart finds the lease lost."""
-    life.engine.dispatcher.lease.lost = True
-    await life.engine.life.tick()
+    life.engine.worker.membership.lease.lost = True
+    await life.engine.worker.lease_monitor.tick()
 
 
 async def lane(life: Life) -> tuple[int, int]:
@@ -69,7 +69,7 @@ async def test_no_number_of_black_holes_makes_a_delivery_poison(any_house: House
         await buried(life, any_house)
         await come_back(life)
     gate.open.set()
-    await life.engine.step()
+    await life.engine.worker.step()
     found = await only(life.app)
     assert (found.state, found.attempt, len(gate.entered)) == ("completed", 1, 9)
 
@@ -111,7 +111,7 @@ async def test_one_that_comes_back_before_its_lanes_were_taken_hands_them_back(
     await come_back(life)
     assert (await only(life.app)).state == "pending"
     assert await lane(life) == (0, 5)
-    assert await life.engine.recovery.take_back() == 0
+    assert await life.engine.worker.recovery.take_back() == 0
     (told,) = await life.app.attempts((await only(life.app)).id)
     assert (told.outcome, told.attempt) == ("released", 0)
 
@@ -184,9 +184,9 @@ async def test_a_claim_whose_answer_was_lost_is_acquitted_too(any_house: House) 
     life = await born(any_house, Gate())
     await life.app.deliver("work")
     arm("claim.after=raise")
-    life.engine.dispatcher.hinted()
+    life.engine.worker.signal.hint()
     with pytest.raises(Exception, match=r"claim\.after"):
-        await life.engine.dispatcher.tick()
+        await life.engine.worker.dispatcher.tick()
     arm("")
     await buried(life, any_house)
     assert await lane(life) == (1, 5)
@@ -200,7 +200,7 @@ async def test_it_is_taken_back_when_the_store_answers_again(any_house: House) -
     await life.app.deliver("work")
     await life.tick()
     await buried(life, any_house)
-    workers = life.engine._store.workers
+    workers = life.engine.worker.store.workers
     acquit, asked = workers.acquit, 0
 
     async def away_at_first(worker: int, suspect_after: int) -> int:
@@ -213,8 +213,8 @@ async def test_it_is_taken_back_when_the_store_answers_again(any_house: House) -
     workers.acquit = away_at_first  # type: ignore[method-assign]
     with pytest.raises(duly.StoreUnavailable):
         await come_back(life)
-    await life.engine.life.tick()
+    await life.engine.worker.lease_monitor.tick()
     assert await lane(life) == (0, 5)
     assert life.app.telemetry.counts["LeaseWasLost"] == 1
-    await life.engine.life.tick()
+    await life.engine.worker.lease_monitor.tick()
     assert asked == 2

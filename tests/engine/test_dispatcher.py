@@ -92,10 +92,10 @@ async def test_outcomes_that_cannot_be_written_stop_the_claiming(house: House) -
     await app.deliver_many([("work", None)] * 40)
     for _ in range(10):
         await life.tick()
-        await life.engine.dispatcher.drain(None)
-    assert life.engine.settler.unsettled == 6
+        await life.engine.worker.runner.drain(None)
+    assert life.engine.worker.settler.unsettled == 6
     assert await states(app) == {"pending": 34, "processing": 6}
-    await life.engine.settler.flush()
+    await life.engine.worker.settler.flush()
     gate.open.clear()
     assert await life.tick() == 3
 
@@ -150,28 +150,28 @@ async def test_a_hint_is_heeded_that_comes_while_a_full_target_is_looked_at(
     app, transport = house.app(concurrency=4), SlowOutside("work")
     app.expect("work")
     await app.open()
-    engine = app.engine(transport)
-    await engine.prepare(beating=False)
-    agenda, dispatcher = engine._store.agenda, engine.dispatcher
+    engine = app.engine(transport, stepped=True)
+    await engine.prepare()
+    agenda, worker = engine.worker.store.agenda, engine.worker
     ask = getattr(agenda, statement)
 
     async def hinted_meanwhile(*given: Any) -> Any:
         found = await ask(*given)
-        if dispatcher.running or statement == "claim":
+        if worker.runner.running or statement == "claim":
             monkeypatch.undo()
             await app.deliver("work", "meanwhile")
-            dispatcher.hinted()
+            worker.signal.hint()
         return found
 
     monkeypatch.setattr(agenda, statement, hinted_meanwhile)
     await app.deliver_many([(duly.webhook("https://example.org/slow"), None)] * 9)
-    await tick_until_it_sleeps(dispatcher)
+    await tick_until_it_sleeps(worker.dispatcher)
     if statement == "survey":
-        dispatcher.hinted()
-        await tick_until_it_sleeps(dispatcher)
+        worker.signal.hint()
+        await tick_until_it_sleeps(worker.dispatcher)
     await Life(app, engine).breathe()
     assert [each.payload for each in transport.recorded] == [b'"meanwhile"']
-    await dispatcher.drain(0)
+    await worker.runner.drain(0)
 
 
 async def test_what_another_process_serves_is_left_alone_and_seen_as_stuck(house: House) -> None:
@@ -215,7 +215,7 @@ async def test_lateness_beyond_the_grace_is_a_warning_with_all_its_facts(
     house.clock.advance(90)
     await app.deliver("work", "punctual", at=due_at + timedelta(seconds=30))
     with caplog.at_level(logging.WARNING, "duly"):
-        assert await life.engine.step() == 2
+        assert await life.engine.worker.step() == 2
     (record,) = [each for each in caplog.records if each.event == "DeliveryLate"]  # type: ignore[attr-defined]
     assert record.levelno == logging.WARNING
     assert record.facts == {  # type: ignore[attr-defined]
@@ -226,7 +226,7 @@ async def test_lateness_beyond_the_grace_is_a_warning_with_all_its_facts(
         "schedule": None,
         "stream": None,
         "attempt": 1,
-        "worker": life.engine.dispatcher.lease.worker,
+        "worker": life.engine.worker.membership.worker,
         "minutes_late": 1.5,
     }
     assert "1.5 minutes late" in record.message
@@ -277,7 +277,7 @@ async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
     await books.sql(f"update duly.agenda set token = {lost} where delivery = {place}")
     await books.note_claim(lost)
     any_house.clock.advance(1)
-    await app.store.workers.beat(life.engine.dispatcher.lease.worker)
+    await app.store.workers.beat(life.engine.worker.membership.worker)
     assert await life.tick() == 1
     assert gate.entered == ["later"]
 
@@ -305,7 +305,7 @@ async def test_a_lane_without_its_delivery_is_passed_over_and_counted(any_house:
     await app.deliver("work", "good")
     books = Books(app.store, any_house.clock)  # type: ignore[arg-type]
     await books.sql(f"delete from duly.deliveries where id = '{bad.id}'")
-    await life.engine.step()
+    await life.engine.worker.step()
     assert gate.entered == ["good"]
     assert app.telemetry.counts["RowPassedOver"] == 1
     assert await states(app) == {"completed": 1}

@@ -51,7 +51,7 @@ MODULES = (
 DEEPER = (duly.stores.store, duly.stores.sqlite.database, duly.stores.postgres.database)
 """Failing too where an attempt goes through them, which by far not all of them is for."""
 ELSEWHERE = {
-    "engine.execution.task_pool:Carriers._work": "what fails in an attempt was caught there",
+    "engine.execution.task_pool:TaskPool._work": "what fails in an attempt was caught there",
     "engine.execution.delivery_runner:DeliveryRunner.let_finish": "claims",
     "engine.execution.delivery_runner:DeliveryRunner.drain": "stops",
     "engine.execution.delivery_runner:DeliveryRunner._end": "stops",
@@ -132,10 +132,10 @@ def function_of(point: str) -> str:
 
 def stopped(stage: Stage, point: str, when: str) -> Fault:
     """The worker is told to stop and waits for nobody."""
-    dispatcher = stage.life.engine.dispatcher
+    runner = stage.life.engine.worker.runner
 
     async def strike() -> None:
-        stage.stopping = asyncio.get_running_loop().create_task(dispatcher.drain(0))
+        stage.stopping = asyncio.get_running_loop().create_task(runner.drain(0))
         await breathe()
 
     return Fault(point, when, strike, is_cancellation=True)
@@ -186,12 +186,12 @@ async def trial(stage: Stage, awaits: Awaits, kind: str, fault: Fault | None) ->
 
 async def finish(stage: Stage) -> None:
     """Let what runs end, be it because of a stop, and settle it."""
-    dispatcher = stage.life.engine.dispatcher
-    await dispatcher.drain(None)
+    runner = stage.life.engine.worker.runner
+    await runner.drain(None)
     if stage.stopping is not None:
         await stage.stopping
-        stage.stopping, dispatcher.runner.is_draining = None, False
-    await stage.life.engine.settler.flush()
+        stage.stopping, runner.is_draining = None, False
+    await stage.life.engine.worker.settler.flush()
     await asyncio.gather(*stage.asked, return_exceptions=True)
 
 

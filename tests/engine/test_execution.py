@@ -161,10 +161,10 @@ async def test_a_deadline_strikes_only_whom_it_concerns(house: House) -> None:
     await app.deliver("patient")
     await app.deliver("slow")
     await life.tick()
-    failed = asyncio.Event()
-    life.engine.dispatcher.on_progress = failed.set
-    await asyncio.wait_for(failed.wait(), 10)
-    assert life.engine.dispatcher.running == 1
+    slot_freed = life.engine.worker.signal.wake
+    slot_freed.clear()
+    await asyncio.wait_for(slot_freed.wait(), 10)
+    assert life.engine.running == 1
     gate.open.set()
     await life.finish()
     assert {each.target: each.state for each in await app.list()} == {
@@ -353,8 +353,8 @@ async def test_cut_off_before_its_handler_was_called_it_is_handed_back(
     monkeypatch.setattr(store, asked, hangs)
     assert await life.tick() == 1
     assert began.is_set()
-    await life.engine.dispatcher.drain(0)
-    await life.engine.settler.flush()
+    await life.engine.worker.runner.drain(0)
+    await life.engine.worker.settler.flush()
     cut, *_ = sorted(await app.list(), key=lambda each: each.due_at)
     assert (cut.state, cut.attempt, cut.error) == ("pending", 0, None)
     assert gate.entered == []

@@ -23,11 +23,10 @@ from duly.domain.deliveries.outcomes import (
 from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints import gates as rules
 from duly.domain.endpoints.gates import Circuit, Gate, TargetLimits
-from duly.engine.targets.admission import AdmissionControl
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimRequest, GateChange, SeenGate
 from duly.testing import VirtualClock
-from tests.engine.house import House, Life
+from tests.engine.house import House, Life, admission
 
 REST = 10
 """Seconds until the first probe."""
@@ -88,7 +87,7 @@ async def opened(house: House, app: App) -> Life:
     life = await house.born(app)
     await app.deliver_many([("pay", None)] * 5)
     for _ in range(3):
-        await life.engine.step()
+        await life.engine.worker.step()
     assert (await gate_of(app)).circuit is Circuit.OPEN
     return life
 
@@ -98,15 +97,15 @@ async def to_the_endpoint(house: House, wire: Wire, **limits: Any) -> Life:
     app = house.app(egress_allow="127.0.0.1")
     await app.open()
     await app.endpoints.add("x", "http://127.0.0.1:1/", **limits)
-    engine = app.engine(wire)
-    await engine.prepare(beating=False)
+    engine = app.engine(wire, stepped=True)
+    await engine.prepare()
     return Life(app, engine)
 
 
 async def five_failures(house: House, life: Life) -> None:
     await life.app.deliver_many([(duly.endpoint("x"), None)] * 5)
     for _ in range(3):
-        await life.engine.step()
+        await life.engine.worker.step()
         house.clock.advance(1)
     assert (await life.app.endpoints.get("x")).gate.circuit is Circuit.OPEN
 
@@ -122,9 +121,9 @@ class TestAProbe:
         bank.is_away = False
         await app.deliver_many([("pay", number) for number in range(3)])
         any_house.clock.advance(REST)
-        assert await life.engine.step() == 1
+        assert await life.engine.worker.step() == 1
         assert (await gate_of(app)).circuit is Circuit.CLOSED
-        assert await life.engine.step() == 2
+        assert await life.engine.worker.step() == 2
 
     async def test_is_told_of_though_nothing_else_waits_for_its_target(
         self, any_house: House
@@ -139,7 +138,7 @@ class TestAProbe:
         assert await life.tick() == 1, "and looks again while it is under way"
         bank.open.set()
         await life.finish()
-        await life.engine.gates.tick()
+        await life.engine.worker.admission.tick()
         gate = await gate_of(app)
         assert (gate.circuit, gate.failures) == (Circuit.CLOSED, 0)
 
@@ -156,7 +155,7 @@ class TestAProbe:
         any_house.clock.advance(REST)
         await app.deliver("pay", "fresh")
         for _ in range(4):
-            assert await life.engine.step() == 1
+            assert await life.engine.worker.step() == 1
         assert bank.served == ["fresh"]
         assert (await gate_of(app)).circuit is Circuit.CLOSED
 
@@ -174,10 +173,10 @@ class TestAProbe:
         any_house.clock.advance(REST)
         for _ in range(2):
             await app.deliver("busy", priority=9)
-        assert await life.engine.step() == 2
+        assert await life.engine.worker.step() == 2
         assert bank.served == []
         any_house.clock.advance(1)
-        await life.engine.step()
+        await life.engine.worker.step()
         assert bank.served == ["waiting"]
 
     @pytest.mark.parametrize(
@@ -192,13 +191,13 @@ class TestAProbe:
         await five_failures(any_house, life)
         wire.answer = answer
         any_house.clock.advance(timedelta(days=6))
-        await life.engine.step()
+        await life.engine.worker.step()
         await life.app.deliver(duly.endpoint("x"))
         wire.open.clear()
         assert await life.tick() == 1
         wire.open.set()
         await life.finish()
-        await life.engine.gates.tick()
+        await life.engine.worker.admission.tick()
         endpoint = await life.app.endpoints.get("x")
         assert (endpoint.state, endpoint.state_reason) == ("active", None)
         assert endpoint.gate.circuit is circuit
@@ -213,10 +212,10 @@ async def test_one_that_is_resumed_does_not_wait_for_the_probe_of_before(
     life = await to_the_endpoint(any_house, wire, **limits)
     await five_failures(any_house, life)
     await life.app.deliver(duly.endpoint("x"))
-    assert await life.engine.step() == 0, "it waits for the probe"
+    assert await life.engine.worker.step() == 0, "it waits for the probe"
     wire.answer = Completed()
     await life.app.endpoints.resume("x")
-    assert await life.engine.step() == 1
+    assert await life.engine.worker.step() == 1
 
 
 @pytest.mark.requirement("C8")
@@ -261,8 +260,7 @@ class Counter:
 @pytest.mark.parametrize("slow", ["before", "after"])
 async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
     counter, x = Counter(4), 7
-    gates = AdmissionControl(counter, lambda _: None, lambda: 1, concurrency=10)
-    gates.know(x, "endpoint:x")
+    gates = admission(counter, {x: "endpoint:x"}, concurrency=10)
     gates._guarded = {x}
 
     async def claim() -> None:
@@ -290,9 +288,9 @@ async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
 
 @pytest.mark.requirement("C8")
 def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None:
-    gates, x, y = AdmissionControl(Counter(0), lambda _: None, lambda: 1, concurrency=80), 7, 8
-    for each in (x, y):
-        gates.know(each, f"https://{each}.example.org")
+    x, y = 7, 8
+    targets = {each: f"https://{each}.example.org" for each in (x, y)}
+    gates = admission(Counter(0), targets, concurrency=80)
     for _ in range(10):
         gates.begin(x)
     assert (gates.room(x), gates.room(y)) == (0, 10)

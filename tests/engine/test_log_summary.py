@@ -145,7 +145,7 @@ async def test_whoever_stops_or_closes_tells_the_rest_first(house: House, lines:
     await app.deliver_many({"target": "work", "payload": n, "at": START} for n in range(MANY))
     house.clock.advance(timedelta(days=1))
     life = await house.born(app)
-    while await life.engine.step():
+    while await life.engine.worker.step():
         pass
     assert len(lines.of(events.DeliveryLate)) == LINES_PER_SECOND
     assert lines.left_out() == 0

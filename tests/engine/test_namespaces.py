@@ -15,6 +15,9 @@ from duly.domain.deliveries import retry
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Settlement
 from duly.domain.monitoring.rollups import MINUTE
+from duly.engine.supervisor import Engine
+from duly.engine.targets.directory import TargetDirectory
+from duly.engine.worker import Worker
 from duly.testing import RecordingTransport
 from tests.engine.house import Gate, House, Life, only
 
@@ -39,7 +42,7 @@ async def test_a_tenants_delivery_is_done_by_a_server_in_the_default_namespace(
     tenant = app.within("two")
     await tenant.deliver("note", "theirs")
     await app.deliver("note", "ours")
-    while await life.engine.step():
+    while await life.engine.worker.step():
         pass
     assert sorted(seen.calls) == [("default", "ours"), ("two", "theirs")]
     assert (await only(tenant)).state == "completed"
@@ -53,10 +56,10 @@ async def test_a_tenants_schedule_is_planned_and_its_occurrences_go_out(any_hous
     await app.within("two").schedule("tick", duly.every(timedelta(seconds=10)), "note", "tick")
     for _ in range(3):
         any_house.clock.advance(10)
-        while await life.engine.step():
+        while await life.engine.worker.step():
             pass
     assert seen.calls == [("two", "tick")] * 3
-    await life.engine.planner.tick()
+    await life.engine.worker.planner.tick()
     planned = app.telemetry.tallies("default")
     assert planned["two"].accepted == 3
     assert planned["default"].accepted == 0
@@ -118,7 +121,7 @@ async def test_what_a_worker_does_not_work_for_is_left_and_stuck_says_why(
     await tenant.deliver("note", "theirs")
     await tenant.deliver(duly.webhook("https://example.org/in"), "theirs")
     await app.deliver("note", "ours")
-    while await life.engine.step():
+    while await life.engine.worker.step():
         pass
     assert seen.calls == [("default", "ours")]
     any_house.clock.advance(1)
@@ -137,7 +140,7 @@ async def test_each_namespace_has_its_own_figures(any_house: House) -> None:
     await app.deliver_many([("note", None)] * 2)
     await tenant.deliver_many([("note", None)] * 3)
     any_house.clock.advance(5)
-    while await life.engine.step():
+    while await life.engine.worker.step():
         pass
     await app.rollup_writer.tick()
     for each, many in ((app, 2), (tenant, 3)):
@@ -175,8 +178,8 @@ async def test_more_namespaces_than_slots_get_their_turns(house: House) -> None:
     for each in tenants:
         await app.within(each).deliver_many([("work", each)] * 4)
     for _ in range(7):
-        life.engine.dispatcher.hinted()
-        await life.engine.dispatcher.tick()
+        life.engine.worker.signal.hint()
+        await life.engine.worker.dispatcher.tick()
         await life.finish()
     assert set(gate.entered) == set(tenants)
 
@@ -196,7 +199,7 @@ async def test_what_a_dead_worker_held_of_a_tenant_comes_back_with_the_tenants_p
     other.handler("work", retry=duly.no_retry)(seen.handle)
     survivor = await any_house.born(other)
     assert other.telemetry.tallies("default")["two"].reclaimed == 1
-    while await survivor.engine.step():
+    while await survivor.engine.worker.step():
         pass
     assert seen.calls == [("two", "again")]
 
@@ -208,14 +211,14 @@ async def test_upkeep_reaches_every_namespace_that_is_served(any_house: House) -
     life = await any_house.born(app)
     for name in ("two", "three"):
         await app.within(name).deliver("note", name)
-    while await life.engine.step():
+    while await life.engine.worker.step():
         pass
     any_house.clock.advance(timedelta(days=30).total_seconds())
     beginning = "00000000-0000-0000-0000-000000000000"
     week = timedelta(days=7)
     pruned, _ = await app.store.maintenance.prune(week, week, beginning, 100)
     assert pruned == 0, "an operator's command keeps to its own namespace"
-    pruned, _ = await life.engine._store.maintenance.prune(week, week, beginning, 100)
+    pruned, _ = await life.engine.worker.store.maintenance.prune(week, week, beginning, 100)
     assert pruned == 2
 
 
@@ -229,16 +232,12 @@ async def test_an_endpoint_that_is_gone_is_disabled_in_its_own_namespace(house: 
     tenant = app.within("two")
     await tenant.endpoints.add("old", "https://example.org/old")
     await tenant.deliver(duly.endpoint("old"), None)
-    engine = app.engine(transport)
-    await engine.prepare(beating=False)
-    await engine.step()
+    engine = app.engine(transport, stepped=True)
+    await engine.prepare()
+    await engine.worker.step()
     assert [each.action for each in await tenant.audit.list(limit=9)][:1] == ["endpoint.disabled"]
     assert await app.audit.list(limit=9) == []
     await Life(app, engine).kill()
-
-
-async def nothing() -> None:
-    pass
 
 
 @pytest.mark.requirement("D4")
@@ -258,12 +257,22 @@ async def test_what_is_taken_back_at_a_start_counts_for_its_namespace(
     counted: list[str | None] = []
     other.handler("work" if handled_here else "another")(gate.handle)
     await other.open()
-    engine = other.engine()
 
-    def on_settled(settled: Sequence[Settlement]) -> None:
-        counted.extend(engine.dispatcher.known.foreign.get(each.target) for each in settled)
+    def count(settled: Sequence[Settlement], directory: TargetDirectory) -> None:
+        counted.extend(directory.foreign.get(each.target) for each in settled)
 
-    engine.observe(on_settled, nothing)
-    await engine.prepare(beating=False)
+    worker = Worker(
+        other.store,
+        other.transports,
+        other.clock,
+        other.chance,
+        other.telemetry.emit,
+        other.settings,
+        "here:1",
+        observers=[count],
+        stepped=True,
+    )
+    engine = Engine(worker, [], other.chance, other.telemetry.emit)
+    await engine.prepare()
     assert counted == ["two"]
     await Life(other, engine).kill()

@@ -1,5 +1,6 @@
 """How a worker shares its free slots among what waits."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,8 +8,11 @@ import pytest
 
 from duly.domain.deliveries.delivery import ALONE, Claimed
 from duly.engine.dispatch.claimable_work import FIRST_LOOK_EVERY, ClaimableWork
-from duly.engine.targets.admission import AdmissionControl
+from duly.engine.store_clock import StoreClock
+from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest
+from duly.testing import VirtualClock
+from tests.engine.house import admission, directory
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 EARLIER, LATER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
@@ -21,13 +25,15 @@ class NoStore:
         raise AssertionError("the store was asked")
 
 
-def gates() -> AdmissionControl:
-    return AdmissionControl(NoStore(), lambda _: None, lambda: 1, concurrency=10)
-
-
-def learned(*openings: tuple[int, int, datetime]) -> ClaimableWork:
-    found = ClaimableWork(gates())
-    found.learn([ClaimableGroup(*each) for each in openings], {1, 2, 3})
+def learned(
+    *openings: tuple[int, int, datetime], targets: Iterable[int] = (1, 2, 3)
+) -> ClaimableWork:
+    agenda: Any = None
+    names = {number: f"work-{number}" for number in targets}
+    gates = admission(NoStore(), names, concurrency=10)
+    clock = StoreClock(VirtualClock(NOW))
+    found = ClaimableWork(agenda, directory(names), gates, WorkSignal(), clock)
+    found.learn([ClaimableGroup(*each) for each in openings])
     return found
 
 
@@ -100,8 +106,7 @@ def test_a_claim_for_nothing_more_says_so(brought: int) -> None:
 
 @pytest.mark.requirement("C8")
 def test_of_more_targets_than_slots_each_gets_its_turn() -> None:
-    found = ClaimableWork(gates())
-    found.learn([ClaimableGroup(5, target, NOW) for target in range(20)], set(range(20)))
+    found = learned(*((5, target, NOW) for target in range(20)), targets=range(20))
     asked = [ask for _ in range(10) for ask in found.asks(4, NOW)]
     assert {ask.quota for ask in asked} == {1}
     assert [sum(ask.target == target for ask in asked) for target in range(20)] == [2] * 20

@@ -109,7 +109,7 @@ async def test_what_runs_on_after_its_timeout_is_shown_as_stuck(
     await life.tick()
     await until(lambda: app.telemetry.counts["HandlerOverran"] == 1)
     any_house.clock.advance(3000)
-    await app.store.workers.beat(life.engine.dispatcher.lease.worker)
+    await app.store.workers.beat(life.engine.worker.membership.worker)
     ((found, why),) = await app.watch.stuck(timedelta(seconds=300))
     assert found.id == accepted.id
     assert "has been running it since" in why
@@ -136,7 +136,7 @@ async def test_threads_that_hang_take_their_slots_and_no_more(
     async with asyncio.timeout(SECONDS):
         while len(done) < 10:
             await life.tick()
-            await life.engine.settler.flush()
+            await life.engine.worker.settler.flush()
     leave.set()
     await life.finish()
     assert sorted(done) == list(range(10))
@@ -169,13 +169,13 @@ async def test_threads_left_behind_hold_up_no_later_worker(
     accepted = await app.deliver("healthy", priority=9)
     later = await house.born(app)
     await later.tick()
-    await later.engine.settler.flush()
+    await later.engine.worker.settler.flush()
     await until(done.is_set)
-    await later.engine.dispatcher.drain(0)
-    await later.engine.settler.flush()
+    await later.engine.worker.runner.drain(0)
+    await later.engine.worker.settler.flush()
     assert (await app.get(accepted.id)).state == "completed"
     leave.set()
-    await until(lambda: not life.engine.dispatcher.running)
+    await until(lambda: not life.engine.running)
 
 
 @pytest.mark.requirement("D13", "D7")
@@ -205,7 +205,7 @@ async def test_what_cannot_be_ended_stays_held_when_the_worker_stops(
     assert (await app.get(accepted.id)).state == "processing"
     leave.set()
     let_go.set()
-    await until(lambda: not life.engine.dispatcher.running)
+    await until(lambda: not life.engine.running)
 
 
 @pytest.mark.requirement("D13")
@@ -218,11 +218,11 @@ async def test_a_thread_that_ends_within_the_drain_time_is_completed(
     accepted = await app.deliver("hang", 7)
     await until_running(life, 1)
     await until(lambda: bool(entered))
-    stopping = asyncio.create_task(life.engine.dispatcher.drain(0))
+    stopping = asyncio.create_task(life.engine.worker.runner.drain(0))
     await life.breathe()
     leave.set()
     assert await stopping == 1
-    await life.engine.settler.flush()
+    await life.engine.worker.settler.flush()
     booked = await app.get(accepted.id)
     assert (booked.state, booked.attempt) == ("completed", 1)
 
@@ -257,8 +257,8 @@ async def test_a_stop_cancels_again_until_the_handler_ends(any_house: House) -> 
     await app.deliver("work")
     await life.tick()
     assert entered.is_set()
-    assert await life.engine.dispatcher.drain(0) == 1
-    await life.engine.settler.flush()
+    assert await life.engine.worker.runner.drain(0) == 1
+    await life.engine.worker.settler.flush()
     booked = await only(app)
     assert (booked.state, booked.attempt) == ("pending", 0)
 
@@ -277,8 +277,8 @@ async def test_what_breaks_on_its_way_out_of_a_stop_spends_no_attempt(any_house:
     life = await any_house.born(app)
     await app.deliver("work")
     await life.tick()
-    await life.engine.dispatcher.drain(0)
-    await life.engine.settler.flush()
+    await life.engine.worker.runner.drain(0)
+    await life.engine.worker.settler.flush()
     booked = await only(app)
     assert (booked.state, booked.attempt) == ("pending", 0)
 

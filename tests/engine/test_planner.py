@@ -65,7 +65,7 @@ class Worker:
 
     async def tick(self) -> float:
         """One look of the planner; returns how long it would wait."""
-        return (await self.life.engine.planner.tick()).seconds
+        return (await self.life.engine.worker.planner.tick()).seconds
 
     async def work(self) -> int:
         """Deliver all that is due."""
@@ -166,7 +166,7 @@ async def test_a_clock_that_steps_back_eight_minutes_repeats_nothing_and_is_told
     await worker.declare("minutes", every("1m"), catch_up="all")
     await worker.begin()
     worker.clock.advance(31 * MINUTE)
-    await worker.life.engine.planner.catch_up()
+    await worker.life.engine.worker.planner.catch_up()
     made = await worker.occurrences()
     worker.clock.step(-8 * MINUTE)
     for _ in range(7):
@@ -177,7 +177,7 @@ async def test_a_clock_that_steps_back_eight_minutes_repeats_nothing_and_is_told
     assert stepped.seconds == pytest.approx(-480)
     assert (behind.seconds, behind.planning_stops) == (pytest.approx(480), False)
     worker.clock.advance(17 * MINUTE)
-    await worker.life.engine.planner.catch_up()
+    await worker.life.engine.worker.planner.catch_up()
     found = await worker.occurrences()
     assert sorted(found) == sorted([*minutes(48), *minutes(61)[14::15]])
     assert len(worker.of(ClockIsBehind)) == 1
@@ -196,7 +196,7 @@ async def test_a_clock_fifteen_minutes_back_stops_planning_but_not_deliveries(
     await worker.declare("often", QUARTERS, catch_up="all")
     await worker.begin()
     worker.clock.advance(30 * MINUTE)
-    await worker.life.engine.planner.catch_up()
+    await worker.life.engine.worker.planner.catch_up()
     worker.clock.step(-15 * MINUTE)
     # Made by a clock that is wrong: the planner would have something to do, and does not.
     await worker.declare("minutes", every("1m"))
@@ -207,7 +207,7 @@ async def test_a_clock_fifteen_minutes_back_stops_planning_but_not_deliveries(
     (behind,) = worker.of(ClockIsBehind)
     assert behind.planning_stops
     await worker.app.deliver("plain", "goes on")
-    worker.life.engine.dispatcher.lease.renew(worker.clock.monotonic())
+    worker.life.engine.worker.membership.lease.renew(worker.clock.monotonic())
     await worker.life.tick()
     await worker.life.finish()
     assert seen == ["goes on"]
@@ -295,13 +295,13 @@ async def quarter_passes(
 ) -> None:
     """Time passes, and whatever is due is claimed; with a gate, all stands at it or is over."""
     worker.clock.advance(by)
-    worker.life.engine.dispatcher.lease.renew(worker.clock.monotonic())
-    await worker.life.engine.planner.catch_up()
+    worker.life.engine.worker.membership.lease.renew(worker.clock.monotonic())
+    await worker.life.engine.worker.planner.catch_up()
     await worker.life.tick()
     async with asyncio.timeout(10):
-        while gate is not None and worker.life.engine.dispatcher.running > gate.inside:
+        while gate is not None and worker.life.engine.running > gate.inside:
             await asyncio.tasks.sleep(0)
-    await worker.life.engine.settler.flush()
+    await worker.life.engine.worker.settler.flush()
 
 
 def entered(gate: Gate) -> list[str]:
@@ -449,7 +449,7 @@ async def test_new_zone_data_moves_what_is_pending_at_the_next_start_with_an_aud
     assert entries[0].detail == {"zone": "Europe/Oslo", "from": "2020a", "to": zone_data_version()}
     (changed,) = worker.of(ZoneDataChanged)
     assert (changed.zone, changed.schedules) == ("Europe/Oslo", 3)
-    await worker.life.engine.planner.at_start()
+    await worker.life.engine.worker.planner.at_start()
     assert len(worker.of(ZoneDataChanged)) == 1
 
 
@@ -459,12 +459,12 @@ async def test_new_zone_data_leaves_alone_what_went_out(worker: Worker) -> None:
     await computed_otherwise(worker, "daily", **OLDER)
     worker.clock.advance(4 * HOUR + SECOND)
     await worker.begin()
-    await worker.life.engine.planner.catch_up()
+    await worker.life.engine.worker.planner.catch_up()
     await worker.life.tick()
     await worker.life.finish()
     (done,) = await worker.app.list(state="completed")
     await worker.sql("update duly.progress set zone_hash = 'older', zone_version = '2020a'")
-    await worker.life.engine.planner.at_start()
+    await worker.life.engine.worker.planner.at_start()
     assert await worker.app.get(done.id) == done
     assert len(await worker.app.list()) == 2
 
@@ -486,7 +486,7 @@ async def test_what_an_older_instance_planned_is_known_as_such(worker: Worker) -
     await worker.sql("update duly.progress set zone_hash = 'newer', zone_version = '2199a'")
     await worker.begin()
     worker.clock.advance(DAY)
-    await worker.life.engine.planner.catch_up()
+    await worker.life.engine.worker.planner.catch_up()
     (row,) = await worker.sql("select zone_hash from duly.progress")
     assert row["zone_hash"] == fingerprint("Europe/Oslo")
 
@@ -507,7 +507,7 @@ async def test_a_zone_or_rule_from_the_future_does_not_keep_anyone_from_starting
             f" zone_version = '{version}'"
             " where schedule = (select id from duly.schedules where name = 'mars')"
         )
-        await worker.app.engine().planner.at_start()
+        await worker.app.engine().worker.planner.at_start()
     for name in ("apple", "pear"):
         progress = (await worker.app.schedules.get(name)).progress
         assert progress.made_at == START.replace(hour=12)
@@ -524,7 +524,7 @@ async def test_what_cannot_be_read_is_told_once_and_left_alone_while_others_go_o
     await worker.begin()
     for _ in range(12):
         worker.clock.advance(15 * MINUTE)
-        await worker.life.engine.planner.catch_up()
+        await worker.life.engine.worker.planner.catch_up()
         await worker.tick()
     (told,) = worker.of(ScheduleUnreadable)
     assert told.schedule == "lunar"
@@ -569,11 +569,11 @@ async def test_a_start_waits_for_what_another_planner_is_at(postgres_url: str) -
     async with first.app.store.plans.sit(clock.now(), 10, []) as sitting:
         assert len(sitting.due) == 1
         engine = second.app.engine()
-        start = asyncio.create_task(engine.planner.at_start())
+        start = asyncio.create_task(engine.worker.planner.at_start())
         for _ in range(50):
             await asyncio.tasks.sleep(0)
         assert not start.done(), "it would claim what is about to be merged"
-        assert (await engine.planner.tick()).seconds == AGAIN_SECONDS
+        assert (await engine.worker.planner.tick()).seconds == AGAIN_SECONDS
     async with asyncio.timeout(20):
         await start
     assert (await first.app.schedules.get("often")).progress.runs == 5
@@ -589,7 +589,7 @@ async def test_a_planner_that_hangs_does_not_hold_up_a_start_for_ever(postgres_u
     await first.declare("often", QUARTERS)
     clock.advance(HOUR)
     async with first.app.store.plans.sit(clock.now(), 10, []), asyncio.timeout(30):
-        await second.app.engine().planner.at_start()
+        await second.app.engine().worker.planner.at_start()
     assert clock.now() - START > HOUR + 29 * SECOND
     await house.close()
 

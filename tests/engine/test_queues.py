@@ -74,9 +74,9 @@ async def missed(house: House, diary: Diary, many: int, **options: Any) -> App:
 
 async def stands_at(gate: Gate, life: Life) -> None:
     async with asyncio.timeout(10):
-        while life.engine.dispatcher.running > gate.inside:
+        while life.engine.running > gate.inside:
             await asyncio.tasks.sleep(0)
-    await life.engine.settler.flush()
+    await life.engine.worker.settler.flush()
 
 
 @pytest.mark.requirement("C4")
@@ -89,8 +89,8 @@ async def test_after_one_slow_run_the_backlog_is_worked_off_at_once_and_in_order
     await declared(app, "gate")
     for _ in range(15):
         any_house.clock.advance(SECOND)
-        life.engine.dispatcher.lease.renew(any_house.clock.monotonic())
-        await life.engine.planner.catch_up()
+        life.engine.worker.membership.lease.renew(any_house.clock.monotonic())
+        await life.engine.worker.planner.catch_up()
         await life.tick()
         await stands_at(gate, life)
     assert len(gate.entered) == 1
@@ -153,7 +153,7 @@ async def test_a_crash_in_between_loses_no_place_in_the_line(any_house: House) -
     async with asyncio.timeout(10):
         while not diary.hangs.is_set():
             await life.tick()
-            await life.engine.settler.flush()
+            await life.engine.worker.settler.flush()
             any_house.clock.advance(0.05)
     await life.kill()
     assert diary.done == seconds(*range(1, 7))
@@ -193,7 +193,7 @@ async def test_one_that_runs_elsewhere_is_waited_for(any_house: House) -> None:
     first = sorted(await app.list(), key=lambda each: each.due_at)[0]
     number = "lane" if app.store.single_owner else "lane::text"
     lanes = await books.sql(f"select {number} as lane from duly.agenda order by due_at limit 1")
-    token = life.engine.dispatcher.lease.worker * 2**32 + 77
+    token = life.engine.worker.membership.worker * 2**32 + 77
     held = f"update duly.agenda set token = {token} where {number} = '{lanes[0]['lane']}'"
     await books.sql(held)
     for _ in range(3):
@@ -234,15 +234,15 @@ async def test_another_overlap_leaves_those_in_line_there(
     life = await any_house.born(app)
     await declared(app, "gate")
     any_house.clock.advance(3 * SECOND)
-    await life.engine.planner.catch_up()
+    await life.engine.worker.planner.catch_up()
     await life.tick()
     await stands_at(gate, life)
     await life.tick()
     await stands_at(gate, life)
     await app.schedule("often", every("1h"), "other", overlap=overlap)
     any_house.clock.advance(HOUR)
-    life.engine.dispatcher.lease.renew(any_house.clock.monotonic())
-    await life.engine.planner.catch_up()
+    life.engine.worker.membership.lease.renew(any_house.clock.monotonic())
+    await life.engine.worker.planner.catch_up()
     await life.tick()
     await stands_at(gate, life)
     assert (len(other.entered) == 1) is ran
@@ -259,8 +259,8 @@ async def test_a_schedule_that_is_removed_takes_its_line_along(any_house: House)
     life = await any_house.born(app)
     await declared(app, "gate")
     any_house.clock.advance(60 * SECOND)
-    life.engine.dispatcher.lease.renew(any_house.clock.monotonic())
-    await life.engine.planner.catch_up()
+    life.engine.worker.membership.lease.renew(any_house.clock.monotonic())
+    await life.engine.worker.planner.catch_up()
     for _ in range(3):
         await life.tick()
         await stands_at(gate, life)
@@ -285,12 +285,12 @@ async def test_a_schedule_that_is_removed_leaves_alone_what_runs_in_its_stream(
     life = await any_house.born(app)
     await app.schedule("often", SECONDS, "gate", catch_up="all", stream="team")
     any_house.clock.advance(SECOND)
-    await life.engine.planner.catch_up()
+    await life.engine.worker.planner.catch_up()
     for _ in range(3):
         await life.tick()
         await stands_at(gate, life)
     any_house.clock.advance(5 * SECOND)
-    await life.engine.planner.catch_up()
+    await life.engine.worker.planner.catch_up()
     for _ in range(3):
         await life.tick()
         await stands_at(gate, life)
@@ -314,7 +314,7 @@ async def test_a_free_line_is_cancelled_whole(any_house: House) -> None:
     app = await missed(any_house, diary, 150)
     await app.schedule("other", every("1h"), "work", stream="other")
     life = await any_house.born(app)
-    await life.engine.dispatcher.tick()
+    await life.engine.worker.dispatcher.tick()
     await life.kill()
     again = any_house.app()
     await again.open()

@@ -40,7 +40,7 @@ async def test_after_a_death_what_was_unfinished_follows_and_nothing_else(
     first = await any_house.born(app_that_stops_after(2))
     await first.app.deliver_many(("work", letter) for letter in "ABCDE")
     await first.tick()
-    await first.engine.settler.flush()
+    await first.engine.worker.settler.flush()
     assert await states(first.app) == {"completed": 2, "processing": 3}
     before = set(done)
     await first.kill()
@@ -59,12 +59,12 @@ async def test_a_death_between_handling_and_settling_repeats_the_attempt(any_hou
     first = await born(any_house, gate)
     await first.app.deliver("work", "again")
     await first.tick()
-    await first.engine.dispatcher.drain(None)
-    assert first.engine.settler.unsettled == 1
+    await first.engine.worker.runner.drain(None)
+    assert first.engine.worker.settler.unsettled == 1
     await first.kill()
     any_house.clock.advance(60)
     second = await born(any_house, gate)
-    await second.engine.step()
+    await second.engine.worker.step()
     assert gate.entered == ["again", "again"]
     assert await states(second.app) == {"completed": 1}
 
@@ -93,7 +93,7 @@ async def test_a_bad_row_does_not_keep_the_rest_from_being_taken_back(any_house:
     any_house.clock.advance(60)
     second = await born(any_house, gate)
     gate.open.set()
-    await second.engine.step()
+    await second.engine.worker.step()
     assert await states(second.app) == {"completed": 2}
     assert gate.entered[3:] in ([0, 2], [2, 0])
 
@@ -106,12 +106,12 @@ async def test_a_live_worker_keeps_what_it_holds(any_house: House) -> None:
     await life.tick()
     for _ in range(4):
         any_house.clock.advance(10)
-        await life.app.store.workers.beat(life.engine.dispatcher.lease.worker)
-        await life.engine.recovery.tick()
+        await life.app.store.workers.beat(life.engine.worker.membership.worker)
+        await life.engine.worker.recovery.tick()
     assert (await only(life.app)).state == "processing"
     any_house.clock.advance(13)
     assert await life.app.store.workers.bury()
-    await life.engine.recovery.take_back()
+    await life.engine.worker.recovery.take_back()
     assert (await only(life.app)).state == "pending"
 
 
@@ -121,10 +121,10 @@ async def test_a_worker_never_buries_itself_whatever_its_clock_does(any_house: H
     await life.app.deliver("work")
     await life.tick()
     any_house.clock.advance(3600)
-    await life.engine.recovery.tick()
-    lease = life.engine.dispatcher.lease
+    await life.engine.worker.recovery.tick()
+    lease = life.engine.worker.membership.lease
     lease.renew(any_house.clock.monotonic())
-    await life.engine.recovery.tick()
+    await life.engine.worker.recovery.tick()
     assert (await only(life.app)).state == "processing"
     assert await life.app.store.workers.beat(lease.worker)
 
@@ -135,18 +135,18 @@ async def test_a_lost_lease_abandons_what_runs_and_a_new_worker_is_born(any_hous
     life = await born(any_house, gate, lease=12)
     await life.app.deliver("work", "twice")
     await life.tick()
-    old = life.engine.dispatcher.lease.worker
+    old = life.engine.worker.membership.worker
     any_house.clock.advance(13)
     assert await life.app.store.workers.bury() == [old]
     gate.open.set()
-    stepped = await life.engine.step()
+    stepped = await life.engine.worker.step()
     assert stepped == 1
-    assert life.engine.dispatcher.lease.worker > old
+    assert life.engine.worker.membership.worker > old
     assert life.app.telemetry.counts["LeaseWasLost"] == 1
     assert gate.entered == ["twice", "twice"]
     booked = await only(life.app)
     assert (booked.state, booked.attempt) == ("completed", 1)
-    assert booked.worker == life.engine.dispatcher.lease.worker
+    assert booked.worker == life.engine.worker.membership.worker
     assert [each.outcome for each in await life.app.attempts(booked.id)] == [
         "released",
         "completed",
@@ -161,7 +161,7 @@ async def test_the_write_of_a_zombie_changes_nothing_and_is_counted(any_house: H
     await zombie.tick()
     any_house.clock.advance(13)
     assert await zombie.app.store.workers.bury()
-    await zombie.engine.recovery.take_back()
+    await zombie.engine.worker.recovery.take_back()
     assert (await only(zombie.app)).state == "pending"
     gate.open.set()
     await zombie.finish()
@@ -214,7 +214,7 @@ async def test_suspects_and_ordinary_work_take_turns(house: House) -> None:
     for _ in range(4):
         await suspected(life, (await life.app.deliver("work", "suspect")).id)
     await life.app.deliver_many([("work", "innocent")] * 4)
-    while await life.engine.step():
+    while await life.engine.worker.step():
         pass
     assert len(gate.entered) == 8
     assert "innocent" in gate.entered[:3]

@@ -3,13 +3,12 @@
 import random
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 import duly
 from duly import App, Delivery, system
-from duly.engine.execution.execution import Executor
+from duly.engine.store_clock import StoreClock
 from duly.ports import ClaimRequest
 from duly.stores.sqlite.clock import BELIEVED_AFTER_SECONDS, Steady
 from duly.system import SystemClock
@@ -47,11 +46,11 @@ async def test_no_step_of_the_clock_cancels_what_has_time_left(
             raise duly.Retry(after=0)
 
     async with app:
-        engine = app.engine()
-        await engine.prepare(beating=False)
+        engine = app.engine(stepped=True)
+        await engine.prepare()
         clock.is_right = False
         await deliver_many(app, began + HALF_AN_HOUR, many=200)
-        while await engine.step() or await app.list(state="pending"):
+        while await engine.worker.step() or await app.list(state="pending"):
             pass
         clock.is_right = True
         assert await states(app) == {"completed": 200}
@@ -91,7 +90,7 @@ async def test_what_expires_behind_its_head_in_a_run_is_not_attempted(any_house:
     for number, seconds in enumerate((600, 30, 600)):
         expires_at = any_house.clock.now() + timedelta(seconds=seconds)
         await app.deliver("work", number, stream="line", expires_at=expires_at)
-    while await life.engine.step():
+    while await life.engine.worker.step():
         pass
     assert done == [0, 2]
     assert await states(app) == {"completed": 2, "cancelled": 1}
@@ -112,17 +111,12 @@ async def test_a_claim_says_what_is_left_by_the_clock_of_the_store(any_house: Ho
 
 
 async def claimed(life: Life) -> dict[str, float | None]:
-    agenda, worker = life.app.store.agenda, life.engine.dispatcher.lease.worker
+    agenda, worker = life.app.store.agenda, life.engine.worker.membership.worker
     asks = [
         ClaimRequest(each.priority, each.target, each.due_at, 9) for each in await agenda.survey()
     ]
     rows = await agenda.claim(worker << 32, 9, asks)
     return {each.payload.decode(): each.expires_in for each in rows}
-
-
-def executor(clock: Any) -> Executor:
-    nothing: Any = None
-    return Executor(nothing, nothing, clock, nothing, nothing, nothing)
 
 
 class WallClock(VirtualClock):
@@ -133,17 +127,17 @@ class WallClock(VirtualClock):
 
 def test_the_present_of_the_store_is_carried_on_whatever_the_wall_says() -> None:
     clock = WallClock()
-    by, noon = executor(clock), datetime(2026, 6, 1, 12, tzinfo=UTC)
-    by.learn(noon)
+    known, noon = StoreClock(clock), datetime(2026, 6, 1, 12, tzinfo=UTC)
+    known.observe(noon)
     clock.advance(5)
     clock.step(3600)
-    assert by.now() == noon + timedelta(seconds=5)
-    by.learn(noon + timedelta(seconds=4.95))
-    assert by.now() == noon + timedelta(seconds=5), "a slow answer sets nothing back"
-    by.learn(noon + timedelta(seconds=6))
-    assert by.now() == noon + timedelta(seconds=6)
-    by.learn(noon - HOUR)
-    assert by.now() == noon - HOUR, "the store's clock was stepped"
+    assert known.now() == noon + timedelta(seconds=5)
+    known.observe(noon + timedelta(seconds=4.95))
+    assert known.now() == noon + timedelta(seconds=5), "a slow answer sets nothing back"
+    known.observe(noon + timedelta(seconds=6))
+    assert known.now() == noon + timedelta(seconds=6)
+    known.observe(noon - HOUR)
+    assert known.now() == noon - HOUR, "the store's clock was stepped"
 
 
 def test_without_a_clock_of_its_own_a_store_believes_a_step_once_it_has_lasted() -> None:

@@ -63,7 +63,7 @@ async def test_a_heart_that_stumbles_beats_on(database_url: str) -> None:
             while len(beats) < 3:
                 (worker,) = await app.store.workers.roster()
                 beats.add(worker.beat_at)
-        assert engine.dispatcher.lease.holds()
+        assert engine.worker.membership.lease.holds()
         assert worker.alive
         await engine.stop()
 
@@ -73,17 +73,17 @@ async def test_a_start_that_fails_leaves_no_heart_behind(sqlite_url: str) -> Non
     first, _, _ = counting_app(sqlite_url)
     async with first:
         await first.deliver("work")
-        engine = first.engine()
-        await engine.prepare(beating=False)
-        await engine.dispatcher.tick()
+        engine = first.engine(stepped=True)
+        await engine.prepare()
+        await engine.worker.dispatcher.tick()
     second, _, _ = counting_app(sqlite_url)
     async with second:
         arm("reclaim.before=raise")
         engine = second.engine()
         with pytest.raises(FailpointRaised):
             await engine.start()
-        assert engine._heart is None
-        assert engine.dispatcher.running == 0
+        assert not engine.worker.membership.is_beating
+        assert engine.running == 0
         assert (await only(second)).state == "processing"
 
 

@@ -72,9 +72,9 @@ async def suspected(life: Life, many: int = 1) -> list[str]:
 async def work(life: Life) -> None:
     """Claim, run and settle whatever does not wait."""
     await life.tick()
-    await life.engine.settler.flush()
+    await life.engine.worker.settler.flush()
     await life.tick()
-    await life.engine.settler.flush()
+    await life.engine.worker.settler.flush()
 
 
 @pytest.mark.requirement("F3")
@@ -129,8 +129,8 @@ async def test_a_worker_waits_for_its_own_work_so_long_and_then_goes_on(any_hous
     stood, waited = 0, 0.0
     for second in range(600):
         any_house.clock.advance(1)
-        await life.app.store.workers.beat(life.engine.dispatcher.lease.worker)
-        life.engine.dispatcher.lease.renew(any_house.clock.monotonic())
+        await life.app.store.workers.beat(life.engine.worker.membership.worker)
+        life.engine.worker.membership.lease.renew(any_house.clock.monotonic())
         await life.app.deliver("quick", second)
         before = len(stage.done)
         await work(life)
@@ -142,7 +142,7 @@ async def test_a_worker_waits_for_its_own_work_so_long_and_then_goes_on(any_hous
     stage.suspect.set()
     while "suspect" not in stage.done:
         any_house.clock.advance(1)
-        life.engine.dispatcher.lease.renew(any_house.clock.monotonic())
+        life.engine.worker.membership.lease.renew(any_house.clock.monotonic())
         await work(life)
     assert stage.beside_a_suspect == []
 
@@ -170,7 +170,7 @@ async def test_one_worker_of_a_fleet_stands_aside_and_the_others_go_on(
     for _ in range(300):
         clock.advance(0.5)
         for life in fleet:
-            life.engine.dispatcher.lease.renew(clock.monotonic())
+            life.engine.worker.membership.lease.renew(clock.monotonic())
             await work(life)
     assert stage.done.count("suspect") == 100
     assert stage.beside_a_suspect == []
@@ -180,12 +180,12 @@ async def test_one_worker_of_a_fleet_stands_aside_and_the_others_go_on(
 async def stands_aside(life: Life) -> bool:
     """Whether it leaves alone what is due for anyone."""
     await life.app.deliver("quick")
-    before = life.engine.dispatcher.running
+    before = life.engine.running
     await work(life)
     left = [each.id for each in await life.app.list(state="pending") if each.target == "quick"]
     if left:
         await life.app.cancel(left[0])
-    assert life.engine.dispatcher.running == before
+    assert life.engine.running == before
     return bool(left)
 
 

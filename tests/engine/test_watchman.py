@@ -114,9 +114,9 @@ async def test_a_clock_that_jumped_is_an_alert_until_it_was_quiet(any_house: Hou
     app = any_house.app()
     life = await any_house.born(app)
     watching = watchman(app)
-    await life.engine.planner.tick()
+    await life.engine.worker.planner.tick()
     any_house.clock.step(120)
-    await life.engine.planner.tick()
+    await life.engine.worker.planner.tick()
     await watching.tick()
     assert await raised(app) == ["clock_jumped"]
     any_house.clock.advance(14 * 60)
@@ -156,7 +156,7 @@ async def test_dead_letters_that_grow_are_an_alert(any_house: House) -> None:
     life = await any_house.born(app)
     for _ in range(2):
         await app.deliver("work", retry=duly.no_retry)
-    await life.engine.step()
+    await life.engine.worker.step()
     await app.rollup_writer.tick()
     await watchman(app).tick()
     assert await raised(app) == ["dead_letters"]
@@ -252,7 +252,7 @@ async def test_an_alert_that_cannot_be_sent_is_no_reason_for_another(
     await app.deliver("work", retry=duly.no_retry)
     for _ in range(4):
         for _ in range(3):
-            await life.engine.step()
+            await life.engine.worker.step()
             await app.rollup_writer.tick()
             await watching.tick()
             any_house.clock.advance(5)

@@ -65,13 +65,13 @@ async def test_a_circuit_and_an_endpoint_that_is_disabled(
     await app.open()
     tenant = app.within("two")
     await tenant.endpoints.add("old", "https://example.org/old")
-    engine = app.engine(RecordingTransport("endpoint:old", answers=answers))
-    await engine.prepare(beating=False)
+    engine = app.engine(RecordingTransport("endpoint:old", answers=answers), stepped=True)
+    await engine.prepare()
     await tenant.deliver_many([(duly.endpoint("old"), None)] * 22)
     for _ in range(60):
         any_house.clock.advance(3600)
-        await engine.step()
-        await engine.gates.tick()
+        await engine.worker.step()
+        await engine.worker.admission.tick()
     for kind in ("CircuitOpened", "CircuitClosed", "EndpointDisabled"):
         assert set(whose(told, kind)) == {"two"}, kind
     await Life(app, engine).kill()
@@ -110,6 +110,6 @@ async def test_a_plan_that_cannot_be_read_and_a_suspect(
     await books.sql(f"update duly.deliveries set retry = '{{nonsense' where id = '{bad.id}'")
     place = books.place(bad.id)
     await books.sql(f"update duly.agenda set crashes = 2, priority = 0 where delivery = {place}")
-    await life.engine.step()
+    await life.engine.worker.step()
     assert whose(told, "SuspectRuns") == ["two"]
     assert set(whose(told, "PlanUnreadable")) == {"two"}

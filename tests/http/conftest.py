@@ -43,7 +43,7 @@ async def small_app(
 
 @pytest.fixture
 def pulse(app: App) -> Pulse:
-    return Pulse(app, app.engine())
+    return Pulse(app, app.engine(stepped=True))
 
 
 @pytest.fixture

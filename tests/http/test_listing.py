@@ -81,9 +81,9 @@ async def test_a_reason_and_a_state_that_only_the_agenda_knows(app: App, client:
 
     listed: dict[str, list[str]] = {}
     id = (await app.deliver("fails")).id
-    engine = app.engine()
-    await engine.prepare(beating=False)
-    await engine.step()
+    engine = app.engine(stepped=True)
+    await engine.prepare()
+    await engine.worker.step()
     assert listed["while"] == [id]
     reason = (await app.get(id)).reason
     assert await found(client, reason=str(reason), state="dead") == [id]

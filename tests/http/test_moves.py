@@ -12,9 +12,9 @@ pytestmark = pytest.mark.requirement("S2")
 
 
 async def step(app: App) -> None:
-    engine = app.engine()
-    await engine.prepare(beating=False)
-    await engine.step()
+    engine = app.engine(stepped=True)
+    await engine.prepare()
+    await engine.worker.step()
 
 
 async def test_a_delivery_is_shown_with_attempts_steps_and_transitions(

@@ -73,9 +73,9 @@ async def died(app: App, *payloads: int, **options: Any) -> list[str]:
         raise ValueError(f"no {delivery.payload}")
 
     ids = [(await app.deliver("fails", each, **options)).id for each in payloads]
-    engine = app.engine()
-    await engine.prepare(beating=False)
-    await engine.step()
+    engine = app.engine(stepped=True)
+    await engine.prepare()
+    await engine.worker.step()
     return ids
 
 
@@ -121,18 +121,18 @@ async def test_a_stream_is_looked_at_and_moved(app: App, client: Client) -> None
 
 async def test_a_worker_is_drained_and_set_to_work_again(app: App, client: Client) -> None:
     seen = noted(app)
-    engine = app.engine()
-    await engine.prepare(beating=False)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
     (worker,) = (await client.get("/v1/workers")).json()["items"]
     assert (worker["alive"], worker["handlers"], worker["draining_at"]) == (True, ["work"], None)
     path = f"/v1/workers/{worker['id']}"
     assert (await client.post(f"{path}/drain")).status_code == 204
     await app.deliver("work", 1)
-    await engine.step()
+    await engine.worker.step()
     assert seen == []
     assert (await client.get("/v1/workers")).json()["items"][0]["draining_at"]
     assert (await client.post(f"{path}/resume")).status_code == 204
-    await engine.step()
+    await engine.worker.step()
     assert seen == [1]
     assert [each.action for each in await app.audit.list()] == [
         "worker.resumed",

@@ -25,7 +25,7 @@ async def died(app: App, clock: VirtualClock, crashes: int) -> int:
     assert claimed.crashes == crashes
     clock.advance(13)
     assert worker in await app.store.workers.bury()
-    await app.engine().recovery.take_back()
+    await app.engine().worker.recovery.take_back()
     return worker
 
 
@@ -71,9 +71,9 @@ async def test_the_metric_counts_what_the_list_has(
         raise ValueError("no")
 
     await app.deliver("fails")
-    engine = app.engine()
-    await engine.prepare(beating=False)
-    await engine.step()
+    engine = app.engine(stepped=True)
+    await engine.prepare()
+    await engine.worker.step()
     await engine.stop()
     assert await candidates(client) == (0, 0), "its last attempt is still to come"
     await app.deliver("work")

@@ -176,7 +176,7 @@ async def whole_health(client: Client) -> Any:
 async def test_it_is_ready_from_the_recovery_to_the_stop(client: Client, pulse: Pulse) -> None:
     starting = await client.get("/ready")
     assert (starting.status_code, starting.json()["ready"]) == (503, False)
-    await pulse.engine.prepare(beating=False)
+    await pulse.engine.prepare()
     ready = await client.get("/ready")
     assert (ready.status_code, ready.json()) == (200, {"ready": True, "reason": None})
     pulse.stopping = True

@@ -134,16 +134,16 @@ async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
 
     async with app:
         accepted = await app.deliver("work")
-        engine = app.engine()
-        await engine.prepare(beating=False)
-        lost = token(engine.dispatcher.lease.worker, 999)
-        engine.dispatcher._claims._doubt(lost)
-        await engine.dispatcher._claims.hand_back()
+        engine = app.engine(stepped=True)
+        await engine.prepare()
+        lost = token(engine.worker.membership.worker, 999)
+        engine.worker.claims._doubt(lost)
+        await engine.worker.claims.hand_back()
         await sql(app, f"update duly.agenda set token = {lost}")
         await Books(app.store, app.clock).note_claim(lost)  # type: ignore[arg-type]
         clock.advance(1)
-        await engine.step()
-        await engine.step()
+        await engine.worker.step()
+        await engine.worker.step()
         assert (await app.get(accepted.id)).state == "completed"
         await engine.stop()
 

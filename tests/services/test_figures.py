@@ -107,8 +107,8 @@ async def test_whose_worker_died_may_be_poison(app: App, clock: VirtualClock) ->
     )
     await books.note_claim(held)
     clock.advance(60)
-    engine = app.engine()
-    await engine.prepare(beating=False)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
     try:
         found = await app.stats()
     finally:

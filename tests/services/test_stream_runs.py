@@ -31,14 +31,14 @@ async def shared_work(postgres_url: str, clock: VirtualClock) -> AsyncIterator[W
 
 async def born(app: App, transport: RecordingTransport | None = None) -> Life:
     """A worker that was prepared but has no loops."""
-    engine = app.engine() if transport is None else app.engine(transport)
-    await engine.prepare(beating=False)
+    engine = app.engine(transport, stepped=True)
+    await engine.prepare()
     return Life(app, engine)
 
 
 async def steps(life: Life, many: int = 3) -> None:
     for _ in range(many):
-        await life.engine.step()
+        await life.engine.worker.step()
 
 
 async def looked_at_again(work: Work, *streams: str) -> Life:
@@ -47,7 +47,7 @@ async def looked_at_again(work: Work, *streams: str) -> Life:
         for _ in range(2):
             await work.add("first", stream=name, key=f"of {name}")
     life = await born(work.app)
-    await life.engine.step()
+    await life.engine.worker.step()
     assert work.seen == ["first"] * len(streams)
     return life
 
@@ -75,7 +75,7 @@ class TestALaneThatIsLookedAtAgain:
         database = work.app.store.database  # type: ignore[attr-defined]
         async with database.shared() as connection, connection.transaction():
             await connection.execute("select from duly.streams for update")
-            await life.engine.step()
+            await life.engine.worker.step()
             clock.advance(SOON)
             await work.add("bystander", stream=None)
             await steps(life)
@@ -223,7 +223,7 @@ async def test_an_end_in_a_run_whose_answer_was_lost_is_counted_once(
     ids = [(await app.deliver("work", number, stream=NAME)).id for number in range(2)]
     held = Held(answer)
     life = await born(app, held)
-    agenda = life.engine._store.agenda
+    agenda = life.engine.worker.store.agenda
     settle = agenda.settle
 
     async def lost(settlements: Any) -> Any:
@@ -235,7 +235,7 @@ async def test_an_end_in_a_run_whose_answer_was_lost_is_counted_once(
     with monkeypatch.context() as patched:
         patched.setattr(agenda, "settle", lost)
         with pytest.raises(StoreUnavailable):
-            await life.engine.settler.flush()
+            await life.engine.worker.settler.flush()
     held.open.set()
     await life.finish()
     for id in ids:
@@ -251,15 +251,15 @@ class TestALostLease:
         await work.add("a", "b")
         life = await born(work.app)
         assert await life.tick() == 1
-        await life.engine.register()
+        await life.engine.worker.membership.register()
         gate.set()
         await life.breathe()
         assert work.seen == ["a"], "the other lease is another's"
 
     async def test_does_not_shorten_the_runs_of_the_next(self, work: Work) -> None:
         life = await born(work.app)
-        await life.engine.lose_lease()
-        await life.engine.register()
+        await life.engine.worker.lease_monitor.lose_lease()
+        await life.engine.worker.membership.register()
         await work.add("a", "b", "c")
         await life.tick()
         assert work.seen == ["a", "b", "c"]
@@ -272,8 +272,8 @@ class TestALostLease:
         (id,) = await work.add("abandoned", stream=stream)
         life = await born(work.app)
         assert await life.tick() == 1
-        await life.engine.lose_lease()
-        await life.engine.register()
+        await life.engine.worker.lease_monitor.lose_lease()
+        await life.engine.worker.membership.register()
         await work.add("next", stream="another")
         await life.tick()
         await life.finish()

@@ -112,10 +112,10 @@ async def test_a_recording_transport_answers_as_told(small_app: App) -> None:
 async def test_what_a_dead_worker_held_is_taken_back_first(app: App) -> None:
     seen = noted(app)
     await app.deliver("work", 1)
-    engine = app.engine()
-    await engine.prepare(beating=False)
-    await engine.dispatcher.tick()
-    await engine.dispatcher.drain(0)
+    engine = app.engine(stepped=True)
+    await engine.prepare()
+    await engine.worker.dispatcher.tick()
+    await engine.worker.runner.drain(0)
     seen.clear()
     app.clock.advance(60)  # type: ignore[attr-defined]
     assert await run_until_idle(app) == 1

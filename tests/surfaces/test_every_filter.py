@@ -151,18 +151,18 @@ class Stage:
         await self.app.deliver("gate", 13, tags=["red"])
         await self.app.deliver("gate", 14, stream="running")
         await self.app.deliver("gate", 15, stream="running")
-        self.engine = self.app.engine()
-        await self.engine.prepare(beating=False)
+        self.engine = self.app.engine(stepped=True)
+        await self.engine.prepare()
         async with asyncio.timeout(10):
-            while self.gate.inside < 2 or self.engine.dispatcher.running > 2:
-                self.engine.dispatcher.hinted()
-                await self.engine.dispatcher.tick()
+            while self.gate.inside < 2 or self.engine.running > 2:
+                self.engine.worker.signal.hint()
+                await self.engine.worker.dispatcher.tick()
                 await asyncio.tasks.sleep(0)
-        await self.engine.settler.flush()
+        await self.engine.worker.settler.flush()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self.engine.dispatcher.drain(0)
+        await self.engine.worker.runner.drain(0)
         await self.app.close()
 
     async def rows(self) -> list[Row]:

@@ -24,6 +24,7 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 NOW = Pause(0.0)
+UNTIL_WOKEN = Pause(3600.0)
 REST = Pause(LONGEST_BACK_OFF)
 """For how long a namespace is left alone in which a loop failed."""
 

@@ -7,14 +7,15 @@ so of two that try, or of one and a zombie, the store lets the first one write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Crashed, Settlement, Verdict
 from duly.domain.events import Reclaimed, WorkersBuried
-from duly.engine.execution.execution import Executor
-from duly.engine.lease import Lease
+from duly.engine.execution.executor import Executor
+from duly.engine.execution.settler import Observer
 from duly.engine.loops import NOW, Pause
+from duly.engine.membership import Membership
 from duly.engine.targets.directory import TargetDirectory
 from duly.failpoints import hit
 from duly.ports import Emit, TargetName
@@ -30,25 +31,26 @@ class Recovery:
     def __init__(
         self,
         executor: Executor,
-        known: TargetDirectory,
+        directory: TargetDirectory,
+        membership: Membership,
+        observers: Sequence[Observer],
         emit: Emit,
         interval: float,
-        lease: Callable[[], Lease],
     ) -> None:
         self.wake = asyncio.Event()
         self._by = executor
-        self._known = known
+        self._directory = directory
+        self._membership = membership
+        self._observers = observers
         self._emit = emit
         self._interval = interval
-        self._lease = lease
-        self.on_settled: Callable[[Sequence[Settlement]], None] | None = None
 
     async def tick(self) -> Pause:
         """Bury, and take back one batch."""
         store = self._by.store
-        if self._lease().holds():
+        if self._membership.lease.holds():
             # Whoever has itself been silent cannot tell the others' silence from its own.
-            await self._bury(self._lease().worker)
+            await self._bury(self._membership.worker)
         if await self.take_back():
             return NOW
         await store.workers.close_graves()
@@ -81,7 +83,7 @@ class Recovery:
         nameless = TargetName(store.namespace, "")
         names = await store.targets.named({each.target for each in held})
         # Whoever hears of the settlements asks whose they are; at a start no survey has told yet.
-        self._known.note(names)
+        self._directory.note(names)
         settlements = [self._settled(each, names.get(each.target, nameless)) for each in held]
         applied = await store.agenda.settle(settlements)
         await hit("reclaim.after")
@@ -102,5 +104,5 @@ class Recovery:
             poison = sum(each.verdict is Verdict.DEAD for each in theirs)
             foreign = None if namespace == own else namespace
             self._emit(Reclaimed(deliveries=len(theirs), poison=poison, namespace=foreign))
-        if self.on_settled is not None:
-            self.on_settled(taken)
+        for observer in self._observers:
+            observer(taken, self._directory)

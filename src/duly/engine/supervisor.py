@@ -3,189 +3,85 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from duly.domain.deliveries.crashes import CrashRule
-from duly.domain.deliveries.delivery import Lane
-from duly.domain.events import (
-    CrashesTakenBack,
-    Draining,
-    LeaseWasLost,
-    LoopEnded,
-    WorkerStarted,
-    WorkerStopped,
-)
+from duly.domain.events import Draining, LoopEnded, WorkerStopped
 from duly.domain.roles import Role, refuse_apart
-from duly.engine.dispatch.dispatcher import Dispatcher
-from duly.engine.execution.execution import Executor
-from duly.engine.execution.settler import UNTIL_WOKEN, OnSettled, Settler
-from duly.engine.lease import Heartbeat, Lease
-from duly.engine.loops import Loop, Pause, Runner
-from duly.engine.maintenance import Forgetter, Listener, Pruner, Sweeper
-from duly.engine.monitoring.backlog import Backlog
-from duly.engine.namespaces import Memories, Menders, ServedNamespaces
-from duly.engine.planner import Planner
-from duly.engine.planners import Planners
-from duly.engine.recovery import Recovery
-from duly.engine.targets.admission import AdmissionControl
-from duly.errors import StoreUnavailable
-from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
-from duly.settings import Settings
+from duly.engine.loops import Loop, Runner
+from duly.engine.worker import Worker
+from duly.ports import Chance, Emit
 
-AGAIN_SECONDS = 0.2
 LAST_WORD_SECONDS = 5.0
 """How long a stop waits for the store to take the last outcomes."""
 
 
 class Engine:
-    """One process: as a worker what it claims, runs, settles and takes back, as a planner plans.
+    """One process: its roles say whether it runs the worker's loops, the planner's, or both.
 
-    Which of the two it is, or both, its settings say; without either it runs only what is attached.
+    `loops` run beside them from the start to the stop, whatever its roles; `at_end` is awaited
+    when everything is written.
     """
 
     def __init__(
         self,
-        store: Store,
-        transport: Transport,
-        clock: Clock,
+        worker: Worker,
+        loops: Sequence[Loop],
         chance: Chance,
         emit: Emit,
-        settings: Settings,
-        name: str,
+        at_end: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        refuse_apart(settings.roles, store.single_owner)
-        self._works, self._plans = (each in settings.roles for each in (Role.WORKER, Role.PLANNER))
-        store = store.serving(settings.served)
-        self._store = store
-        self.territory = ServedNamespaces(store, settings.served)
-        self._transport = transport
-        self._clock = clock
-        self._chance = chance
+        roles = worker.settings.roles
+        refuse_apart(roles, worker.store.single_owner)
+        self.worker = worker
         self._emit = emit
-        self._settings = settings
-        self._name = name
+        self._at_end = at_end
+        self._works, self._plans = Role.WORKER in roles, Role.PLANNER in roles
+        self._loops: list[Loop] = [
+            *(worker.loops() if self._works else ()),
+            *((worker.planner,) if self._plans else ()),
+            *loops,
+        ]
         self._runner = Runner(emit, chance.fraction)
-        self._executor = Executor(store, transport, clock, chance, CrashRule(), emit)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failure: RuntimeError | None = None
-        self.on_failed: Callable[[], None] | None = None
-        """Called when a loop ends that was not stopped."""
-        self._heart: Heartbeat | None = None
-        self._beating = True
-        self._buried_alive: set[int] = set()
+        self._on_failed: Callable[[], None] | None = None
         self.is_ready = False
         """What dead workers held is taken back and what was missed is planned; not stopping."""
-        self._writing = asyncio.Lock()
-        self._at_end: Callable[[], Awaitable[None]] | None = None
-        self.settler = Settler(store.agenda, clock, emit, self._on_progress)
-        self._executor.written = self.settler.written
-        self.gates = AdmissionControl(store.gates, emit, self._worker, settings.concurrency)
-        self.dispatcher = self._dispatching()
-        self.gates.on_change = self.dispatcher.hinted
-        self.recovery = Recovery(
-            self._executor,
-            self.dispatcher.known,
-            emit,
-            settings.recovery_interval,
-            lambda: self.dispatcher.lease,
-        )
-        self.planner = Planners(
-            store, settings.served, clock, emit, self._planning, poll=settings.poll
-        )
-        self.dispatcher.on_return = self.planner.catch_up
-        grace, known = timedelta(seconds=settings.grace), self.dispatcher.known
-        self.backlog = Backlog(store.agenda, clock, emit, known.names.keys, grace)
-        self.backlog.attempts = self.dispatcher.runner.late
-        # Late work of a target that was not known is told of at once, not at the next look.
-        known.on_more = self.backlog.wake.set
-        self.life = LeaseMonitor(self)
-        self._loops: list[Loop] = self._workers_loops() if self._works else []
-        if self._plans:
-            self._loops.append(self.planner)
 
-    def _planning(self, store: Store, emit: Emit) -> Planner:
-        settings, clock, chance = self._settings, self._clock, self._chance
-        return Planner(
-            store, clock, chance, emit, poll=settings.poll, is_busy=lambda: self.dispatcher.is_busy
-        )
+    @property
+    def running(self) -> int:
+        """How many deliveries are being attempted."""
+        return self.worker.runner.running
 
-    def observe(self, on_settled: OnSettled, at_end: Callable[[], Awaitable[None]]) -> None:
-        """Tell somebody what was written to the books, and at the end that it was all."""
-        self.settler.on_settled = self.recovery.on_settled = on_settled
-        self._at_end = at_end
+    async def start(self, on_failed: Callable[[], None] | None = None) -> None:
+        """Take back what dead workers held, and only then begin to claim.
 
-    def attach(self, *loops: Loop) -> None:
-        """Have more loops run beside its own, from the start to the stop."""
-        self._loops.extend(loops)
-
-    def _workers_loops(self) -> list[Loop]:
-        quick = (self.dispatcher, self.recovery, self.backlog, self.gates, self.life)
-        return [*quick, *self._slow_loops()]
-
-    def _dispatching(self) -> Dispatcher:
-        settings = self._settings
-        return Dispatcher(
-            self._executor,
-            self.settler,
-            Lease(0, settings.lease, self._clock),
-            self.gates,
-            self._emit,
-            concurrency=settings.concurrency,
-            poll=settings.poll,
-            grace=timedelta(seconds=settings.grace),
-        )
-
-    def _worker(self) -> int:
-        return self.dispatcher.lease.worker
-
-    def _slow_loops(self) -> list[Loop]:
-        settings, upkeep = self._settings, self._store.maintenance
-        pruner = Pruner(
-            upkeep,
-            self._emit,
-            keep_completed=timedelta(seconds=settings.keep_completed),
-            keep_dead=timedelta(seconds=settings.keep_dead),
-            interval=settings.prune_interval,
-            batch=settings.prune_batch,
-        )
-        sweeper = Sweeper(
-            upkeep,
-            Menders(self.territory, self._chance.delivery_id),
-            self._emit,
-            interval=settings.sweep_interval,
-            batch=settings.sweep_batch,
-        )
-        received_for = timedelta(seconds=settings.inbox_retention)
-        forgetter = Forgetter(
-            [
-                (Memories(self.territory, lambda store: store.inbox), received_for),
-                (Memories(self.territory, lambda store: store.idempotency), KEPT_FOR),
-            ],
-            interval=settings.prune_interval,
-            batch=settings.prune_batch,
-        )
-        listener = Listener(self._store.wakeups, min(settings.poll, 0.25))
-        return [pruner, forgetter, sweeper, listener]
-
-    def _on_progress(self, still_open: bool) -> None:
-        if still_open:
-            self.dispatcher.hinted()
-        else:
-            self.dispatcher.wake.set()
-
-    async def start(self) -> None:
-        """Take back what dead workers held, and only then begin to claim."""
+        `on_failed` is called when a loop ends that was not stopped.
+        """
+        self._on_failed = on_failed
         try:
             await self.prepare()
         except BaseException:
-            await self._still_heart()
+            await self.worker.membership.stop_beating()
             raise
         if self._works:
-            self._store.wakeups.listen(self.dispatcher.hinted)
-            self._run(self.settler)
+            self.worker.store.wakeups.listen(self.worker.signal.hint)
+            self._run(self.worker.settler)
         for loop in self._loops:
             self._run(loop)
+
+    async def prepare(self) -> None:
+        """All of a start but the loops."""
+        worker = self.worker
+        await worker.store.own()
+        if self._works:
+            await worker.join()
+        if self._plans:
+            await worker.planner.at_start()
+        elif self._works:
+            # Another process plans, but what is merged into a later one must not be claimed before.
+            await worker.planner.catch_up()
+        self.is_ready = True
 
     def _run(self, loop: Loop) -> None:
         task = asyncio.create_task(self._runner.run(loop), name=loop.name)
@@ -204,96 +100,28 @@ class Engine:
         self._failure.__cause__ = error
         self.is_ready = False
         self._emit(LoopEnded(loop=name, problem=problem))
-        if self.on_failed is not None:
-            self.on_failed()
+        if self._on_failed is not None:
+            self._on_failed()
 
     def raise_failure(self) -> None:
         """Raise what ended a loop that nobody stopped, if one did."""
         if self._failure is not None:
             raise self._failure
 
-    async def prepare(self, *, beating: bool = True) -> None:
-        """All of a start but the loops; without a heart, each `step` renews the lease."""
-        self._beating = beating
-        if not beating:
-            # No loop writes outcomes: whoever waits for one has to write it.
-            self._executor.written = self._write_now
-        await self._store.own()
-        if self._works:
-            await self._store.reserve()
-            now, _ = await self._store.plans.clock()
-            self._executor.learn(now)
-            await self.dispatcher.known.at_start()
-            await self.register()
-            await self.recovery.at_start(self.dispatcher.lease.worker)
-        if self._plans:
-            await self.planner.at_start()
-        elif self._works:
-            # Whoever else plans: what is merged into a later one must not be claimed before that.
-            await self.planner.catch_up()
-        self.is_ready = True
-
-    async def step(self) -> int:
-        """One round of what the loops do, for an engine that was only prepared.
-
-        Claims what is due, attempts it to the end and settles it; returns how many were claimed.
-        """
-        lease, asked_at = self.dispatcher.lease, self._clock.monotonic()
-        lease.lost = not await self._store.workers.beat(lease.worker)
-        lease.draining = await self._store.workers.is_draining(lease.worker)
-        lease.renew(asked_at)
-        await self.life.tick()
-        await self.recovery.tick()
-        await self.planner.catch_up()
-        self.dispatcher.hinted()
-        await self.dispatcher.tick()
-        claimed = self.dispatcher.running
-        await self.dispatcher.drain(None)
-        await self.settler.flush()
-        await self.gates.tick()
-        return claimed
-
-    async def _write_now(self, lane: Lane, token: int) -> None:  # noqa: ARG002 - writes them all
-        async with self._writing:
-            await self.settler.flush()
-
-    async def register(self) -> None:
-        """Become a new worker with a lease of its own."""
-        await self._still_heart()
-        settings, handlers = self._settings, sorted(self._transport.serves())
-        asked_at = self._clock.monotonic()
-        worker = await self._store.workers.register(
-            self._name, settings.lease, settings.concurrency, handlers
-        )
-        lease = Lease(worker, settings.lease, self._clock)
-        lease.renew(asked_at)
-        self.dispatcher.lease = lease
-        if self._beating:
-            self._heart = Heartbeat(lease, self._store, self._clock, self.life.wake.set)
-            self._heart.start()
-        self._emit(
-            WorkerStarted(worker=worker, concurrency=settings.concurrency, handlers=handlers)
-        )
-
-    async def _still_heart(self) -> None:
-        if self._heart is not None:
-            await self._heart.stop()
-            self._heart = None
-
     async def stop(self) -> None:
         """Stop claiming at once, let running work end, hand back the rest, say goodbye."""
         self.is_ready = False
         for loop in self._loops:
             self._runner.stop(loop)
-        running = self.dispatcher.running
-        if running:
-            self._emit(Draining(running=running, seconds=self._settings.drain))
+        seconds = self.worker.settings.drain
+        if self.running:
+            self._emit(Draining(running=self.running, seconds=seconds))
         await self._end(loop.name for loop in self._loops)
         if self._works:
-            released = await self.dispatcher.drain(self._settings.drain)
+            released = await self.worker.runner.drain(seconds)
             await self._last_words()
-            worker, held = self.dispatcher.lease.worker, self.dispatcher.running
-            self._emit(WorkerStopped(worker=worker, released=released, held=held))
+            worker = self.worker.membership.worker
+            self._emit(WorkerStopped(worker=worker, released=released, held=self.running))
         if self._at_end is not None:
             await self._at_end()
 
@@ -308,64 +136,12 @@ class Engine:
                 await asyncio.wait(late, timeout=LAST_WORD_SECONDS)
 
     async def _last_words(self) -> None:
-        self._runner.stop(self.settler)
-        await self._end([self.settler.name])
+        self._runner.stop(self.worker.settler)
+        await self._end([self.worker.settler.name])
         try:
             async with asyncio.timeout(LAST_WORD_SECONDS):
-                await self._say_goodbye()
+                await self.worker.say_goodbye()
         except TimeoutError:
             pass  # the lease runs out, and others take back what is left
         finally:
-            await self._still_heart()
-
-    async def _say_goodbye(self) -> None:
-        while True:
-            try:
-                await self.settler.flush()
-                await self.dispatcher.let_go()
-                if self.dispatcher.lease.lost:
-                    self._buried_alive.add(self.dispatcher.lease.worker)
-                await self.acquit()
-                if not self.dispatcher.running:
-                    # Otherwise the lease has to run out: whoever ends gives away what it holds.
-                    await self._store.workers.end(self.dispatcher.lease.worker)
-                return
-            except StoreUnavailable:
-                await self._clock.sleep(AGAIN_SECONDS)
-
-    async def lose_lease(self) -> None:
-        """Abandon what runs: others have it now, and the store would refuse its outcomes."""
-        worker = self.dispatcher.lease.worker
-        self._emit(LeaseWasLost(worker=worker, running=self.dispatcher.running))
-        self._buried_alive.add(worker)
-        await self.dispatcher.drain(0)
-        self.dispatcher.begin_anew()
-        self.settler.forget()
-
-    async def acquit(self) -> None:
-        """What this process held did not kill it: take back the crashes that say so."""
-        for worker in list(self._buried_alive):
-            suspect_after = self._executor.crash_rule.suspect_after
-            crashes = await self._store.workers.acquit(worker, suspect_after)
-            self._buried_alive.discard(worker)
-            self._store.wakeups.hint()
-            self._emit(CrashesTakenBack(worker=worker, crashes=crashes))
-
-
-class LeaseMonitor:
-    """Watches the lease; a worker that lost it is born again as another."""
-
-    name = "life"
-
-    def __init__(self, engine: Engine) -> None:
-        self.wake = asyncio.Event()
-        self._engine = engine
-
-    async def tick(self) -> Pause:
-        """Begin anew if the lease was lost."""
-        if self._engine.dispatcher.lease.lost:
-            await self._engine.lose_lease()
-            await self._engine.register()
-            self._engine.dispatcher.wake.set()
-        await self._engine.acquit()
-        return UNTIL_WOKEN
+            await self.worker.membership.stop_beating()

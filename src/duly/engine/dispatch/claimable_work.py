@@ -6,35 +6,78 @@ evenly. So that nothing starves, every fifth claim begins with another level, in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import zip_longest
 
 from duly.domain.deliveries.delivery import ALONE, Claimed
+from duly.engine.store_clock import StoreClock
 from duly.engine.targets.admission import AdmissionControl
-from duly.ports import ClaimableGroup, ClaimRequest
+from duly.engine.targets.directory import TargetDirectory
+from duly.engine.work_signal import WorkSignal
+from duly.ports import Agenda, ClaimableGroup, ClaimRequest
 
 FIRST_LOOK_EVERY = 5
+SURVEY_SECONDS = 1.0
 
 
 class ClaimableWork:
-    """The openings of the last survey, less what has been found empty since."""
+    """The groups of lanes that the last survey found, less what has been found empty since."""
 
-    def __init__(self, gates: AdmissionControl, foreign: Mapping[int, str] | None = None) -> None:
-        self._gates = gates
-        self._foreign = {} if foreign is None else foreign
-        self._openings: dict[tuple[int, int], datetime] = {}
+    def __init__(
+        self,
+        agenda: Agenda,
+        directory: TargetDirectory,
+        admission: AdmissionControl,
+        signal: WorkSignal,
+        store_clock: StoreClock,
+    ) -> None:
+        self._agenda = agenda
+        self._directory = directory
+        self._admission = admission
+        self._signal = signal
+        self._store_clock = store_clock
+        self._groups: dict[tuple[int, int], datetime] = {}
         self._turn = 0
+        self._surveyed_at = float("-inf")
+        self._heeded = 0
 
-    def learn(self, surveyed: Sequence[ClaimableGroup], served: Collection[int]) -> None:
+    def needs_survey(self) -> bool:
+        """Whether the last claim left slots free, or the last survey is too old."""
+        return self._signal.came_short or (
+            self._store_clock.monotonic() - self._surveyed_at >= SURVEY_SECONDS
+        )
+
+    async def survey(self) -> None:
+        """Read from the store what waits, and what is known of its targets."""
+        self._surveyed_at, hints = self._store_clock.monotonic(), self._signal.hints
+        surveyed = await self._agenda.survey()
+        self._heeded = hints
+        if surveyed and surveyed[0].seen_at is not None:
+            self._store_clock.observe(surveyed[0].seen_at)
+        await self._directory.learn({each.target for each in surveyed})
+        self._admission.learn(surveyed)
+        self.learn(surveyed)
+
+    def learn(self, surveyed: Sequence[ClaimableGroup]) -> None:
         """Take over what a survey found for the targets that this worker serves."""
-        self._openings = {
+        served = self._directory.names
+        self._groups = {
             (each.priority, each.target): each.due_at for each in surveyed if each.target in served
         }
 
+    @property
+    def missed_a_hint(self) -> bool:
+        """Whether work was reported as due since the last survey began."""
+        return self._signal.hints > self._heeded
+
+    def foreign(self, target: int) -> str | None:
+        """The target's namespace, if it is not the worker's own."""
+        return self._directory.foreign.get(target)
+
     def next_due(self, *, but_suspects_before: datetime | None = None) -> datetime | None:
         """When the first of them can be claimed, maybe but for suspects that are due already."""
-        ready = ((pair, self._ready_at(pair)) for pair in self._openings)
+        ready = ((pair, self._ready_at(pair)) for pair in self._groups)
         found = (
             at
             for (level, _), at in ready
@@ -44,7 +87,7 @@ class ClaimableWork:
         return min(found, default=None)
 
     def _ready_at(self, pair: tuple[int, int]) -> datetime | None:
-        return self._gates.ready_at(pair[1], self._openings[pair])
+        return self._admission.ready_at(pair[1], self._groups[pair])
 
     def _is_ready(self, pair: tuple[int, int], now: datetime) -> bool:
         ready_at = self._ready_at(pair)
@@ -52,15 +95,15 @@ class ClaimableWork:
 
     def has_suspects(self, now: datetime) -> bool:
         """Whether a lane that must run alone is due."""
-        return any(pair[0] == ALONE and self._is_ready(pair, now) for pair in self._openings)
+        return any(pair[0] == ALONE and self._is_ready(pair, now) for pair in self._groups)
 
     def has_others(self, now: datetime) -> bool:
         """Whether a lane that may run beside others is due."""
-        return any(pair[0] != ALONE and self._is_ready(pair, now) for pair in self._openings)
+        return any(pair[0] != ALONE and self._is_ready(pair, now) for pair in self._groups)
 
     def suspect(self, now: datetime) -> list[ClaimRequest]:
         """What to ask for to get one lane that must run alone."""
-        for (level, target), due_at in self._openings.items():
+        for (level, target), due_at in self._groups.items():
             if level == ALONE and self._is_ready((level, target), now):
                 return [ClaimRequest(level, target, due_at, 1)]
         return []
@@ -68,8 +111,8 @@ class ClaimableWork:
     def is_crowded(self, now: datetime) -> bool:
         """Whether something is due that only has to wait until others of its target are done."""
         return any(
-            due_at <= now and self._gates.room(target) <= 0
-            for (_, target), due_at in self._openings.items()
+            due_at <= now and self._admission.room(target) <= 0
+            for (_, target), due_at in self._groups.items()
         )
 
     def asks(self, slots: int, now: datetime) -> list[ClaimRequest]:
@@ -79,9 +122,9 @@ class ClaimableWork:
         come first would take everything.
         """
         waiting: dict[str | None, dict[int, list[tuple[int, datetime]]]] = {}
-        for (level, target), due_at in self._openings.items():
+        for (level, target), due_at in self._groups.items():
             if level != ALONE and self._is_ready((level, target), now):
-                levels = waiting.setdefault(self._foreign.get(target), {})
+                levels = waiting.setdefault(self.foreign(target), {})
                 levels.setdefault(level, []).append((target, due_at))
         self._turn += 1
         namespaces = list(waiting)
@@ -103,7 +146,7 @@ class ClaimableWork:
     def _shares(
         self, level: int, waiting: list[tuple[int, datetime]], slots: int
     ) -> list[ClaimRequest]:
-        room, first = self._gates.room, self._turn * slots % len(waiting)
+        room, first = self._admission.room, self._turn * slots % len(waiting)
         chosen = [*waiting[first:], *waiting[:first]][:slots]
         share = -(-slots // len(waiting))
         return [
@@ -132,7 +175,7 @@ class ClaimableWork:
             pair = (ask.priority, ask.target)
             moments = brought.get(pair, [])
             if moments and (full or len(moments) >= ask.quota):
-                self._openings[pair] = max(moments)
+                self._groups[pair] = max(moments)
             elif not full:
-                self._openings.pop(pair, None)
-        return full or any((ask.priority, ask.target) in self._openings for ask in asked)
+                self._groups.pop(pair, None)
+        return full or any((ask.priority, ask.target) in self._groups for ask in asked)

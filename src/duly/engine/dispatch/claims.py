@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.identifiers import token
 from duly.domain.events import LanesClaimed
-from duly.engine.lease import Lease
+from duly.engine.membership import Membership
 from duly.ports import Agenda, ClaimRequest, Clock, Emit
 
 HAND_BACK_SECONDS = 0.5
@@ -18,30 +18,25 @@ DOUBT_SECONDS = 90.0
 class Claims:
     """Claims under a new token each time, and hands back those whose answer was lost."""
 
-    def __init__(self, agenda: Agenda, clock: Clock, emit: Emit) -> None:
+    def __init__(self, agenda: Agenda, clock: Clock, membership: Membership, emit: Emit) -> None:
         self._agenda = agenda
         self._clock = clock
+        self._membership = membership
         self._emit = emit
         self._made = 0
         self._given: set[int] = set()
         self._doubtful: dict[int, float] = {}
         self._handed_back_at = float("-inf")
-        self.last_at = float("-inf")
-        """When one last brought something."""
 
     async def make(
-        self,
-        slots: int,
-        asks: list[ClaimRequest],
-        lease: Callable[[], Lease],
-        open_tokens: set[int],
+        self, slots: int, asks: list[ClaimRequest], open_tokens: set[int]
     ) -> list[Claimed]:
         """Claim; nothing comes of it when the lease was lost meanwhile.
 
         `open_tokens` are those under which something runs or waits to be settled: the others are
         over, and the store may forget them.
         """
-        held, asked_at = lease(), self._clock.monotonic()
+        held, asked_at = self._membership.lease, self._clock.monotonic()
         self._made += 1
         given = token(held.worker, self._made)
         finished = list(self._given - open_tokens - self._doubtful.keys())
@@ -57,8 +52,7 @@ class Claims:
         self._emit(LanesClaimed(lanes=len(claimed), seconds=now - asked_at))
         if claimed:
             self._given.add(given)
-            self.last_at = now
-        if lease() is not held or not held.holds():
+        if self._membership.lease is not held or not held.holds():
             self._doubt(given)
             return []
         return claimed

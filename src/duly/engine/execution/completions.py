@@ -6,31 +6,29 @@ from collections.abc import Sequence
 
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import DeliveryCompleted
-from duly.engine.execution.settler import Settler
+from duly.engine.execution.settler import Observer
+from duly.engine.targets.directory import TargetDirectory
 from duly.ports import Emit
 
 
-def emit_completions(settler: Settler, emit: Emit) -> None:
-    """Have an event emitted for each delivery that the settler completed."""
-    others = settler.on_settled
+def emit_completions(emit: Emit) -> Observer:
+    """An observer that emits an event for each delivery that was completed."""
 
-    def note(written: Sequence[Settlement]) -> None:
-        if others is not None:
-            others(written)
+    def note(written: Sequence[Settlement], directory: TargetDirectory) -> None:
         for each in written:
             if each.verdict is Verdict.COMPLETED:
-                emit(_event(settler, each))
+                emit(_event(each, directory))
 
-    settler.on_settled = note
+    return note
 
 
-def _event(settler: Settler, settlement: Settlement) -> DeliveryCompleted:
+def _event(settlement: Settlement, directory: TargetDirectory) -> DeliveryCompleted:
     started_at = settlement.started_at
     ran = None if started_at is None else settlement.finished_at - started_at
     return DeliveryCompleted(
         delivery=settlement.delivery,
-        target=settler.names.get(settlement.target, str(settlement.target)),
+        target=directory.names.get(settlement.target, str(settlement.target)),
         attempt=settlement.attempt,
         seconds=None if ran is None else ran.total_seconds(),
-        namespace=settler.foreign.get(settlement.target),
+        namespace=directory.foreign.get(settlement.target),
     )

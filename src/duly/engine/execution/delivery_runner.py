@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextvars import Context, copy_context
 from datetime import timedelta
 from itertools import zip_longest
@@ -13,18 +12,22 @@ from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
 from duly.domain.events import AttemptFailed, RowPassedOver
-from duly.engine.execution.execution import Execution, Executor
+from duly.engine.execution.execution import Execution
+from duly.engine.execution.executor import Executor
 from duly.engine.execution.settler import Settler
 from duly.engine.execution.task_pool import TaskPool
 from duly.engine.lease import Lease
 from duly.engine.loops import Breath
+from duly.engine.membership import Membership
 from duly.engine.monitoring.backlog import LateAttempts
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
+from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import Emit
 from duly.tracebacks import traceback_text
 
+BUSY_SECONDS = 0.25
 CANCEL_SECONDS = (3.0, 1.0, 1.0)
 """How long what runs gets to end after it was cancelled, the first time and again."""
 
@@ -36,30 +39,46 @@ class DeliveryRunner:
         self,
         executor: Executor,
         settler: Settler,
-        gates: AdmissionControl,
-        known: TargetDirectory,
+        directory: TargetDirectory,
+        admission: AdmissionControl,
+        membership: Membership,
+        signal: WorkSignal,
         emit: Emit,
-        lease: Callable[[], Lease],
         *,
         grace: timedelta,
     ) -> None:
-        self.on_end: Callable[[], None] = _nobody_waits
-        """Called when a slot is free again."""
-        self.on_due: Callable[[], None] = _nobody_waits
-        """Called when an attempt made something due."""
         self.late = LateAttempts()
         self.is_alone = self.is_draining = False
-        self.running: set[tuple[Lane, int]] = set()
-        """The lanes whose deliveries are being attempted, with their tokens."""
         self._by = executor
         self._settler = settler
-        self._gates = gates
-        self._known = known
+        self._directory = directory
+        self._names, self._foreign = directory.names, directory.foreign
+        self._admission = admission
+        self._membership = membership
+        self._signal = signal
+        self._free_slot = signal.wake.set
         self._emit = emit
-        self._lease = lease
         self._grace = grace
-        self._carriers = TaskPool(self._run)
+        self._running: set[tuple[Lane, int]] = set()
+        self._tasks = TaskPool(self._run)
         self._ended = 0
+        self._started_at = float("-inf")
+
+    @property
+    def running(self) -> int:
+        """How many lanes have a delivery that is being attempted."""
+        return len(self._running)
+
+    def tokens(self) -> set[int]:
+        """The tokens under which something is being attempted."""
+        return {token for _, token in self._running}
+
+    def is_busy(self) -> bool:
+        """Whether anything is being attempted, or was started a moment ago."""
+        return (
+            bool(self._running)
+            or self._by.store_clock.monotonic() - self._started_at < BUSY_SECONDS
+        )
 
     async def let_finish(self, enough: int) -> None:
         """Let what is about to end do so first: a claim for many costs little more than for one."""
@@ -75,13 +94,15 @@ class DeliveryRunner:
         if len(whole) < len(claimed):
             self._pass_over(claimed)
         for each in whole:
-            if each.followers and self._gates.is_guarded(each.target):
+            if each.followers and self._admission.is_guarded(each.target):
                 # The gate let one through, not all that stand behind it.
                 each.followers = None
-        self.running.update((each.lane, each.token) for each in whole)
+        self._running.update((each.lane, each.token) for each in whole)
         for each in whole:
-            self._gates.begin(each.target)
-        self._carriers.start(whole)
+            self._admission.begin(each.target)
+        self._tasks.start(whole)
+        if claimed:
+            self._started_at = self._by.store_clock.monotonic()
         return len(whole)
 
     def _pass_over(self, claimed: list[Claimed]) -> None:
@@ -107,7 +128,7 @@ class DeliveryRunner:
 
     async def _run_in_turn(self, line: tuple[Claimed, ...], task: asyncio.Task[Any]) -> None:
         """Attempt each when the one before it is done."""
-        held, fresh = self._lease(), copy_context()
+        held, fresh = self._membership.lease, copy_context()
         for current, following in zip_longest(line, line[1:]):
             try:
                 if copy_context() == fresh:
@@ -131,11 +152,11 @@ class DeliveryRunner:
             self._settle_for(claimed, failed)
 
     def _over(self, claimed: Claimed) -> None:
-        self.running.discard((claimed.lane, claimed.token))
-        self._gates.end(claimed.target)
+        self._running.discard((claimed.lane, claimed.token))
+        self._admission.end(claimed.target)
         self.is_alone = False
         self._ended += 1
-        self.on_end()
+        self._free_slot()
 
     async def _attempt_afresh(
         self, context: Context, claimed: Claimed, following: Claimed | None, held: Lease
@@ -162,8 +183,9 @@ class DeliveryRunner:
         held: Lease | None = None,
     ) -> bool:
         """Make the attempt; whether the one that follows in its run is attempted next."""
-        foreign = self._known.foreign.get(claimed.target)
-        execution = Execution(self._by, claimed, self._known.names[claimed.target], task, foreign)
+        target = claimed.target
+        foreign = self._foreign.get(target)
+        execution = Execution(self._by, claimed, self._names[target], task, foreign)
         is_late = self._note_lateness(execution)
         if is_late:
             self.late.begin()
@@ -174,21 +196,21 @@ class DeliveryRunner:
                 self.late.end()
         if settlement is None:
             if execution.is_enlisted:
-                self.on_due()
+                self._signal.hint()
             else:
                 self._settler.count_own(execution.written)
             if execution.written is not None:
-                self._gates.succeeded(claimed.target)
+                self._admission.succeeded(target)
             else:
-                self._gates.unclear(claimed.target, timedelta())
+                self._admission.unclear(target, timedelta())
             return False
         goes_on = held is not None and self._goes_on(settlement, following, held)
         self._settler.put(settlement)
         if settlement.verdict is not Verdict.COMPLETED:
-            self._tell(execution, settlement)
-            self._gates.note(claimed.target, settlement)
-        elif self._gates.cares(claimed.target):
-            self._gates.note(claimed.target, settlement)
+            self._emit_failure(execution, settlement)
+            self._admission.note(target, settlement)
+        elif self._admission.cares(target):
+            self._admission.note(target, settlement)
         return goes_on
 
     def _note_lateness(self, execution: Execution) -> bool:
@@ -209,16 +231,17 @@ class DeliveryRunner:
         if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:
             return False
         # The lease may be another by now, whose lanes these are not.
-        if self._lease() is not held or not held.holds():
+        if self._membership.lease is not held or not held.holds():
             return False
         settlement.follower = (following.id, following.position)
         return True
 
     def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
-        target, namespace = self._known.names[claimed.target], self._known.namespace(claimed.target)
+        target = self._names[claimed.target]
+        namespace = self._directory.namespace(claimed.target)
         self._settler.put(self._by.decide(claimed, target, namespace, outcome, None))
 
-    def _tell(self, execution: Execution, settlement: Settlement) -> None:
+    def _emit_failure(self, execution: Execution, settlement: Settlement) -> None:
         if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
             self._emit(
                 AttemptFailed(
@@ -242,12 +265,12 @@ class DeliveryRunner:
         does, counts as `running` and stays held: nobody else may attempt it meanwhile.
         """
         self.is_draining = seconds is not None
-        self._carriers.spread()
-        if self._carriers.tasks:
-            await asyncio.wait(set(self._carriers.tasks), timeout=seconds)
-        left = set(self._carriers.tasks)
+        self._tasks.spread()
+        if self._tasks.tasks:
+            await asyncio.wait(set(self._tasks.tasks), timeout=seconds)
+        left = set(self._tasks.tasks)
         going_on = await self._end(left)
-        for claimed in self._carriers.take_back():
+        for claimed in self._tasks.take_back():
             self._over(claimed)
             self._settle_for(claimed, Released())
         return len(left) - going_on
@@ -264,7 +287,3 @@ class DeliveryRunner:
         finally:
             self._by.is_stopping = False
         return len(tasks)
-
-
-def _nobody_waits() -> None:
-    """Until somebody says otherwise."""

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
-
-from duly.domain.deliveries import retry
-from duly.domain.deliveries.crashes import CrashRule
-from duly.domain.deliveries.delivery import Claimed, Lane
+from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.deliveries.outcomes import (
@@ -26,104 +21,25 @@ from duly.domain.deliveries.outcomes import (
     Released,
     Settlement,
     complete,
-    settle,
 )
-from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.events import DeliveryLate, PlanUnreadable
+from duly.domain.events import DeliveryLate
 from duly.domain.schedules.schedule import Overlap, decode_occasion
 from duly.domain.streams.policy import stream_of_schedule
+from duly.engine.execution.executor import Executor
 from duly.engine.execution.step_log import StepLog
 from duly.errors import Conflict, LeaseLost, StoreUnavailable
 from duly.ports import (
     RUNNING,
-    Chance,
-    Clock,
-    Emit,
     Joined,
     Message,
     OpenTransaction,
     Store,
     Transaction,
-    Transport,
 )
 from duly.tracebacks import traceback_text
 
-SLACK = timedelta(milliseconds=100)
 TURN_SECONDS = 0.25
 """How soon an occurrence is tried again to which an earlier one has not made way yet."""
-
-
-class Executor:
-    """What every execution needs."""
-
-    def __init__(
-        self,
-        store: Store,
-        transport: Transport,
-        clock: Clock,
-        chance: Chance,
-        crash_rule: CrashRule,
-        emit: Emit,
-    ) -> None:
-        self.store = store
-        self.transport = transport
-        self.clock = clock
-        self.chance = chance
-        self.crash_rule = crash_rule
-        self._ahead = clock.now().timestamp() - clock.monotonic()
-        self._monotonic = clock.monotonic
-        self.now: Callable[[], datetime] = clock.now if clock.virtual else self._now
-        """The present by the store's clock, as far as it is known: it decides what is due."""
-        self.written: Callable[[Lane, int], Awaitable[None]] = _at_once
-        self.is_stopping = False
-        """Whether the worker ends what it runs."""
-        self._emit = emit
-
-    def _now(self) -> datetime:
-        # The monotonic clock carries on what the store said last. The clock on the wall may be
-        # stepped at any moment, and would expire what has time left. Asked twice for every
-        # delivery: this is four times as quick as adding a timedelta.
-        return datetime.fromtimestamp(self._ahead + self._monotonic(), UTC)
-
-    def learn(self, seen_at: datetime) -> None:
-        """The store's present, as it just answered."""
-        # An answer that took longer says less: it does not set the clock back by a little.
-        if not timedelta() <= self.now() - seen_at < SLACK:
-            self._ahead = seen_at.timestamp() - self.clock.monotonic()
-
-    def plan(self, claimed: Claimed, target: str, namespace: str) -> RetryPlan:
-        """The delivery's own plan, or its target's; one that cannot be read stops nobody."""
-        if claimed.retry is not None:
-            try:
-                return retry.decode(claimed.retry)
-            except msgspec.MsgspecError as error:
-                foreign = None if namespace == self.store.namespace else namespace
-                problem = str(error)
-                self._emit(PlanUnreadable(delivery=claimed.id, problem=problem, namespace=foreign))
-        return self.transport.plan(target, namespace)
-
-    def decide(
-        self,
-        claimed: Claimed,
-        target: str,
-        namespace: str,
-        outcome: Outcome,
-        started_at: datetime | None,
-    ) -> Settlement:
-        """What the outcome means for the delivery."""
-        return settle(
-            claimed,
-            outcome,
-            self.plan(claimed, target, namespace),
-            started_at=started_at,
-            finished_at=self.now(),
-            chance=self.chance.fraction,
-            crash_rule=self.crash_rule,
-        )
-
-
-async def _at_once(lane: Lane, token: int) -> None:
-    """Nothing waits to be written."""
 
 
 class Execution:
@@ -226,7 +142,7 @@ class Execution:
     async def _begin(self) -> None:
         if self.claimed.position is not None:
             # Those before it in its stream must be on the books before it is.
-            await self._by.written(self.claimed.lane, self.claimed.token)
+            await self._by.settler.written(self.claimed.lane, self.claimed.token)
         transaction = await self._by.store.begin(worker_of(self.claimed.token))
         if self._is_over:
             # The handler returned without waiting for this; nobody would ever end it.
@@ -310,7 +226,7 @@ class Execution:
 
     async def _outcome(self) -> Outcome:
         expires_on = self.claimed.expires_on
-        if expires_on is not None and expires_on <= self._by.clock.monotonic():
+        if expires_on is not None and expires_on <= self._by.store_clock.monotonic():
             return Expired()
         try:
             if self._overlap is Overlap.SKIP and await self._overlaps():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -12,15 +12,16 @@ from duly.domain.deliveries.delivery import Lane
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
 from duly.engine.execution.batch_events import Call, told_of
-from duly.engine.loops import NOW, Breath, Pause
+from duly.engine.loops import NOW, UNTIL_WOKEN, Breath, Pause
+from duly.engine.targets.directory import TargetDirectory
+from duly.engine.work_signal import WorkSignal
 from duly.errors import SettlementRefused
 from duly.ports import Agenda, Clock, Emit
 
 MOST_IN_ONE_CALL = 1000
 ENOUGH = 32
-UNTIL_WOKEN = Pause(3600.0)
-OnSettled = Callable[[Sequence[Settlement]], None]
-"""Told what was written to the books."""
+Observer = Callable[[Sequence[Settlement], TargetDirectory], None]
+"""Called with settlements after they were written, and with the directory of their targets."""
 STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED, Verdict.DEFERRED})
 
 
@@ -28,29 +29,37 @@ class Settler:
     """Takes outcomes, writes them, and reports those the store refused.
 
     Nothing lingers: at rest an outcome is written at once, under load many share a commit.
+    With `writes_on_demand` no loop writes: `written` and `flush` do.
     """
 
     name = "settler"
 
     def __init__(
-        self, agenda: Agenda, clock: Clock, emit: Emit, on_progress: Callable[[bool], None]
+        self,
+        agenda: Agenda,
+        clock: Clock,
+        emit: Emit,
+        directory: TargetDirectory,
+        signal: WorkSignal,
+        observers: Sequence[Observer] = (),
+        *,
+        writes_on_demand: bool = False,
     ) -> None:
         self.wake = asyncio.Event()
-        self.names: Mapping[int, str] = {}
-        """What targets are called."""
-        self.foreign: Mapping[int, str] = {}
-        """The namespaces of targets that are not of the worker's own."""
         self.punctual: Counter[str | None] = Counter()
         """How many were first attempted in time since that was last told, by foreign namespace."""
         self._agenda = agenda
         self._clock = clock
         self._emit = emit
-        self._on_progress = on_progress
+        self._directory = directory
+        self._signal = signal
+        self._observers = observers
+        self._writes_on_demand = writes_on_demand
         self._waiting: list[Settlement] = []
         self._doubtful: set[tuple[Lane, int]] = set()
         self._writing: list[Settlement] = []
         self._written = asyncio.Event()
-        self.on_settled: OnSettled | None = None
+        self._on_demand = asyncio.Lock()
 
     def put(self, settlement: Settlement) -> None:
         """Have the outcome written."""
@@ -63,8 +72,7 @@ class Settler:
             self._emit(BatchSettled(refused=1))
         else:
             self._tell([settlement], Call())
-            if self.on_settled is not None:
-                self.on_settled([settlement])
+            self._notify([settlement])
 
     @property
     def unsettled(self) -> int:
@@ -76,7 +84,11 @@ class Settler:
         return {each.token for each in self._waiting} | {each.token for each in self._writing}
 
     async def written(self, lane: Lane, token: int) -> None:
-        """Wait until nothing of that lane waits to be written."""
+        """Wait until nothing of that lane waits to be written; where no loop writes, write it."""
+        if self._writes_on_demand:
+            async with self._on_demand:
+                await self.flush()
+            return
         while any(
             (each.lane, each.token) == (lane, token) for each in (*self._waiting, *self._writing)
         ):
@@ -102,7 +114,7 @@ class Settler:
             self._writing = []
             self._written.set()
         self._report(batch, applied, self._clock.monotonic() - asked_at)
-        self._on_progress(any(each.verdict in STILL_OPEN for each in batch))
+        self._signal.progress(any(each.verdict in STILL_OPEN for each in batch))
         return NOW if self._waiting else UNTIL_WOKEN
 
     async def _gather(self) -> None:
@@ -134,25 +146,29 @@ class Settler:
             written = self._undoubted(batch, applied)
         if self._doubtful:
             self._doubtful.difference_update((each.lane, each.token) for each in batch)
-        if self.on_settled is not None:
-            self.on_settled(written)
+        self._notify(written)
         self._tell(written, Call(refused=len(batch) - len(written), seconds=seconds))
+
+    def _notify(self, written: Sequence[Settlement]) -> None:
+        for observer in self._observers:
+            observer(written, self._directory)
 
     def _tell(self, written: list[Settlement], call: Call) -> None:
         """Tell of a batch: of the worker's own namespace, and apart of each other one in it."""
+        names, foreign = self._directory.names, self._directory.foreign
         theirs: dict[str, list[Settlement]] = {}
-        if self.foreign:
+        if foreign:
             for each in written:
-                if (namespace := self.foreign.get(each.target)) is not None:
+                if (namespace := foreign.get(each.target)) is not None:
                     theirs.setdefault(namespace, []).append(each)
         if theirs:
-            written = [each for each in written if each.target not in self.foreign]
+            written = [each for each in written if each.target not in foreign]
         punctual, self.punctual = self.punctual, Counter()
         own = msgspec.structs.replace(call, on_time=punctual.pop(None, 0))
-        self._emit(told_of(written, self.names, own))
+        self._emit(told_of(written, names, own))
         for namespace in theirs.keys() | punctual.keys():
             call = Call(on_time=punctual[namespace], namespace=namespace)
-            self._emit(told_of(theirs.get(str(namespace), []), self.names, call))
+            self._emit(told_of(theirs.get(str(namespace), []), names, call))
 
     def _undoubted(self, batch: list[Settlement], applied: set[Lane]) -> list[Settlement]:
         """What was written, now or by a call whose answer was lost; the rest was refused."""

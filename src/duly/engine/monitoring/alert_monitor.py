@@ -49,15 +49,16 @@ class AlertMonitor:
         look: Look,
         counts: Mapping[str, int],
         limits: AlertLimits,
+        tell: Tell | None = None,
     ) -> None:
+        """`tell` hands an alert to the alert webhook, if there is one."""
         self.wake = asyncio.Event()
-        self.tell: Tell | None = None
-        """Hands an alert to the alert webhook, if there is one."""
         self._store = store
         self._emit = emit
         self._look = look
         self._counts = counts
         self._limits = limits
+        self._tell = tell
         self._before = dict.fromkeys(SIGNS, 0)
 
     async def tick(self) -> Pause:
@@ -73,13 +74,13 @@ class AlertMonitor:
             await self._clear(alert, watched)
         # Only now: what was seen before the store went away is raised when it is back.
         self._before = signs
-        if self.tell is not None:
-            await self._tell_all(self.tell)
+        if self._tell is not None:
+            await self._tell_all(self._tell)
         return Pause(LOOK_SECONDS)
 
-    def elsewhere(self, store: Store, emit: Emit, look: Look) -> AlertMonitor:
+    def elsewhere(self, store: Store, emit: Emit, look: Look, tell: Tell | None) -> AlertMonitor:
         """A watchman of another namespace; what this process counted is not of that one."""
-        return AlertMonitor(store, emit, look, Counter(), self._limits)
+        return AlertMonitor(store, emit, look, Counter(), self._limits, tell)
 
     async def _watched(self, signs: Mapping[str, int]) -> Watched:
         situation = await self._look()
@@ -88,7 +89,7 @@ class AlertMonitor:
         for each in (await self._store.rollups.series(span)).values():
             lately = plus(lately, each)
         dead = lately.dead
-        if dead and self.tell is not None:
+        if dead and self._tell is not None:
             # Those that tell of alerts, with all of the first minute: one that cannot be sent
             # would be the reason for the next, for ever.
             dead -= await self._store.alerts.died(span.since - MINUTE)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from duly.domain.deliveries.outcomes import Settlement
 from duly.domain.events import AnalyticsCameBack, AnalyticsWentAway
 from duly.domain.monitoring.schedule_counts import Count, counts_of
 from duly.engine.loops import Pause
+from duly.engine.targets.directory import TargetDirectory
 from duly.ports import Analytics, AnalyticsFailure, Emit
 
 WRITE_SECONDS, LONGEST_SECONDS = 1.0, 10.0
@@ -29,8 +30,6 @@ class AnalyticsExporter:
 
     def __init__(self, analytics: Analytics, emit: Emit) -> None:
         self.wake = asyncio.Event()
-        self.foreign: Mapping[int, str] = {}
-        """The namespaces of targets that are not of the worker's own."""
         self._analytics = analytics
         self._emit = emit
         self._gathered: Counter[Count] = Counter()
@@ -38,9 +37,9 @@ class AnalyticsExporter:
         self._is_known = False
         """Whether it ever answered, or was told to be away."""
 
-    def note(self, settled: Sequence[Settlement]) -> None:
-        """Count what was written to the books."""
-        for count in counts_of(settled, self.foreign):
+    def note(self, settled: Sequence[Settlement], directory: TargetDirectory) -> None:
+        """Count settlements that were written."""
+        for count in counts_of(settled, directory.foreign):
             self._gather(count, 1)
 
     def _gather(self, count: Count, many: int) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
 from duly.domain.monitoring.status import BacklogStatus
 from duly.engine.loops import Breath, Pause
+from duly.engine.targets.directory import TargetDirectory
 from duly.ports import Agenda, Clock, Emit, LateWork
 
 LOOK_SECONDS = 5.0
@@ -49,17 +48,19 @@ class Backlog:
         agenda: Agenda,
         clock: Clock,
         emit: Emit,
-        served: Callable[[], Collection[int]],
+        directory: TargetDirectory,
+        attempts: LateAttempts,
         grace: timedelta,
     ) -> None:
-        self.wake = asyncio.Event()
+        # Late work of a new target is reported at once, not at the next look.
+        self.wake = directory.found_more
         self.recovering: BacklogStatus | None = None
         self._agenda = agenda
         self._clock = clock
         self._emit = emit
-        self._served = served
+        self._directory = directory
         self._grace = grace
-        self.attempts = LateAttempts()
+        self._attempts = attempts
         self._began: tuple[float, int] = (0.0, 0)
         self._begun_before = 0
         self._told_at = 0.0
@@ -73,8 +74,8 @@ class Backlog:
             return Pause(LOOK_SECONDS)
         if self.recovering is None:
             self._began, self._told_at = (now, late.count), now
-            running = self.attempts.running
-            self._begun_before = self.attempts.begun - running
+            running = self._attempts.running
+            self._begun_before = self._attempts.begun - running
             self._emit(RecoveryBegan(deliveries=late.count + running, oldest=late.oldest))
         self.recovering = self._measured(late.count, late.oldest, now)
         self._go_on(self.recovering, now)
@@ -83,10 +84,10 @@ class Backlog:
     async def _look(self) -> LateWork | None:
         looks = 0
         while True:
-            claims, looks = self.attempts.claims, looks + 1
-            late = await self._agenda.late_work(self._grace, self._served())
+            claims, looks = self._attempts.claims, looks + 1
+            late = await self._agenda.late_work(self._grace, self._directory.names.keys())
             begins_or_ends = (late is None) is not (self.recovering is None)
-            is_undisturbed = claims == self.attempts.claims and claims % 2 == 0
+            is_undisturbed = claims == self._attempts.claims and claims % 2 == 0
             if is_undisturbed or not begins_or_ends or looks == LOOKS:
                 # What was just claimed begins now.
                 await Breath()
@@ -115,7 +116,7 @@ class Backlog:
 
     def _end(self, now: float) -> None:
         if self.recovering is not None:
-            drained = self.attempts.begun - self._begun_before
+            drained = self._attempts.begun - self._begun_before
             seconds = round(now - self._began[0], 1)
             self._emit(RecoveryEnded(deliveries=drained, seconds=seconds))
         self.recovering = None

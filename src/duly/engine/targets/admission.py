@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.endpoints import gates
-from duly.domain.endpoints.endpoint import EndpointState, endpoint_name, is_outside
+from duly.domain.endpoints.endpoint import EndpointState, endpoint_name
 from duly.domain.endpoints.gates import COUNTED, Circuit
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
-from duly.engine.loops import Pause
+from duly.engine.loops import UNTIL_WOKEN, Pause
+from duly.engine.membership import Membership
+from duly.engine.targets.directory import TargetDirectory
+from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
 from duly.ports import Gates as Store
 
-UNTIL_WOKEN = Pause(3600.0)
 LAND_SECONDS = 0.2
 UNCLEAR = timedelta(seconds=1)
 FIRST_SHARE = 8
@@ -44,14 +46,22 @@ class AdmissionControl:
     name = "gates"
 
     def __init__(
-        self, store: Store, emit: Emit, worker: Callable[[], int], concurrency: int
+        self,
+        store: Store,
+        emit: Emit,
+        directory: TargetDirectory,
+        signal: WorkSignal,
+        membership: Membership,
+        concurrency: int,
     ) -> None:
         self.wake = asyncio.Event()
         self._store = store
         self._emit = emit
-        self._worker = worker
+        self._signal = signal
+        self._membership = membership
         self._concurrency = concurrency
-        self._outside: set[int] = set()
+        self._outside = directory.outside
+        self._foreign = directory.foreign
         self._shut: set[int] = set()
         self._guarded: set[int] = set()
         self._failing: set[int] = set()
@@ -65,15 +75,7 @@ class AdmissionControl:
         self._outgoing = 0
         self._reserved: Counter[int] = Counter()
         self._told: dict[int, int] = {}
-        self.foreign: Mapping[int, str] = {}
-        """The namespaces of targets that are not of the worker's own."""
-        self.on_change: Callable[[], None] = self.wake.set
         self._fared: dict[int, TargetReport] = {}
-
-    def know(self, target: int, name: str) -> None:
-        """Learn what kind of target a number stands for."""
-        if is_outside(name):
-            self._outside.add(target)
 
     def learn(self, surveyed: Sequence[ClaimableGroup]) -> None:
         """Take over what a survey saw of the gates."""
@@ -180,7 +182,7 @@ class AdmissionControl:
             return GateChange(gate, here + passes[target].many)
 
         async with self._turn:
-            changes = await self._store.revise(self._worker(), wanted.keys(), decide)
+            changes = await self._store.revise(self._membership.worker, wanted.keys(), decide)
             for target, granted in passes.items():
                 self._granted(target, granted, changes[target][1])
         return {target: granted.many for target, granted in passes.items()}
@@ -256,18 +258,20 @@ class AdmissionControl:
             under_way = self._under_way(seen.target) if seen.target in landed else None
             return GateChange(gate, under_way, _verdict(seen, report, gate, now))
 
-        changes = await self._store.revise(self._worker(), fared.keys() | set(landed), decide)
+        changes = await self._store.revise(
+            self._membership.worker, fared.keys() | set(landed), decide
+        )
         for target, (seen, change) in changes.items():
             if change.in_flight is not None:
                 self._told[target] = change.in_flight
             (self._failing.add if change.gate.failures else self._failing.discard)(target)
             self._tell_people(seen, change)
         if fared:
-            self.on_change()
+            self._signal.hint()
 
     def _tell_people(self, seen: SeenGate, change: GateChange) -> None:
         before, after = seen.gate.circuit, change.gate.circuit
-        foreign = self.foreign.get(seen.target)
+        foreign = self._foreign.get(seen.target)
         if after is Circuit.CLOSED and before is not Circuit.CLOSED:
             self._emit(CircuitClosed(target=seen.name, namespace=foreign))
         elif before is Circuit.CLOSED and after is not Circuit.CLOSED:

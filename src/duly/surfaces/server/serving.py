@@ -123,7 +123,7 @@ async def _serve(
             await app.webhooks.prepare()
         collect_rarely()
         await stop.wait()
-    if engine.dispatcher.running:
+    if engine.running:
         # Handlers still run here, and no other worker may attempt their deliveries meanwhile. So
         # the store stays open and held until the process ends.
         with suppress(StoreUnavailable):
@@ -145,8 +145,7 @@ async def _create_bootstrap_key(app: App) -> None:
 
 @asynccontextmanager
 async def _running(engine: Engine, port: Port, stop: Stop, notices: Notices) -> AsyncIterator[None]:
-    engine.on_failed = stop.wish
-    await engine.start()
+    await engine.start(stop.wish)
     try:
         await port.start(stop.wish)
         yield

@@ -103,11 +103,11 @@ class Pulse:
             store=self._store(now),
             zones=zone_data_version(),
             workers=None if now is None else now.workers,
-            running=self.engine.dispatcher.running,
+            running=self.engine.running,
             planner_lag_seconds=None if now is None else now.planner_lag,
             oldest_due_seconds=None if now is None else now.oldest_due_seconds,
             due=None if now is None else now.due,
-            recovering=None if now is None else self.engine.backlog.recovering,
+            recovering=None if now is None else self.engine.worker.backlog.recovering,
             circuits_open=None if now is None else [*now.circuits_open, *now.circuits_probing],
             alerts=None if now is None else await self._alerts(),
         )

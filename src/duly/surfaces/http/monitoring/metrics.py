@@ -130,13 +130,13 @@ class Figures:
         if self._engine is None:
             return
         text = "Deliveries that this process attempts"
-        yield gauge("running", text, self._engine.dispatcher.running)
+        yield gauge("running", text, self._engine.running)
         text = "Times that this process was told that something is due"
-        yield counter("wakeups", text, self._engine.dispatcher.wakeups)
+        yield counter("wakeups", text, self._engine.worker.signal.hints)
         yield from self._recovering(self._engine)
 
     def _recovering(self, engine: Engine) -> Iterator[Metric]:
-        late = engine.backlog.recovering
+        late = engine.worker.backlog.recovering
         yield gauge("recovering", "Whether late work is being drained", late is not None)
         count = 0 if late is None else late.count
         yield gauge("recovering_deliveries", "Late deliveries that are left", count)

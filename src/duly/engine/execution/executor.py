@@ -1,0 +1,73 @@
+"""Deciding what outcomes mean, and what every execution needs besides."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from duly.domain.deliveries import retry
+from duly.domain.deliveries.crashes import CrashRule
+from duly.domain.deliveries.delivery import Claimed
+from duly.domain.deliveries.outcomes import Outcome, Settlement, settle
+from duly.domain.deliveries.retry import RetryPlan
+from duly.domain.events import PlanUnreadable
+from duly.engine.execution.settler import Settler
+from duly.engine.store_clock import StoreClock
+from duly.ports import Chance, Emit, Store, Transport
+
+
+class Executor:
+    """What every execution shares: the store, the transport, and how outcomes are decided."""
+
+    def __init__(
+        self,
+        store: Store,
+        transport: Transport,
+        store_clock: StoreClock,
+        chance: Chance,
+        crash_rule: CrashRule,
+        settler: Settler,
+        emit: Emit,
+    ) -> None:
+        self.store = store
+        self.transport = transport
+        self.store_clock = store_clock
+        self.now = store_clock.now
+        """The present by the store's clock; called twice for every delivery."""
+        self.settler = settler
+        self.is_stopping = False
+        """Whether the worker ends what it runs."""
+        self._chance = chance
+        self._crash_rule = crash_rule
+        self._emit = emit
+
+    def plan(self, claimed: Claimed, target: str, namespace: str) -> RetryPlan:
+        """The delivery's own plan, or its target's; one that cannot be read stops nobody."""
+        if claimed.retry is not None:
+            try:
+                return retry.decode(claimed.retry)
+            except msgspec.MsgspecError as error:
+                foreign = None if namespace == self.store.namespace else namespace
+                problem = str(error)
+                self._emit(PlanUnreadable(delivery=claimed.id, problem=problem, namespace=foreign))
+        return self.transport.plan(target, namespace)
+
+    def decide(
+        self,
+        claimed: Claimed,
+        target: str,
+        namespace: str,
+        outcome: Outcome,
+        started_at: datetime | None,
+    ) -> Settlement:
+        """What the outcome means for the delivery."""
+        return settle(
+            claimed,
+            outcome,
+            self.plan(claimed, target, namespace),
+            started_at=started_at,
+            finished_at=self.now(),
+            chance=self._chance.fraction,
+            crash_rule=self._crash_rule,
+        )

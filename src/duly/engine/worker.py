@@ -1,0 +1,243 @@
+"""The parts of a worker, built in the order in which they need each other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from duly.domain.deliveries.crashes import CrashRule
+from duly.engine.dispatch.aside import Aside
+from duly.engine.dispatch.claimable_work import ClaimableWork
+from duly.engine.dispatch.claimer import Claimer
+from duly.engine.dispatch.claims import Claims
+from duly.engine.dispatch.dispatcher import Dispatcher
+from duly.engine.dispatch.suspects import Suspects
+from duly.engine.execution.delivery_runner import DeliveryRunner
+from duly.engine.execution.executor import Executor
+from duly.engine.execution.settler import Observer, Settler
+from duly.engine.lease_monitor import LeaseMonitor
+from duly.engine.loops import Loop
+from duly.engine.maintenance import Forgetter, Listener, Pruner, Sweeper
+from duly.engine.membership import Membership
+from duly.engine.monitoring.backlog import Backlog
+from duly.engine.namespaces import Memories, Menders, ServedNamespaces
+from duly.engine.planner import Planner
+from duly.engine.planners import Planners
+from duly.engine.recovery import Recovery
+from duly.engine.store_clock import StoreClock
+from duly.engine.targets.admission import AdmissionControl
+from duly.engine.targets.directory import TargetDirectory
+from duly.engine.work_signal import WorkSignal
+from duly.errors import StoreUnavailable
+from duly.ports import KEPT_FOR, Chance, Clock, Emit, Store, Transport
+from duly.settings import Settings
+
+AGAIN_SECONDS = 0.2
+
+
+class Worker:
+    """Claims, runs, settles and takes back deliveries, and plans what comes next.
+
+    It has no life of its own: an Engine runs its loops. A `stepped` one has no heartbeat and no
+    loops; each `step` does one round of their work.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        transport: Transport,
+        clock: Clock,
+        chance: Chance,
+        emit: Emit,
+        settings: Settings,
+        name: str,
+        *,
+        observers: Sequence[Observer] = (),
+        stepped: bool = False,
+    ) -> None:
+        self.store = store = store.serving(settings.served)
+        self.settings = settings
+        self._clock = clock
+        self._chance = chance
+        self._emit = emit
+        crash_rule, grace = CrashRule(), timedelta(seconds=settings.grace)
+        self._store_clock = StoreClock(clock)
+        self.signal = WorkSignal()
+        self.membership = Membership(
+            store, clock, settings, transport.serves, name, emit, beating=not stepped
+        )
+        self.namespaces = ServedNamespaces(store, settings.served)
+        self.directory = TargetDirectory(store, transport)
+        self.admission = AdmissionControl(
+            store.gates, emit, self.directory, self.signal, self.membership, settings.concurrency
+        )
+        self.settler = Settler(
+            store.agenda,
+            clock,
+            emit,
+            self.directory,
+            self.signal,
+            observers,
+            writes_on_demand=stepped,
+        )
+        executor = Executor(
+            store, transport, self._store_clock, chance, crash_rule, self.settler, emit
+        )
+        self.runner = DeliveryRunner(
+            executor,
+            self.settler,
+            self.directory,
+            self.admission,
+            self.membership,
+            self.signal,
+            emit,
+            grace=grace,
+        )
+        self.planner = Planners(
+            store, settings.served, clock, emit, self._planner, poll=settings.poll
+        )
+        self.claims = Claims(store.agenda, clock, self.membership, emit)
+        self._work = ClaimableWork(
+            store.agenda, self.directory, self.admission, self.signal, self._store_clock
+        )
+        claimer = Claimer(self.claims, self.admission, self.runner, self.settler)
+        suspects = Suspects(
+            self._work,
+            claimer,
+            self.runner,
+            self.settler,
+            Aside(store.workers, clock),
+            self.membership,
+            self.signal,
+            emit,
+            poll=settings.poll,
+        )
+        self.dispatcher = Dispatcher(
+            self.membership,
+            self.signal,
+            self._work,
+            self.claims,
+            claimer,
+            suspects,
+            self.runner,
+            self.settler,
+            self.planner,
+            self._store_clock,
+            concurrency=settings.concurrency,
+            poll=settings.poll,
+        )
+        self.recovery = Recovery(
+            executor, self.directory, self.membership, observers, emit, settings.recovery_interval
+        )
+        self.backlog = Backlog(store.agenda, clock, emit, self.directory, self.runner.late, grace)
+        self.lease_monitor = LeaseMonitor(
+            store,
+            self.membership,
+            self.runner,
+            self.claims,
+            suspects,
+            self.settler,
+            self.signal,
+            crash_rule,
+            emit,
+        )
+
+    def _planner(self, store: Store, emit: Emit) -> Planner:
+        return Planner(
+            store,
+            self._clock,
+            self._chance,
+            emit,
+            poll=self.settings.poll,
+            is_busy=self.runner.is_busy,
+        )
+
+    def loops(self) -> list[Loop]:
+        """All of its loops but the settler's, which ends after the others, and the planner's."""
+        quick = (
+            self.dispatcher,
+            self.recovery,
+            self.backlog,
+            self.admission,
+            self.lease_monitor,
+        )
+        return [*quick, *self._slow_loops()]
+
+    def _slow_loops(self) -> list[Loop]:
+        settings, maintenance = self.settings, self.store.maintenance
+        pruner = Pruner(
+            maintenance,
+            self._emit,
+            keep_completed=timedelta(seconds=settings.keep_completed),
+            keep_dead=timedelta(seconds=settings.keep_dead),
+            interval=settings.prune_interval,
+            batch=settings.prune_batch,
+        )
+        sweeper = Sweeper(
+            maintenance,
+            Menders(self.namespaces, self._chance.delivery_id),
+            self._emit,
+            interval=settings.sweep_interval,
+            batch=settings.sweep_batch,
+        )
+        received_for = timedelta(seconds=settings.inbox_retention)
+        forgetter = Forgetter(
+            [
+                (Memories(self.namespaces, lambda store: store.inbox), received_for),
+                (Memories(self.namespaces, lambda store: store.idempotency), KEPT_FOR),
+            ],
+            interval=settings.prune_interval,
+            batch=settings.prune_batch,
+        )
+        listener = Listener(self.store.wakeups, min(settings.poll, 0.25))
+        return [pruner, forgetter, sweeper, listener]
+
+    async def join(self) -> None:
+        """Become a worker, and take back what dead ones held."""
+        await self.store.reserve()
+        now, _ = await self.store.plans.clock()
+        self._store_clock.observe(now)
+        await self.directory.load()
+        await self.membership.register()
+        await self.recovery.at_start(self.membership.worker)
+
+    async def step(self) -> int:
+        """One round of what the loops do, for a `stepped` worker.
+
+        Claims what is due, attempts it to the end and settles it; returns how many were claimed.
+        """
+        await self.membership.beat_once()
+        await self.lease_monitor.tick()
+        await self.recovery.tick()
+        await self.planner.catch_up()
+        self.signal.hint()
+        await self.dispatcher.tick()
+        claimed = self.runner.running
+        await self.runner.drain(None)
+        await self.settler.flush()
+        await self.admission.tick()
+        return claimed
+
+    async def next_due(self) -> datetime | None:
+        """When the first lane that it could claim is due."""
+        await self._work.survey()
+        return self._work.next_due()
+
+    async def say_goodbye(self) -> None:
+        """Write the last outcomes, hand back what is held, and leave; waits for the store."""
+        while True:
+            try:
+                await self.settler.flush()
+                with contextlib.suppress(StoreUnavailable):
+                    # Claims whose answer was lost, a last time.
+                    await self.claims.hand_back(at_once=True)
+                if self.membership.lease.lost:
+                    self.lease_monitor.note_survival()
+                await self.lease_monitor.acquit()
+                if not self.runner.running:
+                    # Otherwise the lease has to run out: ending gives away what is held.
+                    await self.membership.end()
+                return
+            except StoreUnavailable:
+                await self._clock.sleep(AGAIN_SECONDS)
