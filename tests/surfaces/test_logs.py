@@ -11,7 +11,6 @@ import time
 from datetime import datetime
 
 import pytest
-from duly.wiring import observers_of
 
 from duly import App
 from tests.support.forks import start
@@ -100,7 +99,7 @@ async def test_a_completion_is_logged_at_debug_and_costs_nothing_otherwise(
     assert (told["level"], told["delivery"], told["target"]) == ("debug", id, "log")
     assert (told["attempt"], told["seconds"] >= 0) == (1, True)
     app = App(sqlite_home.database, environment={})
-    assert observers_of(None, app.telemetry) == []
+    assert not app.engine().worker.settler._observers
     await app.close()
 
 
