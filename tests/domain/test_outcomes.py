@@ -11,6 +11,7 @@ from duly.domain.deliveries.delivery import ALONE, Claimed
 from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import (
     LONGEST_ERROR,
+    LONGEST_TRACEBACK,
     Completed,
     Crashed,
     Expired,
@@ -213,6 +214,14 @@ def test_an_error_is_kept_short_and_fit_for_every_store() -> None:
     assert found.error is not None
     assert found.error.startswith("a\N{REPLACEMENT CHARACTER}b?c")
     assert len(found.error) == LONGEST_ERROR
+
+
+def test_a_traceback_is_kept_short_and_fit_for_every_store() -> None:
+    told = "a\0b\ud800c" + "x" * 10_000
+    found = decided(held(), Failed(Reason.UNKNOWN, "no", traceback=told))
+    assert found.traceback is not None
+    assert found.traceback.startswith("a\N{REPLACEMENT CHARACTER}b?c")
+    assert len(found.traceback) == LONGEST_TRACEBACK
 
 
 @pytest.mark.requirement("D8")

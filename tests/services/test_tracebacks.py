@@ -134,10 +134,18 @@ def test_a_deep_stack_keeps_its_outermost_and_innermost_frames() -> None:
 
 
 def test_a_long_message_hides_no_frame_and_a_long_chain_keeps_both_ends() -> None:
-    def shout() -> None:
+    def whisper() -> None:
         raise ValueError("x" * 100_000)
 
-    assert "in shout" in (traceback_text(raised(shout)) or "")
+    def shout() -> None:
+        try:
+            whisper()
+        except ValueError as error:
+            raise KeyError("y" * 100_000) from error
+
+    text = traceback_text(raised(shout)) or ""
+    assert "in whisper" in text
+    assert text.partition("direct cause")[2].count("in shout") == 1
 
     def chain() -> None:
         error: Exception = ValueError("first")
