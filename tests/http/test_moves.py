@@ -33,6 +33,8 @@ async def test_a_delivery_is_shown_with_attempts_steps_and_transitions(
     assert (found["state"], found["payload"], found["waits"]) == ("dead", {"order": 1}, None)
     (attempt,) = found["attempts"]
     assert (attempt["attempt"], attempt["outcome"], attempt["error"]) == (1, "dead", "no stock")
+    assert attempt["traceback"].startswith("Traceback (most recent call last):\n")
+    assert 'raise duly.Fail("no stock")' in attempt["traceback"]
     (done,) = found["steps"]
     assert (done["name"], done["result"]) == ("charge", {"paid": 7})
     moves = [(each["before"], each["after"], each["by"]) for each in found["transitions"]]
