@@ -40,8 +40,10 @@ def test_bash_completes_every_command_and_its_flags(tmp_path: Path) -> None:
     assert offered("completion", "") >= {"bash", "zsh", "fish"}
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_have_one_and_a_strange_one_is_refused(shell: str) -> None:
+@pytest.mark.parametrize(
+    ("shell", "own"), [("zsh", "#compdef duly\n"), ("fish", "\ncomplete -c duly ")]
+)
+def test_other_shells_have_one_and_a_strange_one_is_refused(shell: str, own: str) -> None:
     done = command("completion", shell, environ={})
-    assert (done.code, "deliveries" in done.out) == (0, True)
+    assert (done.code, "deliveries" in done.out, own in done.out) == (0, True, True)
     assert command("completion", "tcsh", environ={}).code == 2
