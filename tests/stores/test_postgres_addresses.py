@@ -9,7 +9,9 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
 
 from duly.domain.database_urls import PARAMETERS
@@ -23,7 +25,7 @@ from duly.stores.postgres.address import (
     ignored_parameters,
     place,
 )
-from duly.stores.postgres.connections import BASE, Source
+from duly.stores.postgres.connections import BASE, CONNECT_SECONDS, Source
 from duly.stores.postgres.database import from_place
 from duly.stores.store import SqlStore, store_at
 from duly.testing import VirtualClock
@@ -205,6 +207,28 @@ def test_parameters_mean_what_they_say() -> None:
         "application_name": "x"
     }
     assert place("postgresql://h/n?connect_timeout=0").connect_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "timeout", "cached"),
+    [
+        ("", CONNECT_SECONDS, 200),
+        ("?connect_timeout=7", 7, 200),
+        ("?pgbouncer=true", CONNECT_SECONDS, 0),
+    ],
+)
+async def test_the_driver_gets_what_they_mean(
+    monkeypatch: pytest.MonkeyPatch, parameters: str, timeout: float, cached: int
+) -> None:
+    given: dict[str, Any] = {}
+
+    async def connect(_dsn: str, **options: Any) -> None:
+        given.update(options)
+
+    monkeypatch.setattr(asyncpg, "connect", connect)
+    found = place(f"postgresql://host/name{parameters}")
+    await from_place(found, pooler=found.pooler)[0]()
+    assert (given["timeout"], given["statement_cache_size"]) == (timeout, cached)
 
 
 @pytest.mark.parametrize(
