@@ -16,7 +16,7 @@ from benchmarks.places import folder
 from tests.support.postgres import free_port
 from tests.surfaces.processes import environment
 
-BARE = "import httptools, litestar, uvicorn, uvloop"
+BARE = "import httptools, starlette, uvicorn, uvloop"
 SERVED = {"duly serve": (), "duly serve duly_birthday:app": ("duly_birthday:app",)}
 COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
 """Our own environment may forbid what every other start lives on."""

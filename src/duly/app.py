@@ -29,8 +29,8 @@ class App(Working):
 
     `database` is an address; a caller on PostgreSQL may bring its own asyncpg `pool`, or a
     `connect` function, instead. Other settings go by their names, as in `App(concurrency=10)`.
-    `actor` is who the audit trail says made its changes, if it is not the program itself.
-    `routes` are Litestar's, your own, which `duly serve` answers beside its own.
+    `routes` are your own, which `duly serve` answers beside its own: routes of Starlette's, or any
+    ASGI application, behind the same authentication.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"aiohttp", "http.client", "litestar", "redis", "rich", "uvicorn"}
+HEAVY = {"aiohttp", "http.client", "starlette", "redis", "rich", "uvicorn"}
 
 
 @pytest.mark.parametrize("module", ["terminal.flags", "server.serve"])

@@ -9,9 +9,19 @@ from httpx import ASGITransport, AsyncClient, Response
 from duly import App
 from duly.surfaces.http.application import site
 from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.openapi.document import describe
+from duly.surfaces.http.site import Site
 from duly.testing import VirtualClock
 
 ELSEWHERE = "203.0.113.7"
+BESIDE = {"/", "/docs", "/docs/openapi.json", "/openapi.json", "/health", "/ready", "/metrics"}
+"""The paths that are no part of the API."""
+
+
+def document_of(site: Site) -> dict[str, Any]:
+    """The description of a site, as it is served."""
+    routes = [each for each in site.routes if each.path not in BESIDE]
+    return describe(routes, needs_keys=site.door.needs_keys)
 
 
 class Port:

@@ -17,7 +17,7 @@ from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi import checks
 
 from duly.surfaces.http.application import API
-from duly.surfaces.http.openapi.document import describe
+from tests.http.doors import document_of
 from tests.http.stage import DEAD_END, Stage, stage
 
 EXAMPLES = int(os.environ.get("DULY_TEST_EXAMPLES", "8"))
@@ -53,7 +53,7 @@ def test_no_request_breaks_it_and_none_that_is_refused_leaves_anything(
 
 def test_every_resource_is_asked(sqlite_url: str) -> None:
     with stage(sqlite_url) as found:
-        assert {path.split("/")[2] for path in describe(found.site)["paths"]} == {
+        assert {path.split("/")[2] for path in document_of(found.site)["paths"]} == {
             *RESOURCES,
             *ENDLESS,
         }
@@ -61,7 +61,7 @@ def test_every_resource_is_asked(sqlite_url: str) -> None:
 
 
 def operations(found: Stage, resource: str) -> Iterator[Any]:
-    schema = schemathesis.openapi.from_dict(flat(describe(found.site)))
+    schema = schemathesis.openapi.from_dict(flat(document_of(found.site)))
     for each in schema.get_all_operations():
         if each.ok().path.split("/")[2] == resource:
             yield each.ok()

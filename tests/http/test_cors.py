@@ -46,7 +46,7 @@ async def test_a_page_that_is_named_may_ask_and_change(sqlite_url: str, origins:
         assert "POST" in asked.headers["access-control-allow-methods"]
         assert "authorization" in asked.headers["access-control-allow-headers"]
         assert "origin" in asked.headers["vary"].lower()
-        # The straight way, the long one, one that is refused, and one without a route.
+        # One that is taken in, one that is listed, one that is refused, and one without a route.
         wrote = await there.ask(PATH, "POST", peer=LOCAL, headers={"origin": APP}, json=NEW)
         read = await there.ask(PATH, peer=LOCAL, headers={"origin": APP})
         wrong = await there.ask(PATH, "POST", peer=LOCAL, headers={"origin": APP}, json={})

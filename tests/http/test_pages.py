@@ -5,10 +5,10 @@ from base64 import b64encode
 from hashlib import sha256
 
 import pytest
-from litestar import get
 
 from duly import App
 from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.protocol.routing import OPEN, get
 from duly.testing import VirtualClock
 from duly.version import __version__
 from tests.http.conftest import Client, calling
@@ -85,9 +85,9 @@ async def test_the_document_has_one_address_more_and_is_the_same_there(
 
 
 async def test_an_app_that_answers_the_front_page_itself_keeps_it(sqlite_url: str) -> None:
-    @get("/", opt={"scope": "open"})
-    async def mine() -> str:
-        return "mine"
+    @get("/", scope=OPEN, media="text/plain")
+    async def mine() -> bytes:
+        return b"mine"
 
     async with App(sqlite_url, environment={}) as app:
         app.routes.append(mine)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.requirement("S2")
 async def test_a_full_queue_is_429_and_loses_nothing(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Whether it goes straight or the long way."""
+    """However its media type is spelled."""
     new = {"content": b'{"target": "work"}', "headers": {"content-type": kind}}
     async with App(sqlite_url, accept_queue=5, environment={}) as app:
         app.expect("work")

@@ -7,19 +7,18 @@ import socket
 
 import pytest
 import uvloop
-from litestar import Litestar, get
 
 from duly.surfaces.http.network.connections import Connections
 from duly.surfaces.http.network.server import HttpServer
+from duly.surfaces.http.protocol.responses import Receive, Scope, Send, send_answer
 from duly.surfaces.process.addresses import bound
 from duly.system import SystemClock
 
 CALLERS = 100
 
 
-@get("/health")
-async def health() -> str:
-    return "ok"
+async def health(scope: Scope, receive: Receive, send: Send) -> None:
+    await send_answer(send, 200, {"content-type": "text/plain"}, b"ok")
 
 
 @pytest.mark.requirement("S2")
@@ -37,9 +36,8 @@ def test_an_address_that_processes_share_never_halts_one_of_them() -> None:
 
 
 async def turns_until_all_are_heard() -> int:
-    site = Litestar([health], openapi_config=None, logging_config=None)
     connections = Connections(SystemClock(), 2 * CALLERS)
-    server = HttpServer(site, ("127.0.0.1", 0), connections)
+    server = HttpServer(health, ("127.0.0.1", 0), connections)
     await server.start(on_end=lambda: None)
     port = int(server.url.rpartition(":")[2])
     callers = [socket.create_connection(("127.0.0.1", port)) for _ in range(CALLERS)]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.surfaces.http.access import backpressure
 from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.protocol import backpressure
 from tests.http.conftest import Client, calling
 from tests.http.test_pressure import until
 

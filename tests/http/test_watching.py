@@ -260,7 +260,7 @@ async def read(app: App, pulse: Pulse, headers: dict[str, str] | None = None) ->
         if message["type"] == "http.response.body" and not message.get("more_body"):
             ended.set()
 
-    await site(app, pulse)(scope, receive, send)  # type: ignore[arg-type]
+    await site(app, pulse)(scope, receive, send)
     body = b"".join(each.get("body", b"") for each in sent).decode()
     events = [part for part in body.replace("\r\n", "\n").split("\n\n") if "data:" in part]
     return [json.loads(re.search(r"^data: (.*)$", each, re.MULTILINE)[1]) for each in events]  # type: ignore[index]

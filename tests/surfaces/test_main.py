@@ -16,7 +16,7 @@ from tests.support.forks import start_anew
 from tests.support.postgres import free_port
 from tests.surfaces.processes import DEADLINE_SECONDS, DULY, Home, environment
 
-HEAVY = {"cyclopts", "rich", "litestar", "uvicorn", "uvloop"}
+HEAVY = {"cyclopts", "rich", "starlette", "uvicorn", "uvloop"}
 CLIENTS = [
     ("deliveries", "list"),
     ("schedules", "list"),

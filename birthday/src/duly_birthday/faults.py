@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
+from starlette.exceptions import HTTPException
 
-from duly.errors import Conflict, DulyError, InvalidInput, StoreUnavailable
+from duly.errors import Conflict, InvalidInput, StoreUnavailable
+from duly.surfaces.http.protocol.problems import EmptyBody, Errors, asked_for
+from duly.surfaces.http.protocol.responses import JSON, Reply, Scope, reply
 from duly_birthday.users.checks import InvalidUser, Problem
 from duly_birthday.users.user import UserChanged, UserNotFound
 
@@ -27,6 +27,9 @@ CODES = {
 }
 
 
+NO_OBJECT = "body: give a JSON object"
+
+
 class Fault(msgspec.Struct, frozen=True):
     """What went wrong."""
 
@@ -41,79 +44,39 @@ class Answer(msgspec.Struct, frozen=True):
     error: Fault
 
 
-AnyRequest = Request[Any, Any, Any]
+def fault_reply(scope: Scope, error: Exception) -> Reply:
+    """The answer to any error."""
+    match error:
+        case InvalidUser():
+            return _reply(400, CODES[400], str(error), error.problems)
+        case InvalidInput():
+            return _reply(400, CODES[400], str(error), [Problem(error.field, error.problem)])
+        case EmptyBody():
+            return _reply(400, CODES[400], NO_OBJECT, [Problem("body", "give a JSON object")])
+        case UserNotFound():
+            return _reply(404, "USER_NOT_FOUND", str(error))
+        case UserChanged():
+            return _reply(412, "USER_CHANGED", str(error))
+        case HTTPException():
+            code = CODES.get(error.status_code, "REFUSED")
+            return _reply(error.status_code, code, error.detail, headers=error.headers)
+        case Conflict():
+            return _reply(409, "CONFLICT", str(error))
+        case StoreUnavailable():
+            return _reply(503, "UNAVAILABLE", str(error), headers={"retry-after": "1"})
+    logger.error("%s failed", asked_for(scope), exc_info=error)
+    return _reply(500, "INTERNAL", "something went wrong here; the log says what")
 
 
-def invalid(_request: AnyRequest, error: InvalidUser) -> Response[Answer]:
-    """Fields that cannot be taken, each with its reason."""
-    return answer(400, CODES[400], str(error), error.problems)
-
-
-def unfit(_request: AnyRequest, error: InvalidInput) -> Response[Answer]:
-    """The same, where duly has found it."""
-    return answer(400, CODES[400], str(error), [Problem(error.field, error.problem)])
-
-
-def unreadable(_request: AnyRequest, _error: ValidationException) -> Response[Answer]:
-    """A body, or something in the path, that is not what it should be."""
-    problem = Problem("body", "give a JSON object")
-    return answer(400, CODES[400], f"{problem.field}: {problem.reason}", [problem])
-
-
-def unknown(_request: AnyRequest, error: UserNotFound) -> Response[Answer]:
-    """There is no such user."""
-    return answer(404, "USER_NOT_FOUND", str(error))
-
-
-def changed(_request: AnyRequest, error: UserChanged) -> Response[Answer]:
-    """Somebody else was first."""
-    return answer(412, "USER_CHANGED", str(error))
-
-
-def refused(_request: AnyRequest, error: HTTPException) -> Response[Answer]:
-    """What the door or the port itself refuses."""
-    code = CODES.get(error.status_code, "REFUSED")
-    return answer(error.status_code, code, error.detail, headers=error.headers)
-
-
-def busy(_request: AnyRequest, error: Conflict) -> Response[Answer]:
-    """The same request is under way."""
-    return answer(409, "CONFLICT", str(error))
-
-
-def away(_request: AnyRequest, error: StoreUnavailable) -> Response[Answer]:
-    """The store does not answer."""
-    return answer(503, "UNAVAILABLE", str(error), headers={"retry-after": "1"})
-
-
-def failed(request: AnyRequest, error: Exception) -> Response[Answer]:
-    """The fault is ours; the log has the rest."""
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answer(500, "INTERNAL", "something went wrong here; the log says what")
-
-
-def answer(
+def _reply(
     status: int,
     code: str,
     message: str,
     details: list[Problem] | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Response[Answer]:
-    """An error as it is answered."""
-    return Response(
-        Answer(Fault(code, message, details or [])), status_code=status, headers=headers
-    )
+) -> Reply:
+    return reply(status, Answer(Fault(code, message, details or [])), dict(headers or {}))
 
 
-HANDLERS: Any = {
-    InvalidUser: invalid,
-    InvalidInput: unfit,
-    ValidationException: unreadable,
-    UserNotFound: unknown,
-    UserChanged: changed,
-    HTTPException: refused,
-    Conflict: busy,
-    StoreUnavailable: away,
-    DulyError: failed,
-    Exception: failed,
-}
+# What cannot be taken is answered with 400 here.
+FAULTS = Errors(fault_reply, Answer, "UserAnswer", JSON, never=(422,))

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from litestar import Response, Router, delete, get, post, put
-from litestar.exceptions import PermissionDeniedException
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
+from starlette.exceptions import HTTPException
 
 from duly import Namespace
 from duly.domain.deliveries.identifiers import sibling
-from duly.surfaces.http.access.idempotency import Idempotency
-from duly.surfaces.http.protocol.decoding import JSON, asked, check_media, decoder, refusal
-from duly.surfaces.http.protocol.etags import ETAG, IF_MATCH, Version, etag
+from duly.surfaces.http.protocol.decoding import check_media, decoder, refusal
+from duly.surfaces.http.protocol.etags import etag
 from duly.surfaces.http.protocol.items import Item, Items
-from duly.surfaces.http.protocol.pages import Page, PageQuery, Wanted
-from duly.surfaces.http.protocol.request_context import AnyRequest, Served, seed_of
-from duly.surfaces.http.protocol.turns import Turns
-from duly_birthday.faults import HANDLERS
+from duly.surfaces.http.protocol.pages import Page, PageQuery
+from duly.surfaces.http.protocol.request import Request
+from duly.surfaces.http.protocol.responses import JSON, Answer
+from duly.surfaces.http.protocol.routing import Route, below, delete, get, post, put
+from duly_birthday.faults import FAULTS
 from duly_birthday.greetings.greetings import Manner
 from duly_birthday.shapes import (
     Edited,
@@ -40,115 +37,97 @@ LARGEST_BODY = 65_536
 LARGEST_USER = 8192
 """Bytes of one of many users."""
 MOST_AT_ONCE = 1000
-UserId = Annotated[str, PathParameter(description="the id of a user")]
-NEVER = {"never": (422,)}
-"""What cannot be taken is answered with 400 here."""
-
-
-def _new_user() -> Any:
-    # As functions, since options are copied.
-    return NewUser
-
-
-def _change() -> Any:
-    return UserChange
-
-
-def _new_users() -> Any:
-    return Annotated[list[NewUser], Meta(min_length=1, max_length=MOST_AT_ONCE)]
-
-
+UserId = Annotated[str, Meta(description="the id of a user")]
+NewUsers = Annotated[list[NewUser], Meta(min_length=1, max_length=MOST_AT_ONCE)]
 BirthdaysOf = Callable[[Namespace], Birthdays]
 
 
-def user_routes(home: str, manner: Manner) -> list[Router]:
+def user_routes(home: str, manner: Manner) -> list[Route]:
     """The routes; users live in one namespace, `home`."""
 
     def of(app: Namespace) -> Birthdays:
         if app.store.namespace != home:
-            raise PermissionDeniedException(f"the users are in namespace {home!r}; use a key of it")
+            raise HTTPException(403, f"the users are in namespace {home!r}; use a key of it")
         return Birthdays(app, manner)
 
-    return [
-        _router([*_reading(of), *_changing(of)], request_max_body_size=LARGEST_BODY),
-        _router([_register_many(of)]),
-    ]
+    small = below("", [*_reading(of), *_changing(of)], body_limit=LARGEST_BODY)
+    return below("/user", [*small, _register_many(of)], errors=FAULTS)
 
 
-def _reading(of: BirthdaysOf) -> list[HTTPRouteHandler]:
-    @get("/", dependencies={"wanted": asked(PageQuery)}, operation_id="list_users")
-    async def page(duly_app: Served, wanted: Wanted) -> Page[UserShape]:
+def _reading(of: BirthdaysOf) -> list[Route]:
+    @get("", operation_id="list_users")
+    async def page(app: Namespace, query: PageQuery) -> Page[UserShape]:
         """List users by id."""
-        found = await of(duly_app).page(wanted.cursor, wanted.limit)
-        following = found[-1].id if len(found) == wanted.limit else None
+        found = await of(app).page(query.cursor, query.limit)
+        following = found[-1].id if len(found) == query.limit else None
         return Page([user_shape(each) for each in found], following)
 
-    @get("/{user_id:str}", operation_id="get_user", response_headers=ETAG)
-    async def show(duly_app: Served, user_id: UserId) -> Response[Shown]:
+    @get("/{user_id}", operation_id="get_user", is_versioned=True)
+    async def show(app: Namespace, user_id: UserId) -> Answer[Shown]:
         """Show a user, the next greeting, and the last one that ended."""
-        user, upcoming, last = await of(duly_app).show(user_id)
+        user, upcoming, last = await of(app).show(user_id)
         shape = Shown(user_shape(user), event_shape(upcoming, user), event_shape(last, user))
-        return Response(shape, headers=etag(user.version))
+        return Answer(shape, headers=etag(user.version))
 
     return [page, show]
 
 
-def _changing(of: BirthdaysOf) -> list[HTTPRouteHandler]:
+def _changing(of: BirthdaysOf) -> list[Route]:
     @post(
-        "/",
-        opt={"repeatable": True, "body": _new_user},
+        "",
+        repeatable=True,
+        body=NewUser,
         operation_id="register_user",
-        response_headers=ETAG,
+        is_versioned=True,
     )
     async def register(
-        duly_app: Served, request: AnyRequest, data: JSONBody[dict[str, Any]]
-    ) -> Response[Registered]:
+        app: Namespace, request: Request, body: dict[str, Any]
+    ) -> Answer[Registered]:
         """Register a user, who is greeted from the next birthday on."""
-        user, greeting = await of(duly_app).register(data, seed_of(request))
+        user, greeting = await of(app).register(body, request.seed)
         shape = Registered(user_shape(user), event_shape(greeting, user))
         headers = etag(user.version) | {"location": f"/user/{user.id}"}
-        return Response(shape, status_code=201, headers=headers)
+        return Answer(shape, status=201, headers=headers)
 
     @put(
-        "/{user_id:str}",
-        dependencies=IF_MATCH,
-        opt={"body": _change},
+        "/{user_id}",
+        body=UserChange,
         operation_id="update_user",
-        response_headers=ETAG,
+        is_versioned=True,
     )
     async def edit(
-        duly_app: Served, user_id: UserId, data: JSONBody[dict[str, Any]], version: Version
-    ) -> Response[Edited]:
+        app: Namespace, user_id: UserId, body: dict[str, Any], version: int | None
+    ) -> Answer[Edited]:
         """Change some of the fields of a user; greetings that are not under way follow."""
-        user, report = await of(duly_app).edit(user_id, data, version)
+        user, report = await of(app).edit(user_id, body, version)
         skipped = report.skipped
         shape = Edited(user_shape(user), report.moved, len(skipped), skipped)
-        return Response(shape, headers=etag(user.version))
+        return Answer(shape, headers=etag(user.version))
 
-    @delete("/{user_id:str}", operation_id="remove_user")
-    async def remove(duly_app: Served, user_id: UserId) -> None:
+    @delete("/{user_id}", operation_id="remove_user")
+    async def remove(app: Namespace, user_id: UserId) -> None:
         """Remove a user; what is pending is cancelled, what is being sent ends."""
-        await of(duly_app).remove(user_id)
+        await of(app).remove(user_id)
 
     return [register, edit, remove]
 
 
-def _register_many(of: BirthdaysOf) -> HTTPRouteHandler:
+def _register_many(of: BirthdaysOf) -> Route:
     @post(
         "/bulk",
-        status_code=200,
-        opt={"repeatable": True, "body": _new_users},
+        status=200,
+        repeatable=True,
+        body=NewUsers,
         operation_id="register_users",
     )
-    async def register_many(duly_app: Served, request: AnyRequest) -> Imported:
+    async def register_many(app: Namespace, request: Request) -> Imported:
         """Register up to 1,000 users in one transaction; those with a problem are left out."""
         check_media(request, JSON)
-        turns: Turns = request.app.state.turns
-        items = Items(request.stream(), turns, MOST_AT_ONCE, LARGEST_USER)
+        items = Items(request.stream(), request.shared.turns, MOST_AT_ONCE, LARGEST_USER)
         data = [_user(each) for each in await items.of_array()]
-        seed = seed_of(request)
+        seed = request.seed
         ids = None if seed is None else [sibling(seed, place) for place in range(len(data))]
-        return imported_shape(await of(duly_app).register_many(data, ids))
+        return imported_shape(await of(app).register_many(data, ids))
 
     return register_many
 
@@ -162,14 +141,3 @@ def _user(item: Item) -> dict[str, Any]:
     except Exception as error:
         raise refusal(error, kind) from None
     return user
-
-
-def _router(handlers: list[HTTPRouteHandler], **options: Any) -> Router:
-    return Router(
-        "/user",
-        route_handlers=handlers,
-        exception_handlers=HANDLERS,
-        middleware=[Idempotency()],
-        opt=NEVER,
-        **options,
-    )

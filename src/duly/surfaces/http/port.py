@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from duly.app import App
 from duly.engine.supervisor import Engine
-from duly.surfaces.http.access.auth import Authenticator, refuse_without_keys
+from duly.surfaces.http.access.auth import refuse_without_keys
 from duly.surfaces.http.application import site
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.surfaces.http.monitoring.metrics import Figures
@@ -63,8 +63,7 @@ class HttpPort:
     async def stopping(self) -> None:
         """Refuse from now on, and say why; those who watch live are let go."""
         self._pulse.stopping = True
-        door: Authenticator = self._site.state.door
-        await door.send_home()
+        await self._site.door.send_home()
 
     async def stop(self) -> None:
         """Let answers that are under way end, and close it."""

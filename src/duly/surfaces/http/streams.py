@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import msgspec
-from litestar import get, patch, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, JSONBody, SkipValidation
 from msgspec import Meta
 
 from duly.domain.streams.policy import OnFailure
 from duly.domain.streams.stream import Stream
+from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Note, Why
-from duly.surfaces.http.protocol.decoding import asked
 from duly.surfaces.http.protocol.pages import Page, PageQuery
-from duly.surfaces.http.protocol.request_context import Served
+from duly.surfaces.http.protocol.routing import get, patch, post
 
-NAME = "/streams/{name:str}"
+NAME = "/streams/{name}"
 
 
 class StreamQuery(PageQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,60 +30,54 @@ class StreamChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_failure: OnFailure | None
 
 
-@get("/streams", dependencies={"wanted": asked(StreamQuery)}, operation_id="list_streams")
-async def list_(
-    duly_app: Served, wanted: NamedDependency[SkipValidation[StreamQuery]]
-) -> Page[Stream]:
+@get("/streams", operation_id="list_streams")
+async def list_(app: Namespace, query: StreamQuery) -> Page[Stream]:
     """List streams by name: all of them, or those that stand still."""
-    found = await duly_app.streams.list(
-        wanted.state, after=wanted.cursor or "", limit=wanted.limit + 1
-    )
-    items = list(found[: wanted.limit])
-    return Page(items, items[-1].name if len(found) > wanted.limit else None)
+    found = await app.streams.list(query.state, after=query.cursor or "", limit=query.limit + 1)
+    items = list(found[: query.limit])
+    return Page(items, items[-1].name if len(found) > query.limit else None)
 
 
 @get(NAME, operation_id="get_stream")
-async def show(duly_app: Served, name: FromPath[str]) -> Stream:
+async def show(app: Namespace, name: str) -> Stream:
     """One stream: its head, what holds it up, who waits, and what can be done."""
-    return await duly_app.streams.get(name)
+    return await app.streams.get(name)
 
 
 @patch(NAME, operation_id="update_stream")
-async def configure(duly_app: Served, name: FromPath[str], data: JSONBody[StreamChange]) -> Stream:
+async def configure(app: Namespace, name: str, body: StreamChange) -> Stream:
     """Say what a failed head does to those behind it."""
-    return await duly_app.streams.configure(name, on_failure=data.on_failure)
+    return await app.streams.configure(name, on_failure=body.on_failure)
 
 
-@post(f"{NAME}/pause", status_code=200, operation_id="pause_stream")
-async def pause(duly_app: Served, name: FromPath[str], data: JSONBody[Why | None] = None) -> Stream:
+@post(f"{NAME}/pause", status=200, operation_id="pause_stream")
+async def pause(app: Namespace, name: str, body: Why | None = None) -> Stream:
     """Start nothing more of it until it is resumed; it goes on accepting."""
-    return await duly_app.streams.pause(name, None if data is None else data.reason)
+    return await app.streams.pause(name, None if body is None else body.reason)
 
 
-@post(f"{NAME}/resume", status_code=200, operation_id="resume_stream")
-async def resume(duly_app: Served, name: FromPath[str]) -> Stream:
+@post(f"{NAME}/resume", status=200, operation_id="resume_stream")
+async def resume(app: Namespace, name: str) -> Stream:
     """Let it go on where it stopped; one that is blocked stays so."""
-    return await duly_app.streams.resume(name)
+    return await app.streams.resume(name)
 
 
-@post(f"{NAME}/retry", status_code=200, operation_id="retry_stream")
-async def retry(duly_app: Served, name: FromPath[str]) -> Stream:
+@post(f"{NAME}/retry", status=200, operation_id="retry_stream")
+async def retry(app: Namespace, name: str) -> Stream:
     """Try its head now: one that waits is due, a dead one is pending with all its attempts."""
-    return await duly_app.streams.retry_now(name)
+    return await app.streams.retry_now(name)
 
 
-@post(f"{NAME}/release", status_code=200, operation_id="release_stream")
-async def release(duly_app: Served, name: FromPath[str]) -> Stream:
+@post(f"{NAME}/release", status=200, operation_id="release_stream")
+async def release(app: Namespace, name: str) -> Stream:
     """Let those behind a failed head go on."""
-    return await duly_app.streams.release(name)
+    return await app.streams.release(name)
 
 
-@post(f"{NAME}/dead-letter", status_code=200, operation_id="dead_letter_stream_head")
-async def dead_letter(
-    duly_app: Served, name: FromPath[str], data: JSONBody[Note | None] = None
-) -> Stream:
+@post(f"{NAME}/dead-letter", status=200, operation_id="dead_letter_stream_head")
+async def dead_letter(app: Namespace, name: str, body: Note | None = None) -> Stream:
     """Give its head up; those behind it go on, whatever the policy."""
-    return await duly_app.streams.dead_letter_head(name, None if data is None else data.note)
+    return await app.streams.dead_letter_head(name, None if body is None else body.note)
 
 
 ROUTES = [list_, show, configure, pause, resume, retry, release, dead_letter]

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from litestar import get
-
 from duly.domain.access.keys import Scope
 from duly.errors import InvalidInput
 from duly.ports import AuditEntry
 from duly.services.access.audit import LAST
-from duly.surfaces.http.protocol.decoding import asked
-from duly.surfaces.http.protocol.pages import Page, PageQuery, Wanted
-from duly.surfaces.http.protocol.request_context import Served
+from duly.services.namespace import Namespace
+from duly.surfaces.http.protocol.pages import Page, PageQuery
+from duly.surfaces.http.protocol.routing import get
 
 
 @get(
     "/audit",
-    dependencies={"wanted": asked(PageQuery)},
-    opt={"scope": Scope.ADMIN},
+    scope=Scope.ADMIN,
     operation_id="list_audit_entries",
 )
-async def listed(duly_app: Served, wanted: Wanted) -> Page[AuditEntry]:
+async def listed(app: Namespace, query: PageQuery) -> Page[AuditEntry]:
     """Who changed what in the caller's namespace, the latest first."""
-    found = await duly_app.audit.list(before=_before(wanted.cursor), limit=wanted.limit + 1)
-    page = list(found[: wanted.limit])
-    return Page(page, str(page[-1].id) if len(found) > wanted.limit else None)
+    found = await app.audit.list(before=_before(query.cursor), limit=query.limit + 1)
+    page = list(found[: query.limit])
+    return Page(page, str(page[-1].id) if len(found) > query.limit else None)
 
 
 def _before(cursor: str | None) -> int:

@@ -1,57 +1,38 @@
 """Who may enter the port: known by a key, or on this machine; what for, and for which namespace.
 
-It stands before every route. What a route needs follows from its method, or from its
-`opt={"scope": ...}`; so one that says nothing is closed rather than open. What tells of this server
-rather than of the caller's namespace says `opt={"here": True}`.
+It stands before every route. What a route needs follows from its method, or from its `scope`; so
+one that says nothing is closed rather than open. What tells of this server rather than of the
+caller's namespace says `here=True`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Literal
+from urllib.parse import parse_qs
 
-import msgspec
-from litestar.connection import ASGIConnection
-from litestar.exceptions import (
-    ClientException,
-    HTTPException,
-    NotAuthorizedException,
-    PermissionDeniedException,
-    TooManyRequestsException,
-)
-from litestar.handlers import BaseRouteHandler
+from starlette.exceptions import HTTPException
 
 from duly.app import App
-from duly.domain.access.keys import Scope, StoredKey
+from duly.domain.access.keys import Scope
 from duly.errors import BadSetting
 from duly.services.namespace import Namespace
 from duly.settings import Settings
 from duly.surfaces.http.access.key_cache import Keyring
 from duly.surfaces.http.access.origins import Headers, Names, is_loopback, is_passed_on, text
 from duly.surfaces.http.access.rate_limit import Pace
+from duly.surfaces.http.protocol.request import CALLER, Caller
+from duly.surfaces.http.protocol.routing import OPEN, READING, Route
 
-OPEN: Literal["open"] = "open"
-"""The scope of a route that everybody may call."""
 LOOPBACK = "loopback"
 """Who the audit trail says it was when somebody on this machine came without a key."""
-READING = ("GET", "HEAD", "OPTIONS")
 SINGLE = (
     *(b"host", b"authorization", b"origin", b"sec-fetch-site"),
     *(b"idempotency-key", b"if-match", b"if-none-match"),
 )
 """Headers of which others, as a proxy, might hear the first and we the last."""
 MOST_APPS = 1000
-Connection = ASGIConnection[Any, Any, Any, Any]
-
-
-class Caller(msgspec.Struct, frozen=True):
-    """Somebody who may enter."""
-
-    actor: str
-    namespace: str
-    scope: Scope
-    key: StoredKey | None = None
 
 
 class Authenticator:
@@ -67,30 +48,28 @@ class Authenticator:
         self._pace = Pace(app.clock, app.settings.key_rate, spend)
         self._apps: dict[tuple[str, str], Namespace] = {}
 
-    async def admit(self, connection: Connection, handler: BaseRouteHandler) -> None:
-        """Let the request pass, or say why not; it may be asked of the same request again."""
-        scope, needed = connection.scope, _needed(connection, handler)
-        if needed == OPEN or "caller" in scope["state"]:
-            return
-        await self.enter(scope, needed, handler.opt.get("here", False))
+    async def admit(self, scope: Any, route: Route) -> Caller | None:
+        """Who asks, if they may call the route; None if everybody may."""
+        needed = needed_for(scope, route)
+        return None if needed == OPEN else await self.enter(scope, needed, route.here)
 
     async def enter(self, scope: Any, needed: Scope, here: bool = False) -> Caller:
-        """Who asks, if they may, which the request's state tells from now on; it says why not."""
+        """Who asks, if they may, which its scope says from now on; it says why not."""
         headers = _once(scope["headers"])
         self._check_origin(scope, headers)
         caller = await self._caller(scope, headers)
         _check_scope(caller, needed)
         if here and caller.namespace != self._local.namespace:
-            raise PermissionDeniedException("this tells of the server's own namespace only")
+            raise HTTPException(403, "this tells of the server's own namespace only")
         self._check_rate(caller)
-        scope.setdefault("state", {})["caller"] = caller
+        scope[CALLER] = caller
         return caller
 
-    async def still_admits(self, connection: Connection) -> bool:
+    async def still_admits(self, scope: Any) -> bool:
         """Whether the caller could still come in: for answers that go on for long."""
         try:
-            await self._caller(connection.scope, dict(connection.scope["headers"]))
-        except NotAuthorizedException:
+            await self._caller(scope, dict(scope["headers"]))
+        except HTTPException:
             return False
         return True
 
@@ -99,8 +78,10 @@ class Authenticator:
         for app in (self._app, *self._apps.values()):
             await app.watch.live.stop()
 
-    def app_for(self, caller: Caller) -> Namespace:
-        """The caller's namespace, with the caller as actor."""
+    def app_for(self, caller: Caller | None) -> Namespace:
+        """The app in the caller's namespace, acting as the caller; as itself for nobody."""
+        if caller is None:
+            return self._app
         place = (caller.namespace, caller.actor)
         if place not in self._apps:
             if len(self._apps) >= MOST_APPS:
@@ -121,11 +102,10 @@ class Authenticator:
         host = text(headers, b"host")
         if not self._names.allow(host):
             raise HTTPException(
-                f"{host!r} is no name of this server; if it should be, add it to allowed_hosts",
-                status_code=421,
+                421, f"{host!r} is no name of this server; if it should be, add it to allowed_hosts"
             )
         if not _only_reads(scope) and self._names.are_foreign(headers):
-            raise PermissionDeniedException("another site's page may not change anything here")
+            raise HTTPException(403, "another site's page may not change anything here")
 
     async def _caller(self, scope: Any, headers: Headers) -> Caller:
         given = text(headers, b"authorization")
@@ -143,7 +123,8 @@ class Authenticator:
     def _check_rate(self, caller: Caller) -> None:
         wait = 0.0 if caller.key is None else self._pace.wait(caller.key.id)
         if wait:
-            raise TooManyRequestsException(
+            raise HTTPException(
+                429,
                 f"this key may ask {self._app.settings.key_rate:g} times a second; ask again later",
                 headers={"retry-after": str(math.ceil(wait))},
             )
@@ -165,21 +146,23 @@ async def refuse_without_keys(app: App) -> None:
     )
 
 
-def _needed(connection: Connection, handler: BaseRouteHandler) -> Scope | Literal["open"]:
-    by_method = Scope.READ if _only_reads(connection.scope) else Scope.OPERATE
-    scope: Scope | Literal["open"] = handler.opt.get("scope", by_method)
-    # What is open in short may not be so in full.
-    if scope == OPEN and handler.opt.get("unless") in connection.query_params:
+def needed_for(scope: Any, route: Route) -> Scope | Literal["open"]:
+    """The scope that a request needs; what is open in short may not be so in full."""
+    if route.unless is not None and route.unless in parse_qs(
+        scope["query_string"].decode("latin-1"), keep_blank_values=True
+    ):
         return Scope.READ
-    return scope
+    return route.scope
 
 
-def _once(given: Iterable[tuple[bytes, bytes]]) -> Headers:
+def _once(given: Sequence[tuple[bytes, bytes]]) -> Headers:
     """The headers by name; 400 when one that can only be meant once is there twice."""
-    names = [name for name, _ in given]
-    if twice := [name for name in SINGLE if names.count(name) > 1]:
-        raise ClientException(f"the header {twice[0].decode()} is given twice; give it once")
-    return dict(given)
+    headers = dict(given)
+    if len(headers) < len(given):
+        names = [name for name, _ in given]
+        if twice := [name for name in SINGLE if names.count(name) > 1]:
+            raise HTTPException(400, f"the header {twice[0].decode()} is given twice; give it once")
+    return headers
 
 
 def _only_reads(scope: Any) -> bool:
@@ -193,12 +176,13 @@ def _is_local(scope: Any, headers: Headers) -> bool:
 
 def _check_scope(caller: Caller, needed: Scope) -> None:
     if not caller.scope.allows(needed):
-        raise PermissionDeniedException(
+        raise HTTPException(
+            403,
             f"this needs a key with scope {needed}; the one given has {caller.scope}",
             headers={"www-authenticate": f'Bearer error="insufficient_scope", scope="{needed}"'},
         )
 
 
-def _unknown(detail: str, invalid: bool = False) -> NotAuthorizedException:
+def _unknown(detail: str, invalid: bool = False) -> HTTPException:
     challenge = 'Bearer realm="duly"' + (', error="invalid_token"' if invalid else "")
-    return NotAuthorizedException(detail, headers={"www-authenticate": challenge})
+    return HTTPException(401, detail, headers={"www-authenticate": challenge})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from litestar.types import Message, Send
-
 from duly.settings import Settings
+from duly.surfaces.http.protocol.request import CALLER
+from duly.surfaces.http.protocol.responses import Message, Send
 
 ANY = "*"
 METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
@@ -61,13 +61,11 @@ class Cors:
 
     def sender(self, scope: Any, send: Send) -> Send:
         """The way back, on which every answer says whose page may read it."""
-        # Here already, so that copies of the scope share it.
-        state = scope.setdefault("state", {})
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 more = [*self._allowing(scope), (b"access-control-expose-headers", SHOWN)]
-                message = {**message, "headers": [*_kept(message["headers"], state), *more]}
+                message = {**message, "headers": [*_kept(message["headers"], scope), *more]}
             await send(message)
 
         return sent
@@ -81,9 +79,9 @@ class Cors:
         return [(b"access-control-allow-origin", b"*" if ANY in self._origins else origin), vary]
 
 
-def _kept(headers: Iterable[Header], state: Mapping[str, Any]) -> list[Header]:
+def _kept(headers: Iterable[Header], scope: Mapping[str, Any]) -> list[Header]:
     """The headers; what somebody on this machine was told without a key, no cache may keep."""
-    caller = state.get("caller")
+    caller = scope.get(CALLER)
     if caller is None or caller.key is not None:
         return list(headers)
     others = [each for each in headers if each[0].lower() != b"cache-control"]

@@ -1,7 +1,7 @@
 """`Idempotency-Key`: a POST that is sent again is answered again, and does nothing more.
 
-A route says with `opt={"repeatable": True}` that carrying it out again with the same seed makes
-nothing twice, and with `opt={"secret": True}` that its answer must not be kept.
+A route says with `repeatable=True` that carrying it out again with the same seed makes nothing
+twice, and with `secret=True` that its answer must not be kept.
 """
 
 from __future__ import annotations
@@ -10,89 +10,62 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from litestar import Request
-from litestar.exceptions import HTTPException
-from litestar.middleware import ASGIMiddleware
-from litestar.types import ASGIApp, Message, Receive, ReceiveMessage, Scope, Send
+from starlette.exceptions import HTTPException
 
 from duly.domain.access.keys import Scope as KeyScope
 from duly.errors import StoreUnavailable
 from duly.ports import IdempotentRequest
-from duly.surfaces.http.access.auth import Authenticator
-from duly.surfaces.http.access.backpressure import body_of, place_for
-from duly.surfaces.http.protocol.decoding import StrictRequest
-from duly.surfaces.http.protocol.responses import send_answer
-from duly.surfaces.http.protocol.turns import Turns
+from duly.services.namespace import Namespace
+from duly.surfaces.http.protocol.request import Request
+from duly.surfaces.http.protocol.responses import Message, Receive, Reply
 
 KEPT_HEADERS = ("content-type", "location", "etag")
-Check = Callable[[Request[Any, Any, Any]], Awaitable[None]]
 HASHED_AT_ONCE = 524_288
 REPLAYED = {"idempotent-replayed": "true"}
+CarryOut = Callable[[Request], Awaitable[Reply]]
 
 
-async def _nothing(_request: Request[Any, Any, Any]) -> None:
-    """There is nothing to refuse."""
-
-
-class Idempotency(ASGIMiddleware):
-    """Carries out a POST with a key once; `check` refuses what should not even be noted."""
-
-    def __init__(self, check: Check = _nothing) -> None:
-        self._check = check
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        """Answer from what is kept, or carry it out and keep the answer."""
-        key = _key(scope)
-        if key is None:
-            await next_app(scope, receive, send)
-            return
-        request = StrictRequest(scope, receive, send)
-        # The door first: whoever may not enter must not hear an answer that is kept for others.
-        await request.route_handler.authorize_connection(connection=request)
-        # What is refused out of hand is not noted: another server may be asked at once.
-        await self._check(request)
-        with body_of(request) as body:
-            read = await _read(request, body)
-            with place_for(request):
-                await self._carry_out(key, request, read, next_app)
-
-    async def _carry_out(
-        self, key: str, request: StrictRequest, read: _Read, next_app: ASGIApp
-    ) -> None:
-        door: Authenticator = request.app.state.door
-        app = door.app_for(request.scope["state"]["caller"])
-        opt = request.route_handler.opt
-        repeatable = opt.get("repeatable", False)
-        asked = await app.requests.begin(key, read.fingerprint, repeatable=repeatable)
-        if asked.status is not None:
-            await _replay(asked, request.send)
-            return
-        request.scope["state"]["seed"] = asked.seed
-        heard = _Answer()
-        try:
-            await next_app(request.scope, _once_more(read.parts, request.receive), heard)
-        except BaseException:
-            app.requests.leave(asked)
-            raise
-        answer = None if opt.get("secret") else heard.body
-        # What was done is told, kept or not: told otherwise, the caller would have it done again.
-        with contextlib.suppress(StoreUnavailable):
-            await app.requests.finish(asked, heard.status, heard.kept_headers(), answer)
-        for message in heard.messages:
-            await request.send(message)
-
-
-def _key(scope: Scope) -> str | None:
+def key_of(request: Request) -> str | None:
+    """Its Idempotency-Key, if it is a request for which one counts."""
     # What only reads makes nothing twice; noted, it could take a key from whoever changes things.
-    reads = scope["route_handler"].opt.get("scope") is KeyScope.READ
-    if scope.get("method") != "POST" or reads:
+    if request.route.method != "POST" or request.route.scope is KeyScope.READ:
         return None
-    return next(
-        (value.decode("latin-1") for name, value in scope["headers"] if name == b"idempotency-key"),
-        None,
-    )
+    return request.header(b"idempotency-key")
+
+
+async def once(key: str, app: Namespace, request: Request, carry_out: CarryOut) -> Reply:
+    """The answer that is kept for a key, or the one to carrying it out, which is then kept.
+
+    The caller was admitted before: whoever may not enter must not hear what is kept for others.
+    """
+    with request.counted_body() as body:
+        read = await _read(request, body)
+        with request.place():
+            return await _once(key, app, request, read, carry_out)
+
+
+async def _once(
+    key: str, app: Namespace, request: Request, read: _Read, carry_out: CarryOut
+) -> Reply:
+    route = request.route
+    asked = await app.requests.begin(key, read.fingerprint, repeatable=route.repeatable)
+    if asked.status is not None:
+        return _replayed(asked)
+    request.seed = asked.seed
+    request.receive = _once_more(read.parts, request.receive)
+    try:
+        answer = await carry_out(request)
+    except BaseException:
+        app.requests.leave(asked)
+        raise
+    kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
+    body = None if route.secret else answer.body
+    # What was done is told, kept or not: told otherwise, the caller would have it done again.
+    with contextlib.suppress(StoreUnavailable):
+        await app.requests.finish(asked, answer.status, kept, body)
+    return answer
 
 
 class _Read(NamedTuple):
@@ -102,10 +75,13 @@ class _Read(NamedTuple):
     parts: deque[bytes]
 
 
-async def _read(request: StrictRequest, body: AsyncIterator[bytes]) -> _Read:
-    digest = sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
+async def _read(request: Request, body: AsyncIterator[bytes]) -> _Read:
+    scope = request.scope
+    digest = sha256(
+        b"%s %s?%s\n" % (scope["method"].encode(), request.path.encode(), scope["query_string"])
+    )
     parts: deque[bytes] = deque()
-    turns: Turns = request.app.state.turns
+    turns = request.shared.turns
     hashed = 0
     # Not joined: of the largest body, that alone would keep everybody waiting.
     async for part in body:
@@ -115,13 +91,14 @@ async def _read(request: StrictRequest, body: AsyncIterator[bytes]) -> _Read:
         if hashed >= HASHED_AT_ONCE:
             hashed = 0
             await turns.next()
-    return _Read(digest.hexdigest(), parts)
+    # One at least: whoever reads an empty body is told so, and does not wait for it.
+    return _Read(digest.hexdigest(), parts or deque([b""]))
 
 
 def _once_more(parts: deque[bytes], receive: Receive) -> Receive:
     """What brings a body that was read already, and then whatever comes after it."""
 
-    async def received() -> ReceiveMessage:
+    async def received() -> Message:
         if not parts:
             return await receive()
         return {"type": "http.request", "body": parts.popleft(), "more_body": bool(parts)}
@@ -129,39 +106,12 @@ def _once_more(parts: deque[bytes], receive: Receive) -> Receive:
     return received
 
 
-async def _replay(asked: IdempotentRequest, send: Send) -> None:
+def _replayed(asked: IdempotentRequest) -> Reply:
     if asked.answer is None:
         raise HTTPException(
+            409,
             "this was done, and its answer held a secret, which is told only once; rotate it to "
             "have a new one",
-            status_code=409,
         )
     assert asked.status is not None
-    await send_answer(send, asked.status, asked.headers | REPLAYED, asked.answer)
-
-
-class _Answer:
-    """An answer that is held back until it is kept."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    async def __call__(self, message: Message) -> None:
-        self.messages.append(message)
-
-    @property
-    def status(self) -> int:
-        return next(
-            each["status"] for each in self.messages if each["type"] == "http.response.start"
-        )
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(
-            each["body"] for each in self.messages if each["type"] == "http.response.body"
-        )
-
-    def kept_headers(self) -> dict[str, str]:
-        found = [each for each in self.messages if each["type"] == "http.response.start"]
-        headers = {name.decode(): value.decode() for name, value in found[0]["headers"]}
-        return {name: headers[name] for name in KEPT_HEADERS if name in headers}
+    return Reply(asked.status, asked.headers | REPLAYED, asked.answer)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from litestar import Router, get, post
-from litestar.params import FromPath, JSONBody
-
 from duly.domain.access.keys import Scope
 from duly.domain.checks import checked_text
+from duly.services.namespace import Namespace
 from duly.surfaces.http.access.key_bodies import (
     KeyRecord,
     MadeKey,
@@ -14,38 +12,37 @@ from duly.surfaces.http.access.key_bodies import (
     key_record,
     made_key,
 )
-from duly.surfaces.http.protocol.decoding import asked
-from duly.surfaces.http.protocol.pages import Page, PageQuery, Wanted
-from duly.surfaces.http.protocol.request_context import Served
+from duly.surfaces.http.protocol.pages import Page, PageQuery
+from duly.surfaces.http.protocol.routing import below, get, post
 
 
-@get("/", dependencies={"wanted": asked(PageQuery)}, operation_id="list_keys")
-async def listed(duly_app: Served, wanted: Wanted) -> Page[KeyRecord]:
+@get("", operation_id="list_keys")
+async def listed(app: Namespace, query: PageQuery) -> Page[KeyRecord]:
     """Keys by id, those that open nothing any more too."""
-    after = "" if wanted.cursor is None else checked_text("cursor", wanted.cursor)
-    found = await duly_app.keys.list(after=after, limit=wanted.limit + 1)
-    page, now = found[: wanted.limit], duly_app.clock.now()
-    more = len(found) > wanted.limit
+    after = "" if query.cursor is None else checked_text("cursor", query.cursor)
+    found = await app.keys.list(after=after, limit=query.limit + 1)
+    page, now = found[: query.limit], app.clock.now()
+    more = len(found) > query.limit
     return Page([key_record(each, now) for each in page], page[-1].id if more else None)
 
 
-@post("/", opt={"secret": True}, operation_id="create_key")
-async def make(duly_app: Served, data: JSONBody[NewKey]) -> MadeKey:
+@post("", secret=True, operation_id="create_key")
+async def make(app: Namespace, body: NewKey) -> MadeKey:
     """Make a key of the caller's namespace; its token is told here and never again."""
-    made = await duly_app.keys.create(data.name, scope=data.scope, expires_at=data.expires_at)
-    return made_key(made, duly_app.clock.now())
+    made = await app.keys.create(body.name, scope=body.scope, expires_at=body.expires_at)
+    return made_key(made, app.clock.now())
 
 
-@get("/{id:str}", operation_id="get_key")
-async def show(duly_app: Served, id: FromPath[str]) -> KeyRecord:
+@get("/{id}", operation_id="get_key")
+async def show(app: Namespace, id: str) -> KeyRecord:
     """One key."""
-    return key_record(await duly_app.keys.get(id), duly_app.clock.now())
+    return key_record(await app.keys.get(id), app.clock.now())
 
 
-@post("/{id:str}/revoke", status_code=200, operation_id="revoke_key")
-async def revoke(duly_app: Served, id: FromPath[str]) -> KeyRecord:
+@post("/{id}/revoke", status=200, operation_id="revoke_key")
+async def revoke(app: Namespace, id: str) -> KeyRecord:
     """Let a key open nothing any more, within a second; again it changes nothing."""
-    return key_record(await duly_app.keys.revoke(id), duly_app.clock.now())
+    return key_record(await app.keys.revoke(id), app.clock.now())
 
 
-ROUTES = [Router("/keys", route_handlers=[listed, make, show, revoke], opt={"scope": Scope.ADMIN})]
+ROUTES = below("/keys", [listed, make, show, revoke], scope=Scope.ADMIN)

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from litestar import post
-from litestar.di import NamedDependency
-from litestar.params import SkipValidation
-
 from duly.domain.deliveries.delivery import Accepted
 from duly.domain.deliveries.identifiers import sibling
 from duly.errors import InvalidInput, NotFound
 from duly.services.namespace import Namespace
-from duly.surfaces.http.access.backpressure import BULK, body_of, place_for
 from duly.surfaces.http.deliveries import bulk_bodies
 from duly.surfaces.http.deliveries.bulk_bodies import (
     MOST,
@@ -23,65 +18,56 @@ from duly.surfaces.http.deliveries.bulk_bodies import (
     BulkQuery,
     Listed,
 )
-from duly.surfaces.http.protocol.decoding import JSON, check_media
-from duly.surfaces.http.protocol.decoding import asked as asked_query
+from duly.surfaces.http.protocol.backpressure import BULK
+from duly.surfaces.http.protocol.decoding import check_media
 from duly.surfaces.http.protocol.items import Items
-from duly.surfaces.http.protocol.request_context import AnyRequest, Served, seed_of
-from duly.surfaces.http.protocol.turns import Turns
+from duly.surfaces.http.protocol.request import Request
+from duly.surfaces.http.protocol.responses import JSON
+from duly.surfaces.http.protocol.routing import post
 
 BODY_LIMIT = 64 * 1024 * 1024
-
-
-def _body() -> Any:
-    # As a function, since options are copied and what a kind is annotated with cannot be.
-    return Listed
 
 
 LINES = {
     "schema": {"type": "string", "description": "a delivery as JSON on each line"},
     "example": '{"target": "report", "payload": 1}\n{"target": "report", "payload": 2}\n',
 }
-OPT = {
-    "repeatable": True,
-    "body": _body,
-    "media": (JSON, *NDJSON),
-    "content": {NDJSON[0]: LINES},
-} | BULK
 
 
 @post(
     "/deliveries/bulk",
-    status_code=200,
-    dependencies={"wanted": asked_query(BulkQuery)},
-    request_max_body_size=BODY_LIMIT,
-    opt=OPT,
+    status=200,
     operation_id="deliver_many",
+    body=Listed,
+    content={NDJSON[0]: LINES},
+    body_limit=BODY_LIMIT,
+    repeatable=True,
+    share=BULK,
 )
 async def accept_bulk(
-    duly_app: Served,
-    request: AnyRequest,
-    wanted: NamedDependency[SkipValidation[BulkQuery]],
+    app: Namespace,
+    request: Request,
+    query: BulkQuery,
 ) -> BulkAnswer:
     """Accept up to 10 000 deliveries: an array, or a line for each (NDJSON).
 
     Each is answered in its place with its id or its problem. With `atomic=true` they are stored in
     one transaction, and when one cannot be taken none is: its problem is then the answer.
     """
-    seed = seed_of(request)
-    turns: Turns = request.app.state.turns
+    seed, turns = request.seed, request.shared.turns
     check_media(request, JSON, *NDJSON)
-    with body_of(request) as body:
-        items = Items(body, turns, MOST, request.app.state.body_limit)
-        is_array = request.content_type[0] == JSON
+    with request.counted_body() as body:
+        items = Items(body, turns, MOST, request.shared.body_limit)
+        is_array = request.media_type == JSON
         found = await (items.of_array() if is_array else items.of_lines())
         given = await bulk_bodies.asked(
             found, lambda place: None if seed is None else sibling(seed, place), turns
         )
-        with place_for(request):
+        with request.place():
             accepted = (
-                await _all_or_none(duly_app, _all_right(given))
-                if wanted.atomic
-                else await duly_app.deliver_each(given)
+                await _all_or_none(app, _all_right(given))
+                if query.atomic
+                else await app.deliver_each(given)
             )
         return await bulk_bodies.answered(accepted, turns)
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from litestar import Response, get, post
-from litestar.di import NamedDependency
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import FromPath, JSONBody, SkipValidation
-
 from duly.domain.deliveries.delivery import Accepted, Attempt
 from duly.domain.deliveries.states import State
 from duly.errors import InvalidInput, NotFound
 from duly.services.namespace import Namespace
-from duly.surfaces.http.access.backpressure import SINGLE, place_for
 from duly.surfaces.http.deliveries.bodies import (
     AcceptedDelivery,
     DeliveryDetail,
@@ -27,29 +21,31 @@ from duly.surfaces.http.deliveries.bodies import (
     records,
     target_of,
 )
+from duly.surfaces.http.protocol.backpressure import SINGLE
 from duly.surfaces.http.protocol.bodies import seconds, shown
-from duly.surfaces.http.protocol.decoding import asked, checked
+from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.pages import Page
-from duly.surfaces.http.protocol.request_context import AnyRequest, Served, seed_of
+from duly.surfaces.http.protocol.request import Request
+from duly.surfaces.http.protocol.responses import Answer
+from duly.surfaces.http.protocol.routing import Other, get, post
 
-KNOWN = ResponseSpec(AcceptedDelivery, description="Its key is known: this is that delivery.")
+KNOWN = Other(AcceptedDelivery, "Its key is known: this is that delivery.")
 
 
-@post(
-    "/deliveries", responses={200: KNOWN}, opt={"repeatable": True} | SINGLE, operation_id="deliver"
-)
-async def accept(
-    duly_app: Served, request: AnyRequest, data: JSONBody[NewDelivery]
-) -> Response[AcceptedDelivery]:
+@post("/deliveries", also={200: KNOWN}, repeatable=True, share=SINGLE, operation_id="deliver")
+async def accept(app: Namespace, request: Request, body: NewDelivery) -> Answer[AcceptedDelivery]:
     """Accept a delivery; what is answered is on disk."""
-    with place_for(request):
-        accepted = await take_in(duly_app, data, seed_of(request))
-    answer, headers = await answer_to(duly_app, accepted), {"location": location_of(accepted)}
-    return Response(answer, status_code=status_of(accepted), headers=headers)
+    with request.place():
+        accepted = await _take_in(app, body, request.seed)
+    state = (await app.get(accepted.id)).state if accepted.known else State.PENDING
+    answer = AcceptedDelivery(
+        id=accepted.id, state=state, due_at=accepted.due_at, known=accepted.known
+    )
+    status = 200 if accepted.known else 201
+    return Answer(answer, status, {"location": f"/v1/deliveries/{accepted.id}"})
 
 
-async def take_in(app: Namespace, new: NewDelivery, id: str | None = None) -> Accepted:
-    """Have a delivery stored."""
+async def _take_in(app: Namespace, new: NewDelivery, id: str | None) -> Accepted:
     options = new.options() | {"id": id}
     try:
         return await app.deliver(target_of(new.target), checked(new.payload), **options)
@@ -58,96 +54,70 @@ async def take_in(app: Namespace, new: NewDelivery, id: str | None = None) -> Ac
         raise InvalidInput("target", str(error)) from error
 
 
-async def answer_to(app: Namespace, accepted: Accepted) -> AcceptedDelivery:
-    """The yes, with how it stands if it was there already."""
-    state = (await app.get(accepted.id)).state if accepted.known else State.PENDING
-    return AcceptedDelivery(
-        id=accepted.id, state=state, due_at=accepted.due_at, known=accepted.known
-    )
-
-
-def status_of(accepted: Accepted) -> int:
-    """200 for one that was there, 201 for one that is new."""
-    return 200 if accepted.known else 201
-
-
-def location_of(accepted: Accepted) -> str:
-    """Where it can be looked at."""
-    return f"/v1/deliveries/{accepted.id}"
-
-
-@get("/deliveries", dependencies={"wanted": asked(DeliveryQuery)}, operation_id="list_deliveries")
-async def list_(
-    duly_app: Served, wanted: NamedDependency[SkipValidation[DeliveryQuery]]
-) -> Page[DeliveryRecord]:
+@get("/deliveries", operation_id="list_deliveries")
+async def list_(app: Namespace, query: DeliveryQuery) -> Page[DeliveryRecord]:
     """List deliveries, newest first.
 
     Those of one stream come in its order, those of one schedule by their occurrences.
     """
-    found = await duly_app.page(**wanted.wanted())
-    return Page(records(found.items, payloads=wanted.payloads), found.next)
+    found = await app.page(**query.wanted())
+    return Page(records(found.items, payloads=query.payloads), found.next)
 
 
 @get(
     "/deliveries/late",
-    dependencies={"wanted": asked(LateQuery)},
     operation_id="list_late_deliveries",
 )
-async def late(
-    duly_app: Served, wanted: NamedDependency[SkipValidation[LateQuery]]
-) -> Page[DeliveryRecord]:
+async def late(app: Namespace, query: LateQuery) -> Page[DeliveryRecord]:
     """List what is due and not under way, longest waiting first."""
-    grace = None if wanted.grace is None else seconds("grace", wanted.grace)
-    found = await duly_app.watch.late(grace, limit=wanted.limit)
-    return Page(records(found, payloads=wanted.payloads), None)
+    grace = None if query.grace is None else seconds("grace", query.grace)
+    found = await app.watch.late(grace, limit=query.limit)
+    return Page(records(found, payloads=query.payloads), None)
 
 
 @get(
     "/deliveries/stuck",
-    dependencies={"wanted": asked(StuckQuery)},
     operation_id="list_stuck_deliveries",
 )
-async def stuck(
-    duly_app: Served, wanted: NamedDependency[SkipValidation[StuckQuery]]
-) -> Page[StuckRecord]:
+async def stuck(app: Namespace, query: StuckQuery) -> Page[StuckRecord]:
     """List what will not move by itself, and why."""
-    held_for = seconds("held_for", wanted.held_for)
-    found = await duly_app.watch.stuck(held_for, limit=wanted.limit)
-    payload = wanted.payloads
+    held_for = seconds("held_for", query.held_for)
+    found = await app.watch.stuck(held_for, limit=query.limit)
+    payload = query.payloads
     return Page([record(each, StuckRecord, payload=payload, why=why) for each, why in found], None)
 
 
-@get("/deliveries/{id:str}", operation_id="get_delivery")
-async def show(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
+@get("/deliveries/{id}", operation_id="get_delivery")
+async def show(app: Namespace, id: str) -> DeliveryDetail:
     """One delivery with its payload, attempts, steps, transitions, and what it waits for."""
-    return await _detail(duly_app, id)
+    return await _detail(app, id)
 
 
-@get("/deliveries/{id:str}/moves", operation_id="list_delivery_moves")
-async def moves(duly_app: Served, id: FromPath[str]) -> list[Attempt]:
+@get("/deliveries/{id}/moves", operation_id="list_delivery_moves")
+async def moves(app: Namespace, id: str) -> list[Attempt]:
     """Everything that moved it, attempts and others, with all that is known of each."""
-    return list(await duly_app.attempts(id))
+    return list(await app.attempts(id))
 
 
-@post("/deliveries/{id:str}/retry", status_code=200, operation_id="retry_delivery")
-async def retry(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
+@post("/deliveries/{id}/retry", status=200, operation_id="retry_delivery")
+async def retry(app: Namespace, id: str) -> DeliveryDetail:
     """Try a dead letter again, with all its attempts, or a waiting delivery now."""
-    await duly_app.retry(id)
-    return await _detail(duly_app, id)
+    await app.retry(id)
+    return await _detail(app, id)
 
 
-@post("/deliveries/{id:str}/cancel", status_code=200, operation_id="cancel_delivery")
-async def cancel(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
+@post("/deliveries/{id}/cancel", status=200, operation_id="cancel_delivery")
+async def cancel(app: Namespace, id: str) -> DeliveryDetail:
     """Cancel a delivery that is pending."""
-    await duly_app.cancel(id)
-    return await _detail(duly_app, id)
+    await app.cancel(id)
+    return await _detail(app, id)
 
 
-@post("/deliveries/{id:str}/release", status_code=200, operation_id="release_delivery")
-async def release(duly_app: Served, id: FromPath[str]) -> DeliveryDetail:
+@post("/deliveries/{id}/release", status=200, operation_id="release_delivery")
+async def release(app: Namespace, id: str) -> DeliveryDetail:
     """Let those behind a failed head of a stream go on."""
-    await duly_app.streams.release_delivery(id)
-    return await _detail(duly_app, id)
+    await app.streams.release_delivery(id)
+    return await _detail(app, id)
 
 
 async def _detail(app: Namespace, id: str) -> DeliveryDetail:

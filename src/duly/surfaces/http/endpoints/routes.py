@@ -7,9 +7,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from litestar import Response, delete, get, patch, post
-from litestar.di import NamedDependency
-from litestar.params import FromPath, JSONBody, SkipValidation
 
 from duly.domain.access.keys import Scope
 from duly.domain.endpoints.endpoint import StoredEndpoint
@@ -28,126 +25,116 @@ from duly.surfaces.http.endpoints.bodies import (
     Tried,
 )
 from duly.surfaces.http.protocol.bodies import Why
-from duly.surfaces.http.protocol.decoding import asked, checked
-from duly.surfaces.http.protocol.etags import ETAG, IF_MATCH, Version, etag
+from duly.surfaces.http.protocol.decoding import checked
+from duly.surfaces.http.protocol.etags import etag
 from duly.surfaces.http.protocol.hangups import while_heard
 from duly.surfaces.http.protocol.pages import Page, PageQuery
-from duly.surfaces.http.protocol.request_context import AnyRequest, Served
+from duly.surfaces.http.protocol.request import Request
+from duly.surfaces.http.protocol.responses import Answer
+from duly.surfaces.http.protocol.routing import delete, get, patch, post
 from duly.surfaces.standing import record, tried
 
-NAME = "/endpoints/{name:str}"
+NAME = "/endpoints/{name}"
 Kind = TypeVar("Kind", bound=EndpointRecord)
 
 
-@get("/endpoints", dependencies={"wanted": asked(PageQuery)}, operation_id="list_endpoints")
-async def list_(
-    duly_app: Served, wanted: NamedDependency[SkipValidation[PageQuery]]
-) -> Page[EndpointRecord]:
+@get("/endpoints", operation_id="list_endpoints")
+async def list_(app: Namespace, query: PageQuery) -> Page[EndpointRecord]:
     """List endpoints by name, with what waits for each."""
-    found = await duly_app.endpoints.list(after=wanted.cursor or "", limit=wanted.limit + 1)
-    items = [await _record(duly_app, each, EndpointRecord) for each in found[: wanted.limit]]
-    return Page(items, items[-1].name if len(found) > wanted.limit else None)
+    found = await app.endpoints.list(after=query.cursor or "", limit=query.limit + 1)
+    items = [await _record(app, each, EndpointRecord) for each in found[: query.limit]]
+    return Page(items, items[-1].name if len(found) > query.limit else None)
 
 
-@post("/endpoints", opt={"secret": True}, operation_id="add_endpoint", response_headers=ETAG)
-async def add(duly_app: Served, data: JSONBody[NewEndpoint]) -> Response[EndpointWithSecret]:
+@post("/endpoints", secret=True, operation_id="add_endpoint", is_versioned=True)
+async def add(app: Namespace, body: NewEndpoint) -> Answer[EndpointWithSecret]:
     """Add an endpoint; its secret is in the answer, and never again."""
-    added = await duly_app.endpoints.add(data.name, **data.details())
-    answer = await _told_once(duly_app, added)
-    answer.headers["location"] = f"/v1/endpoints/{quote(data.name, safe='')}"
+    added = await app.endpoints.add(body.name, **body.details())
+    answer = await _told_once(app, added)
+    answer.headers["location"] = f"/v1/endpoints/{quote(body.name, safe='')}"
     return answer
 
 
-@get(NAME, operation_id="get_endpoint", response_headers=ETAG)
-async def show(
-    duly_app: Served, request: AnyRequest, name: FromPath[str]
-) -> Response[EndpointRecord]:
+@get(NAME, operation_id="get_endpoint", is_versioned=True)
+async def show(app: Namespace, request: Request, name: str) -> Answer[EndpointRecord]:
     """One endpoint: its state, circuit, limits and plan, and which keys seal its secrets.
 
     Its URL has the values of its query only for a key with scope admin.
     """
-    endpoint = await duly_app.endpoints.get(name)
-    may_see = request.scope["state"]["caller"].scope is Scope.ADMIN
-    return await _shown(duly_app, endpoint, url=endpoint.details.url if may_see else None)
+    endpoint = await app.endpoints.get(name)
+    may_see = request.caller is not None and request.caller.scope is Scope.ADMIN
+    return await _shown(app, endpoint, url=endpoint.details.url if may_see else None)
 
 
-@patch(NAME, dependencies=IF_MATCH, operation_id="update_endpoint", response_headers=ETAG)
+@patch(NAME, operation_id="update_endpoint", is_versioned=True)
 async def change(
-    duly_app: Served, name: FromPath[str], version: Version, data: JSONBody[EndpointChange]
-) -> Response[EndpointRecord]:
+    app: Namespace, name: str, version: int | None, body: EndpointChange
+) -> Answer[EndpointRecord]:
     """Change what is given; it counts from the next attempt of each delivery."""
-    edited = await duly_app.endpoints.edit(name, version=version, **data.details())
-    return await _shown(duly_app, edited)
+    edited = await app.endpoints.edit(name, version=version, **body.details())
+    return await _shown(app, edited)
 
 
-@delete(
-    NAME, dependencies={"wanted": asked(RemoveQuery), **IF_MATCH}, operation_id="remove_endpoint"
-)
+@delete(NAME, operation_id="remove_endpoint")
 async def remove(
-    duly_app: Served,
-    name: FromPath[str],
-    version: Version,
-    wanted: NamedDependency[SkipValidation[RemoveQuery]],
+    app: Namespace,
+    name: str,
+    version: int | None,
+    query: RemoveQuery,
 ) -> None:
     """Remove an endpoint that nothing waits for, and that no schedule sends to."""
-    await duly_app.endpoints.remove(name, cancel_waiting=wanted.cancel_waiting, version=version)
+    await app.endpoints.remove(name, cancel_waiting=query.cancel_waiting, version=version)
 
 
-@post(f"{NAME}/pause", status_code=200, operation_id="pause_endpoint", response_headers=ETAG)
-async def pause(
-    duly_app: Served, name: FromPath[str], data: JSONBody[Why | None] = None
-) -> Response[EndpointRecord]:
+@post(f"{NAME}/pause", status=200, operation_id="pause_endpoint", is_versioned=True)
+async def pause(app: Namespace, name: str, body: Why | None = None) -> Answer[EndpointRecord]:
     """Let its deliveries wait until it is resumed; what is under way goes on."""
-    reason = None if data is None else data.reason
-    return await _shown(duly_app, await duly_app.endpoints.pause(name, reason))
+    reason = None if body is None else body.reason
+    return await _shown(app, await app.endpoints.pause(name, reason))
 
 
-@post(f"{NAME}/resume", status_code=200, operation_id="resume_endpoint", response_headers=ETAG)
-async def resume(duly_app: Served, name: FromPath[str]) -> Response[EndpointRecord]:
+@post(f"{NAME}/resume", status=200, operation_id="resume_endpoint", is_versioned=True)
+async def resume(app: Namespace, name: str) -> Answer[EndpointRecord]:
     """Let its deliveries go, whether it was paused, disabled or its circuit was open."""
-    return await _shown(duly_app, await duly_app.endpoints.resume(name))
+    return await _shown(app, await app.endpoints.resume(name))
 
 
 @post(
     f"{NAME}/rotate",
-    status_code=200,
-    opt={"secret": True},
+    status=200,
+    secret=True,
     operation_id="rotate_endpoint_secret",
-    response_headers=ETAG,
+    is_versioned=True,
 )
 async def rotate(
-    duly_app: Served, name: FromPath[str], data: JSONBody[Rotate | None] = None
-) -> Response[EndpointWithSecret]:
+    app: Namespace, name: str, body: Rotate | None = None
+) -> Answer[EndpointWithSecret]:
     """Give it a new secret, which is in the answer; the old one signs too for a while."""
-    given = data or Rotate()
+    given = body or Rotate()
     overlap = timedelta(seconds=given.overlap_seconds)
-    rotated = await duly_app.endpoints.rotate(name, secret=given.secret, overlap=overlap)
-    return await _told_once(duly_app, rotated)
+    rotated = await app.endpoints.rotate(name, secret=given.secret, overlap=overlap)
+    return await _told_once(app, rotated)
 
 
-@post(f"{NAME}/test", status_code=200, operation_id="test_endpoint")
-async def try_out(
-    duly_app: Served, name: FromPath[str], data: JSONBody[Trial | None] = None
-) -> Tried:
+@post(f"{NAME}/test", status=200, operation_id="test_endpoint")
+async def try_out(app: Namespace, name: str, body: Trial | None = None) -> Tried:
     """Send something there at once, whatever its state; it leaves no trace on the books."""
-    endpoint = await duly_app.endpoints.get(name)
-    given = None if data is None else checked(data.payload)
+    endpoint = await app.endpoints.get(name)
+    given = None if body is None else checked(body.payload)
     payload = None if given is None or given.data == b"null" else given
-    outcome = await duly_app.endpoints.test(name, payload)
+    outcome = await app.endpoints.test(name, payload)
     return msgspec.convert(tried(endpoint, outcome), Tried)
 
 
-@post(f"{NAME}/recover", status_code=200, opt={"repeatable": True}, operation_id="recover_endpoint")
-async def recover(
-    duly_app: Served, request: AnyRequest, name: FromPath[str], data: JSONBody[Recover]
-) -> Moved:
+@post(f"{NAME}/recover", status=200, repeatable=True, operation_id="recover_endpoint")
+async def recover(app: Namespace, request: Request, name: str, body: Recover) -> Moved:
     """Try its dead letters again, with all their attempts."""
-    matching = await duly_app.endpoints.count_dead(name, data.since, data.until)
-    if data.dry_run:
+    matching = await app.endpoints.count_dead(name, body.since, body.until)
+    if body.dry_run:
         return counted(matching)
-    moves = duly_app.endpoints.recover(name, data.since, rate=data.rate, until=data.until)
-    work = carried_out(matching, moves, duly_app.clock, data.seconds, data.rate)
-    return await while_heard(request, work)
+    moves = app.endpoints.recover(name, body.since, rate=body.rate, until=body.until)
+    work = carried_out(matching, moves, app.clock, body.seconds, body.rate)
+    return await while_heard(request.receive, work)
 
 
 async def _record(app: Namespace, endpoint: StoredEndpoint, kind: type[Kind], **more: Any) -> Kind:
@@ -159,15 +146,15 @@ async def _record(app: Namespace, endpoint: StoredEndpoint, kind: type[Kind], **
 
 async def _shown(
     app: Namespace, endpoint: StoredEndpoint, url: str | None = None
-) -> Response[EndpointRecord]:
+) -> Answer[EndpointRecord]:
     """The endpoint; a `url` is shown in place of the masked one."""
     found = await _record(app, endpoint, EndpointRecord, **({} if url is None else {"url": url}))
-    return Response(found, headers=etag(endpoint.version))
+    return Answer(found, headers=etag(endpoint.version))
 
 
-async def _told_once(app: Namespace, added: Added) -> Response[EndpointWithSecret]:
+async def _told_once(app: Namespace, added: Added) -> Answer[EndpointWithSecret]:
     found = await _record(app, added.endpoint, EndpointWithSecret, secret=added.secret)
-    return Response(found, headers=etag(added.endpoint.version) | {"cache-control": "no-store"})
+    return Answer(found, headers=etag(added.endpoint.version) | {"cache-control": "no-store"})
 
 
 ROUTES = [list_, add, show, change, remove, pause, resume, rotate, try_out, recover]

@@ -2,73 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from functools import partial
-from typing import Annotated, Any, cast
+import asyncio
+from contextlib import suppress
 
 import msgspec
-from litestar import Request, Response, get
-from litestar.params import HeaderParameter
-from litestar.response import ServerSentEvent, ServerSentEventMessage
-from litestar.types import ASGIApp, Receive, Scope, Send
 
-from duly.services.monitoring.live import Listener, Second
-from duly.surfaces.http.access.auth import Authenticator
-from duly.surfaces.http.protocol.request_context import Served
+from duly.services.monitoring.live import Live, Second
+from duly.services.namespace import Namespace
+from duly.surfaces.http.protocol.hangups import while_heard
+from duly.surfaces.http.protocol.request import Request
+from duly.surfaces.http.protocol.responses import Receive, Scope, Send
+from duly.surfaces.http.protocol.routing import get
 
+MEDIA_TYPE = "text/event-stream"
 AGAIN_MILLISECONDS = 2000
+HEADERS = [
+    (b"cache-control", b"no-store"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+    (b"content-type", f"{MEDIA_TYPE}; charset=utf-8".encode()),
+]
 
 
-def leaving(app: ASGIApp) -> ASGIApp:
-    """Give a listener's place back however its request ends, also before its stream began."""
+class Stream:
+    """An answer that goes on for as long as its caller listens and has a key that opens."""
 
-    async def called(scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, live: Live, request: Request, last_heard: int | None) -> None:
+        self._live = live
+        self._request = request
+        # Here, and not once the stream has begun: then the answer is 200 already.
+        self._listener = live.join(last_heard)
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; its place is given back however it ends."""
         try:
-            await app(scope, receive, send)
+            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            with suppress(asyncio.CancelledError):
+                await while_heard(receive, self._send_all(send))
         finally:
-            if "leave" in scope["state"]:
-                scope["state"]["leave"]()
+            self._live.leave(self._listener)
 
-    return called
+    async def _send_all(self, send: Send) -> None:
+        request = self._request
+        async for second in self._listener:
+            if not await request.shared.still_admits(request.scope):
+                break  # its key was revoked, or is over
+            event = _event(second)
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 @get(
     "/events",
-    media_type="text/event-stream",
+    media=MEDIA_TYPE,
     operation_id="watch_events",
-    middleware=[leaving],
+    headers=("Last-Event-ID",),
+    answer=Second,
 )
-async def events(
-    request: Request[Any, Any, Any],
-    duly_app: Served,
-    last_event_id: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
-) -> Response[Second]:
+async def events(app: Namespace, request: Request) -> Stream:
     """One event a second: what all workers did since the one before, and how it stands.
 
     With `Last-Event-ID` those of the last five minutes that were missed come first.
     """
-    live = duly_app.watch.live
-    # Here, and not once the stream has begun: then the answer is 200 already.
-    listener = live.join(_second(last_event_id))
-    request.scope["state"]["leave"] = partial(live.leave, listener)
-    told = _told(listener, request)
-    stream = ServerSentEvent(told, headers={"cache-control": "no-store"})
-    return cast("Response[Any]", stream)
+    return Stream(app.watch.live, request, _second(request.header(b"last-event-id")))
 
 
-async def _told(
-    listener: Listener, request: Request[Any, Any, Any]
-) -> AsyncIterator[ServerSentEventMessage]:
-    door: Authenticator = request.app.state.door
-    async for second in listener:
-        if not await door.still_admits(request):
-            return  # its key was revoked, or is over
-        yield ServerSentEventMessage(
-            event="second",
-            id=second.id,
-            data=msgspec.json.encode(second).decode(),
-            retry=AGAIN_MILLISECONDS,
-        )
+def _event(second: Second) -> bytes:
+    data = msgspec.json.encode(second)
+    head = b"id: %d\r\nevent: second\r\ndata: " % second.id
+    return head + data + b"\r\nretry: %d\r\n\r\n" % AGAIN_MILLISECONDS
 
 
 def _second(last_event_id: str | None) -> int | None:

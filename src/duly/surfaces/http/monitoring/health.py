@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromQuery
 from msgspec import UNSET, UnsetType
 
 from duly.app import App
@@ -17,9 +14,11 @@ from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
 from duly.services.monitoring.monitoring import SOON_ENOUGH
 from duly.stores.statements import migrations
-from duly.surfaces.http.access.auth import OPEN
+from duly.surfaces.http.protocol.responses import Answer
+from duly.surfaces.http.protocol.routing import OPEN, Route, get
 from duly.version import __version__
 
+NOT_KEPT = {"cache-control": "no-store"}
 READY_SECONDS = 2.0
 """Whoever asks often waits for the store no longer than this."""
 
@@ -56,6 +55,12 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     recovering: BacklogStatus | UnsetType | None = UNSET
     circuits_open: list[str] | UnsetType | None = UNSET
     alerts: list[AlertHealth] | UnsetType | None = UNSET
+
+
+class HealthQuery(msgspec.Struct, frozen=True):
+    """How much to tell."""
+
+    verbose: bool = False
 
 
 class Readiness(msgspec.Struct, frozen=True):
@@ -136,19 +141,17 @@ class Pulse:
         return [AlertHealth(each.kind, each.subject, each.detail) for each in raised]
 
 
-def health_routes(pulse: Pulse) -> list[HTTPRouteHandler]:
+def health_routes(pulse: Pulse) -> list[Route]:
     """The routes over a pulse."""
 
-    @get("/health", opt={"scope": OPEN, "unless": "verbose", "here": True})
-    async def health(verbose: FromQuery[bool] = False) -> Response[Health]:
-        answer = await pulse.full() if verbose else pulse.brief()
-        code = 200 if answer.status == "ok" else 503
-        return Response(answer, status_code=code, headers={"cache-control": "no-store"})
+    @get("/health", scope=OPEN, unless="verbose", here=True)
+    async def health(query: HealthQuery) -> Answer[Health]:
+        answer = await pulse.full() if query.verbose else pulse.brief()
+        return Answer(answer, 200 if answer.status == "ok" else 503, NOT_KEPT)
 
-    @get("/ready", opt={"scope": OPEN})
-    async def ready() -> Response[Readiness]:
+    @get("/ready", scope=OPEN)
+    async def ready() -> Answer[Readiness]:
         answer = await pulse.readiness()
-        code = 200 if answer.ready else 503
-        return Response(answer, status_code=code, headers={"cache-control": "no-store"})
+        return Answer(answer, 200 if answer.ready else 503, NOT_KEPT)
 
     return [health, ready]

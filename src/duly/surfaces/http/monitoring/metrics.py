@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import (
@@ -26,11 +24,12 @@ from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
 from duly.services.monitoring.monitoring import SOON_ENOUGH
 from duly.surfaces.http.monitoring.sibling_metrics import Siblings, merged
+from duly.surfaces.http.protocol.routing import Route, get
 from duly.telemetry import Histogram
 from duly.version import __version__
 
-TEXT_FORMAT = "text/plain; version=0.0.4"
-"""Prometheus's text format; the charset is added by Litestar."""
+TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
+"""Prometheus's text format."""
 COUNTS = {
     "accepted": ("accepted", "Deliveries accepted by this process"),
     "known": ("known", "Deliveries asked for again under a key that was known"),
@@ -263,17 +262,15 @@ async def seen_of(app: App) -> MetricsSample:
         return MetricsSample()
 
 
-def metrics_route(
-    app: App, engine: Engine | None, siblings: Siblings | None = None
-) -> HTTPRouteHandler:
+def metrics_route(app: App, engine: Engine | None, siblings: Siblings | None = None) -> Route:
     """The route over an app and, if it works here, its engine, and others at the same port."""
     figures = Figures(app, engine)
 
-    @get("/metrics", opt={"here": True}, media_type=TEXT_FORMAT)
-    async def metrics() -> Response[bytes]:
+    @get("/metrics", here=True, media=TEXT_FORMAT)
+    async def metrics() -> bytes:
         registry = CollectorRegistry(auto_describe=False)
         told = [] if siblings is None else siblings.told()
         registry.register(Scrape(merged([*figures.families(), *told]), await seen_of(app)))
-        return Response(generate_latest(registry), media_type=TEXT_FORMAT)
+        return generate_latest(registry)
 
     return metrics

@@ -8,12 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
-import anyio
 import uvicorn
-from litestar.types import ASGIApp
 
 from duly.surfaces.http.network.connection import Connection
 from duly.surfaces.http.network.connections import Connections
+from duly.surfaces.http.protocol.responses import ASGIApp
 from duly.surfaces.process.addresses import CannotListen, bound, url_of
 
 GOODBYE_SECONDS = 5
@@ -60,9 +59,6 @@ class HttpServer:
 
     async def start(self, on_end: Callable[[], None]) -> None:
         """Open the port; `on_end` is called when it closes, for whatever reason."""
-        # Otherwise the first request with several dependencies imports what runs them: 100 ms.
-        async with anyio.create_task_group():
-            """Nothing to do yet."""
         self._listeners = [self._socket.dup() for _ in range(LISTENERS)]
         self._task = asyncio.create_task(self._server.serve(sockets=self._listeners), name="http")
         self._task.add_done_callback(lambda _: on_end())

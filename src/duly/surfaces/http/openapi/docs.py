@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
 import msgspec
-from litestar import Litestar, MediaType, Request, Response, get
 
-from duly.surfaces.http.access.auth import OPEN
-from duly.surfaces.http.openapi.document import SUMMARY, describe
+from duly.surfaces.http.openapi.document import SUMMARY
+from duly.surfaces.http.openapi.schemas import Document
+from duly.surfaces.http.protocol.request import Request
+from duly.surfaces.http.protocol.responses import JSON, Answer
+from duly.surfaces.http.protocol.routing import OPEN, Route, get
 from duly.version import __version__
 
 LINKS = {
@@ -27,33 +31,59 @@ LINKS = {
     "metrics": "/metrics",
 }
 WELCOME = {"name": "duly", "version": __version__, "summary": SUMMARY, "links": LINKS}
-AnyRequest = Request[Any, Any, Any]
+HTML = "text/html; charset=utf-8"
+JSON_KINDS = ("application/json", "application/*")
+KINDS = (*JSON_KINDS, "text/html", "text/*", "*/*")
 
 
-@get("/", opt={"scope": OPEN}, media_type=MediaType.HTML)
-async def welcome(request: AnyRequest) -> Response[Any]:
+def doc_routes(describe: Callable[[], Document], with_welcome: bool) -> list[Route]:
+    """The pages and the document; `/` only if the app does not answer it itself."""
+    described = cache(lambda: msgspec.json.encode(describe()))
+
+    @get("/openapi.json", scope=OPEN)
+    async def document() -> bytes:
+        return described()
+
+    at_docs = replace(document, path="/docs/openapi.json")
+    return [*([welcome] if with_welcome else []), page, document, at_docs]
+
+
+@get("/", scope=OPEN, media=HTML)
+async def welcome(request: Request) -> Answer[Any]:
     """What this is, and how to begin; as JSON for those who take nothing else."""
     vary = {"vary": "Accept"}
-    if request.accept.best_match(["text/html", "application/json"]) == "application/json":
-        return Response(WELCOME, media_type=MediaType.JSON, headers=vary)
+    if _prefers_json(request.header(b"accept") or "*/*"):
+        return Answer(WELCOME, headers=vary | {"content-type": JSON})
     return _page("welcome.html", **vary)
 
 
-@get("/docs", opt={"scope": OPEN}, media_type=MediaType.HTML)
-async def page() -> Response[bytes]:
+@get("/docs", scope=OPEN, media=HTML)
+async def page() -> Answer[bytes]:
     """The description as a page of its own; it fetches nothing but the document beside it."""
     return _page("docs.html")
 
 
-@get(["/openapi.json", "/docs/openapi.json"], opt={"scope": OPEN})
-async def document(request: AnyRequest) -> Response[bytes]:
-    """The description as OpenAPI 3.1."""
-    return Response(_document(request.app), media_type="application/json")
+def _prefers_json(accept: str) -> bool:
+    """Whether a caller takes JSON, and HTML not at all or less gladly."""
+    taken = sorted((_taken(each) for each in accept.split(",")), reverse=True)
+    best = next((kind for _, _, kind in taken if kind in KINDS), "")
+    return best in JSON_KINDS
 
 
-def _page(name: str, **headers: str) -> Response[bytes]:
+def _taken(part: str) -> tuple[float, int, str]:
+    kind, _, rest = part.partition(";")
+    quality = re.search(r"q\s*=\s*([0-9.]+)", rest)
+    try:
+        wanted = float(quality[1]) if quality else 1.0
+    except ValueError:
+        wanted = 1.0
+    kind = kind.strip().lower()
+    return wanted, 2 - kind.count("*"), kind
+
+
+def _page(name: str, **headers: str) -> Answer[bytes]:
     content, policy = _read(name)
-    return Response(content, headers={"content-security-policy": policy, **headers})
+    return Answer(content, headers={"content-security-policy": policy, **headers})
 
 
 @cache
@@ -70,11 +100,3 @@ def _read(name: str) -> tuple[bytes, str]:
 def _hash(tag: str, text: str) -> str:
     (inside,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
     return f"'sha256-{b64encode(sha256(inside.encode()).digest()).decode()}'"
-
-
-@cache
-def _document(site: Litestar) -> bytes:
-    return msgspec.json.encode(describe(site))
-
-
-ROUTES = [page, document]

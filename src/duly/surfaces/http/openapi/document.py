@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
-from litestar import Litestar
-from litestar.routes import HTTPRoute
-
-from duly.surfaces.http.access.auth import Authenticator
 from duly.surfaces.http.openapi.glossary import GLOSSARY, TAGS
 from duly.surfaces.http.openapi.operations import Operation
 from duly.surfaces.http.openapi.schemas import Document, Schemas
+from duly.surfaces.http.protocol.routing import Route
 from duly.version import __version__
 
 KEY = "A key, as `duly keys create` prints it."
@@ -31,15 +28,14 @@ SERVERS = [
 ]
 
 
-def describe(site: Litestar) -> Document:
+def describe(routes: Iterable[Route], *, needs_keys: bool) -> Document:
     """The whole document: /v1, and the routes that the app brings itself."""
     schemas = Schemas(GLOSSARY)
     paths: Document = {}
     refusals: Document = {}
-    for each in _operations(site):
+    for each in map(Operation, routes):
         paths.setdefault(each.path, {})[each.method] = each.document(schemas)
         refusals |= each.refusals(schemas)
-    door: Authenticator = site.state.door
     return {
         "openapi": "3.1.0",
         "info": {
@@ -50,7 +46,7 @@ def describe(site: Litestar) -> Document:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": SERVERS,
-        "security": [{"key": []}] if door.needs_keys else [{"key": []}, {}],
+        "security": [{"key": []}] if needs_keys else [{"key": []}, {}],
         "tags": _tags(paths),
         "paths": dict(sorted(paths.items())),
         "components": {
@@ -59,15 +55,6 @@ def describe(site: Litestar) -> Document:
             "responses": dict(sorted(refusals.items())),
         },
     }
-
-
-def _operations(site: Litestar) -> Iterator[Operation]:
-    for route in site.routes:
-        if isinstance(route, HTTPRoute):
-            for handler in route.route_handlers:
-                for method in sorted(handler.http_methods - {"OPTIONS", "HEAD"}):
-                    if handler.resolve_include_in_schema():
-                        yield Operation(route, handler, method.lower())
 
 
 def _tags(paths: Document) -> list[Document]:

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from duly.surfaces.http.protocol.request_context import AnyRequest
+from duly.surfaces.http.protocol.responses import Receive
 
 Result = TypeVar("Result")
 
 
-async def while_heard(request: AnyRequest, work: Coroutine[Any, Any, Result]) -> Result:
+async def while_heard(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
     """The result of work that is cancelled when the caller hangs up.
 
     The work answers a cancellation with what it has done so far: under an Idempotency-Key that is
     the answer to whoever asks again.
     """
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_hung_up(request))
+    leaving = asyncio.ensure_future(_hung_up(receive))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -29,6 +29,6 @@ async def while_heard(request: AnyRequest, work: Coroutine[Any, Any, Result]) ->
         working.cancel()
 
 
-async def _hung_up(request: AnyRequest) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
         """The rest of a body that nobody reads."""

@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from litestar.exceptions import ClientException, HTTPException
+from starlette.exceptions import HTTPException
 
 from duly.domain import documents
 from duly.domain.documents import LARGE, MEMBERS, Twice, Unfit, Walk
@@ -223,14 +223,14 @@ class Items:
         return self._found
 
 
-def broken(why: str) -> ClientException:
+def broken(why: str) -> HTTPException:
     """The body is no JSON."""
-    return ClientException(f"the body is not JSON: {why}")
+    return HTTPException(400, f"the body is not JSON: {why}")
 
 
 def too_long(place: int, longest: int) -> HTTPException:
     """One item is longer than it may be."""
     return HTTPException(
+        413,
         f"[{place}]: it has more than the {longest} bytes that one item may have; make it shorter",
-        status_code=413,
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
-from litestar.di import NamedDependency
-from litestar.params import SkipValidation
 from msgspec import Meta
 
 Item = TypeVar("Item")
@@ -32,7 +30,3 @@ class Page(msgspec.Struct, Generic[Item], frozen=True):
 
     items: list[Item]
     next: str | None
-
-
-Wanted = NamedDependency[SkipValidation[PageQuery]]
-"""`wanted: Wanted` in a route with `dependencies={"wanted": asked(PageQuery)}`."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
 from msgspec import UNSET, UnsetType
+from starlette.exceptions import HTTPException
 
 from duly.errors import (
     BadSetting,
@@ -23,6 +22,7 @@ from duly.errors import (
     StoreUnavailable,
     UnreadableRule,
 )
+from duly.surfaces.http.protocol.responses import Reply, Scope, reply
 
 logger = logging.getLogger("duly.http")
 MEDIA_TYPE = "application/problem+json"
@@ -51,37 +51,40 @@ class Problem(msgspec.Struct, frozen=True):
     """Which part of the request cannot be taken."""
 
 
-AnyRequest = Request[Any, Any, Any]
+class EmptyBody(HTTPException):
+    """A body is needed, and there is none."""
+
+    def __init__(self) -> None:
+        super().__init__(400, "the body is empty; give a JSON document")
 
 
-def refused(_request: AnyRequest, error: HTTPException) -> Response[Problem]:
-    """The answer to a request that cannot be served."""
-    return answer(error.status_code, error.detail, headers=error.headers)
+class Errors(msgspec.Struct, frozen=True):
+    """How the errors of some routes are answered, and how the API's description names that."""
+
+    reply: Callable[[Scope, Exception], Reply]
+    kind: Any
+    name: str
+    media: str
+    never: tuple[int, ...] = ()
+    """Statuses with which nothing is refused."""
 
 
-def unfit(_request: AnyRequest, error: ValidationException) -> Response[Problem]:
-    """The answer to a value in the path, the query or a header that cannot be taken."""
-    found = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
-    field = found.get("key", "request")
-    if field == "data":
-        return answer(400, "the body is empty; give a JSON document", field="body")
-    return answer(422, f"{field}: {found.get('message', error.detail)}", field=field)
-
-
-def unable(request: AnyRequest, error: DulyError) -> Response[Problem]:
-    """The answer to what duly itself refuses."""
-    problem = problem_of(error)
+def problem_reply(scope: Scope, error: Exception) -> Reply:
+    """The answer to any error."""
+    if isinstance(error, HTTPException):
+        field = "body" if isinstance(error, EmptyBody) else UNSET
+        return _sent(_problem(error.status_code, error.detail, field), error.headers)
+    problem = problem_of(error) if isinstance(error, DulyError) else _problem(500, "")
     if problem.status == 500:
-        return failed(request, error)
-    status, headers = problem.status, later(problem)
-    return Response(problem, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+        return _failed(scope, error)
+    return _sent(problem, later(problem))
 
 
 def problem_of(error: DulyError) -> Problem:
     """What duly itself refuses."""
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     field = error.field if isinstance(error, InvalidInput) else UNSET
-    return Problem(status, HTTPStatus(status).phrase, str(error), field=field)
+    return _problem(status, str(error), field)
 
 
 def later(problem: Problem) -> dict[str, str]:
@@ -89,35 +92,23 @@ def later(problem: Problem) -> dict[str, str]:
     return {"retry-after": str(RETRY_AFTER_SECONDS)} if problem.status in LATER else {}
 
 
-def failed(request: AnyRequest, error: Exception) -> Response[Problem]:
+def asked_for(scope: Scope) -> str:
+    """Method and path as they came, for the log."""
+    return f"{scope['method']} {scope.get('raw_path', b'').decode('ascii', 'replace')}"
+
+
+def _failed(scope: Scope, error: Exception) -> Reply:
     """The answer when the fault is ours; the log has the rest."""
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answer(500, "something went wrong here; the log says what")
+    logger.error("%s failed", asked_for(scope), exc_info=error)
+    return _sent(_problem(500, "something went wrong here; the log says what"))
 
 
-def answer(
-    status: int,
-    detail: str,
-    *,
-    field: str | UnsetType = UNSET,
-    headers: Mapping[str, str] | None = None,
-) -> Response[Problem]:
-    """A problem as it is answered."""
-    problem = Problem(status, HTTPStatus(status).phrase, detail, field=field)
-    return Response(problem, status_code=status, headers=headers, media_type=MEDIA_TYPE)
+def _problem(status: int, detail: str, field: str | UnsetType = UNSET) -> Problem:
+    return Problem(status, HTTPStatus(status).phrase, detail, field=field)
 
 
-def problem_answer(request: AnyRequest, error: Exception) -> Response[Problem]:
-    """The answer to any error."""
-    handler = next(each for kind, each in HANDLERS.items() if isinstance(error, kind))
-    found: Response[Problem] = handler(request, error)
-    return found
+def _sent(problem: Problem, headers: Mapping[str, str] | None = None) -> Reply:
+    return reply(problem.status, problem, dict(headers or {}), MEDIA_TYPE)
 
 
-HANDLERS: Any = {
-    ValidationException: unfit,
-    HTTPException: refused,
-    DulyError: unable,
-    Exception: failed,
-}
-"""By kind, the nearer before the wider."""
+PROBLEMS = Errors(problem_reply, Problem, "Problem", MEDIA_TYPE)

@@ -1,16 +1,60 @@
-"""Answers that are sent as they are, where a route's way to one would be a detour."""
+"""Answers: what a route returns, and what of it is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Generic, TypeVar
 
-from litestar.types import Message, Send
+import msgspec
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Content = TypeVar("Content")
+JSON = "application/json"
+encode = msgspec.json.Encoder().encode
 
 
-async def send_answer(send: Send, status: int, headers: Mapping[str, str], body: bytes) -> None:
+class Answer(msgspec.Struct, Generic[Content], frozen=True):
+    """What a route answers, if it says more than its content; None is the route's own status."""
+
+    content: Content
+    status: int | None = None
+    headers: dict[str, str] = {}
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer as it is sent."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send it; a path in it begins where the API is mounted."""
+        headers = self.headers
+        if scope.get("root_path") and "location" in headers:
+            headers = headers | {"location": scope["root_path"] + headers["location"]}
+        await send_answer(send, self.status, headers, self.body)
+
+
+def reply(
+    status: int, content: Any, headers: dict[str, str] | None = None, media: str = JSON
+) -> Reply:
+    """An answer with that content; None has no body, bytes are sent as they are."""
+    if content is None:
+        return Reply(status, headers or {}, b"")
+    body = content if isinstance(content, bytes) else encode(content)
+    return Reply(status, {"content-type": media, **(headers or {})}, body)
+
+
+async def send_answer(send: Send, status: int, headers: dict[str, str], body: bytes) -> None:
     """Send a status, headers and a body of a known length."""
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    raw.append((b"content-length", b"%d" % len(body)))
+    if status != 204:
+        raw.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 

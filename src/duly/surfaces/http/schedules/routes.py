@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Response, delete, get, patch, post, put
-from litestar.di import NamedDependency
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import FromPath, JSONBody, SkipValidation
 from msgspec import UNSET
 
 from duly.domain.access.keys import Scope
@@ -18,11 +14,13 @@ from duly.services.namespace import Namespace
 from duly.services.schedules import Declared
 from duly.surfaces.http.deliveries.bodies import target_of
 from duly.surfaces.http.protocol.bodies import Why
-from duly.surfaces.http.protocol.decoding import asked, checked
-from duly.surfaces.http.protocol.etags import ETAG, IF_MATCH, Version, etag
+from duly.surfaces.http.protocol.decoding import checked
+from duly.surfaces.http.protocol.etags import etag
 from duly.surfaces.http.protocol.hangups import while_heard
 from duly.surfaces.http.protocol.pages import Page, PageQuery
-from duly.surfaces.http.protocol.request_context import AnyRequest, Served, seed_of
+from duly.surfaces.http.protocol.request import Request
+from duly.surfaces.http.protocol.responses import Answer
+from duly.surfaces.http.protocol.routing import Other, delete, get, patch, post, put
 from duly.surfaces.http.schedules import bodies as shapes
 from duly.surfaces.http.schedules.bodies import (
     Backfill,
@@ -44,130 +42,115 @@ from duly.surfaces.moments import Moment, moments
 from duly.surfaces.rule_words import explained
 from duly.surfaces.schedule_lines import line
 
-CREATED = ResponseSpec(Upserted, description="It is new.")
-NAME = "/schedules/{name:str}"
+CREATED = Other(Upserted, "It is new.")
+NAME = "/schedules/{name}"
 
 
-@get("/schedules", dependencies={"wanted": asked(PageQuery)}, operation_id="list_schedules")
-async def list_(
-    duly_app: Served, wanted: NamedDependency[SkipValidation[PageQuery]]
-) -> Page[ScheduleLine]:
+@get("/schedules", operation_id="list_schedules")
+async def list_(app: Namespace, query: PageQuery) -> Page[ScheduleLine]:
     """List schedules by name."""
-    found = await duly_app.schedules.list(after=wanted.cursor or "", limit=wanted.limit + 1)
-    items = [line(each) for each in found[: wanted.limit]]
-    return Page(items, items[-1].name if len(found) > wanted.limit else None)
+    found = await app.schedules.list(after=query.cursor or "", limit=query.limit + 1)
+    items = [line(each) for each in found[: query.limit]]
+    return Page(items, items[-1].name if len(found) > query.limit else None)
 
 
 @put(
     NAME,
-    dependencies=IF_MATCH,
-    responses={201: CREATED},
+    also={201: CREATED},
     operation_id="put_schedule",
-    response_headers=ETAG,
-    opt={"creates": True},
+    is_versioned=True,
+    creates=True,
 )
 async def upsert(
-    duly_app: Served, name: FromPath[str], version: Version, data: JSONBody[ScheduleSpec]
-) -> Response[Upserted]:
+    app: Namespace, name: str, version: int | None, body: ScheduleSpec
+) -> Answer[Upserted]:
     """Create a schedule, or make the one of that name so; the same again changes nothing."""
-    payload = checked(data.payload)
+    payload = checked(body.payload)
     declared = await _declare(
-        duly_app, name, data.rule.rule(), target_of(data.target), payload if payload.data else None,
-        version=version, **data.options(),
+        app, name, body.rule.rule(), target_of(body.target), payload if payload.data else None,
+        version=version, **body.options(),
     )  # fmt: skip
     return _answered(declared)
 
 
-@get(NAME, operation_id="get_schedule", response_headers=ETAG)
-async def show(duly_app: Served, name: FromPath[str]) -> Response[ScheduleRecord]:
+@get(NAME, operation_id="get_schedule", is_versioned=True)
+async def show(app: Namespace, name: str) -> Answer[ScheduleRecord]:
     """One schedule with all its options, and how far it has come."""
-    return _shown(await duly_app.schedules.get(name))
+    return _shown(await app.schedules.get(name))
 
 
-@patch(NAME, dependencies=IF_MATCH, operation_id="update_schedule", response_headers=ETAG)
+@patch(NAME, operation_id="update_schedule", is_versioned=True)
 async def change(
-    duly_app: Served, name: FromPath[str], version: Version, data: JSONBody[ScheduleChange]
-) -> Response[Upserted]:
+    app: Namespace, name: str, version: int | None, body: ScheduleChange
+) -> Answer[Upserted]:
     """Change what is given of a schedule; the rest stays as it is."""
-    was = await duly_app.schedules.get(name)
-    rule = was.timing.rule if data.rule is UNSET else data.rule.rule()
-    target = shapes.target_in(was.contents) if data.target is UNSET else target_of(data.target)
-    given, kept = checked(data.payload), was.contents.payload
+    was = await app.schedules.get(name)
+    rule = was.timing.rule if body.rule is UNSET else body.rule.rule()
+    target = shapes.target_in(was.contents) if body.target is UNSET else target_of(body.target)
+    given, kept = checked(body.payload), was.contents.payload
     payload = given if given.data or kept is None else Checked(kept)
     declared = await _declare(
-        duly_app, name, rule, target, payload if payload.data else None,
+        app, name, rule, target, payload if payload.data else None,
         # What was read is what is changed: nobody else's change is undone by this one.
         version=was.version if version is None else version,
-        **shapes.options_of(was) | data.options(),
+        **shapes.options_of(was) | body.options(),
     )  # fmt: skip
     return _answered(declared)
 
 
-@delete(NAME, dependencies=IF_MATCH, operation_id="remove_schedule")
-async def remove(duly_app: Served, name: FromPath[str], version: Version) -> None:
+@delete(NAME, operation_id="remove_schedule")
+async def remove(app: Namespace, name: str, version: int | None) -> None:
     """End a schedule; what is pending is cancelled, what is under way goes on."""
-    await duly_app.schedules.remove(name, version=version)
+    await app.schedules.remove(name, version=version)
 
 
-@post(f"{NAME}/pause", status_code=200, operation_id="pause_schedule", response_headers=ETAG)
-async def pause(
-    duly_app: Served, name: FromPath[str], data: JSONBody[Why | None] = None
-) -> Response[ScheduleRecord]:
+@post(f"{NAME}/pause", status=200, operation_id="pause_schedule", is_versioned=True)
+async def pause(app: Namespace, name: str, body: Why | None = None) -> Answer[ScheduleRecord]:
     """Make nothing until it is resumed; what is under way goes on."""
-    return _shown(await duly_app.schedules.pause(name, None if data is None else data.reason))
+    return _shown(await app.schedules.pause(name, None if body is None else body.reason))
 
 
-@post(f"{NAME}/resume", status_code=200, operation_id="resume_schedule", response_headers=ETAG)
-async def resume(
-    duly_app: Served, name: FromPath[str], data: JSONBody[Resume | None] = None
-) -> Response[ScheduleRecord]:
+@post(f"{NAME}/resume", status=200, operation_id="resume_schedule", is_versioned=True)
+async def resume(app: Namespace, name: str, body: Resume | None = None) -> Answer[ScheduleRecord]:
     """Go on from now, or with what was missed since the pause."""
-    from_pause = data is not None and data.from_pause
-    return _shown(await duly_app.schedules.resume(name, from_pause=from_pause))
+    from_pause = body is not None and body.from_pause
+    return _shown(await app.schedules.resume(name, from_pause=from_pause))
 
 
-@post(f"{NAME}/trigger", opt={"repeatable": True}, operation_id="trigger_schedule")
-async def trigger(
-    duly_app: Served, request: AnyRequest, name: FromPath[str]
-) -> Response[Triggered]:
+@post(f"{NAME}/trigger", repeatable=True, operation_id="trigger_schedule")
+async def trigger(app: Namespace, request: Request, name: str) -> Answer[Triggered]:
     """Make one delivery now, beside the plan."""
-    id = await duly_app.schedules.trigger(name, id=seed_of(request))
-    return Response(Triggered(id), headers={"location": f"/v1/deliveries/{id}"})
+    id = await app.schedules.trigger(name, id=request.seed)
+    return Answer(Triggered(id), headers={"location": f"/v1/deliveries/{id}"})
 
 
-@post(
-    f"{NAME}/backfill", status_code=200, opt={"repeatable": True}, operation_id="backfill_schedule"
-)
-async def backfill(
-    duly_app: Served, request: AnyRequest, name: FromPath[str], data: JSONBody[Backfill]
-) -> Backfilled:
+@post(f"{NAME}/backfill", status=200, repeatable=True, operation_id="backfill_schedule")
+async def backfill(app: Namespace, request: Request, name: str, body: Backfill) -> Backfilled:
     """Make the occurrences of a range in the past that were never made, due now."""
-    looked_at = await duly_app.schedules.count_backfill(name, data.start, data.end)
-    if data.dry_run:
+    looked_at = await app.schedules.count_backfill(name, body.start, body.end)
+    if body.dry_run:
         return Backfilled(looked_at, 0)
-    slices = duly_app.schedules.backfill(name, data.start, data.end)
-    return await while_heard(request, filled(looked_at, slices))
+    slices = app.schedules.backfill(name, body.start, body.end)
+    return await while_heard(request.receive, filled(looked_at, slices))
 
 
-@get(
-    f"{NAME}/preview", dependencies={"wanted": asked(PreviewQuery)}, operation_id="preview_schedule"
-)
+@get(f"{NAME}/preview", operation_id="preview_schedule")
 async def preview(
-    duly_app: Served,
-    name: FromPath[str],
-    wanted: NamedDependency[SkipValidation[PreviewQuery]],
+    app: Namespace,
+    name: str,
+    query: PreviewQuery,
 ) -> list[Moment]:
     """The next moments of a schedule; of a paused one, as if it went on now."""
-    schedule = await duly_app.schedules.get(name)
-    return moments(schedule.timing.rule, await duly_app.schedules.preview(name, wanted.n))
+    schedule = await app.schedules.get(name)
+    return moments(schedule.timing.rule, await app.schedules.preview(name, query.n))
 
 
-@post("/schedules/explain", status_code=200, opt={"scope": Scope.READ}, operation_id="explain_rule")
-async def explain(duly_app: Served, data: JSONBody[Explain]) -> Explained:
+@post("/schedules/explain", status=200, scope=Scope.READ, operation_id="explain_rule")
+async def explain(app: Namespace, body: Explain) -> Explained:
     """Say what a rule means, and when it is next; nothing is stored."""
-    rule = data.rule.rule()
-    found = rule.preview(data.n, after=duly_app.clock.now())
-    return Explained(**explained(rule), next=moments(rule, found, data.rule.tz))
+    rule = body.rule.rule()
+    found = rule.preview(body.n, after=app.clock.now())
+    return Explained(**explained(rule), next=moments(rule, found, body.rule.tz))
 
 
 async def _declare(app: Namespace, *what: Any, **options: Any) -> Declared:
@@ -178,14 +161,14 @@ async def _declare(app: Namespace, *what: Any, **options: Any) -> Declared:
         raise InvalidInput("target", str(error)) from error
 
 
-def _answered(declared: Declared) -> Response[Upserted]:
+def _answered(declared: Declared) -> Answer[Upserted]:
     record = Upserted(**schedule_record(declared.schedule), change=declared.change)
     status = 201 if declared.change == "created" else 200
-    return Response(record, status_code=status, headers=etag(record.version))
+    return Answer(record, status=status, headers=etag(record.version))
 
 
-def _shown(schedule: StoredSchedule) -> Response[ScheduleRecord]:
-    return Response(ScheduleRecord(**schedule_record(schedule)), headers=etag(schedule.version))
+def _shown(schedule: StoredSchedule) -> Answer[ScheduleRecord]:
+    return Answer(ScheduleRecord(**schedule_record(schedule)), headers=etag(schedule.version))
 
 
 ROUTES = [

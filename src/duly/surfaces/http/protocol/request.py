@@ -1,0 +1,199 @@
+"""One request as its route sees it, and what all requests of a server share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from starlette.exceptions import HTTPException
+
+from duly.domain.access.keys import Scope as KeyScope
+from duly.domain.access.keys import StoredKey
+from duly.errors import InvalidInput
+from duly.surfaces.http.protocol.backpressure import Arriving, Queue
+from duly.surfaces.http.protocol.responses import Receive, Scope
+from duly.surfaces.http.protocol.routing import Route
+from duly.surfaces.http.protocol.turns import Turns
+
+CALLER = "duly.caller"
+"""Where the scope of a request has its caller."""
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Somebody who may enter."""
+
+    actor: str
+    namespace: str
+    scope: KeyScope
+    key: StoredKey | None = None
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """What all requests of a server share."""
+
+    queue: Queue
+    turns: Turns
+    body_limit: int
+    still_admits: Callable[[Scope], Awaitable[bool]]
+    arriving: Arriving = msgspec.field(default_factory=Arriving)
+
+
+class HungUp(Exception):
+    """The caller went away before the body was complete; nobody hears an answer."""
+
+
+class Request:
+    """A request for a route."""
+
+    __slots__ = (
+        *("scope", "receive", "path", "route", "values", "shared"),
+        *("caller", "seed", "_headers", "_is_counted", "_has_place"),
+    )
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        path: str,
+        route: Route,
+        values: list[str],
+        shared: Shared,
+    ) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.path = path
+        """As it came, its names still escaped: they may have slashes."""
+        self.route = route
+        self.values = values
+        self.shared = shared
+        self.caller: Caller | None = None
+        self.seed: str | None = None
+        """The id of what the request makes, the same when it is carried out again.
+
+        None when it carries no Idempotency-Key: then it makes something new each time.
+        """
+        self._headers: dict[bytes, bytes] | None = None
+        self._is_counted = self._has_place = False
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """The headers by their names in lower case."""
+        if self._headers is None:
+            self._headers = dict(self.scope["headers"])
+        return self._headers
+
+    def header(self, name: bytes) -> str | None:
+        """A header as text, if there is one."""
+        found = self.headers.get(name)
+        return None if found is None else found.decode("latin-1")
+
+    @property
+    def media_type(self) -> str:
+        """What its body is, as it says."""
+        return (self.header(b"content-type") or "").partition(";")[0].strip().lower()
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The parts of the body as they come; 413 when there are too many."""
+        limit, so_far, is_last = self._limit(), 0, False
+        while not is_last:
+            part, is_last = await self._part()
+            so_far += len(part)
+            if so_far > limit:
+                raise _too_large()
+            if part:
+                yield part
+
+    async def body(self) -> bytes:
+        """The whole body."""
+        limit = self._limit()
+        part, is_last = await self._part()
+        parts, size = [part], len(part)
+        while not is_last and size <= limit:
+            part, is_last = await self._part()
+            parts.append(part)
+            size += len(part)
+        if size > limit:
+            raise _too_large()
+        return b"".join(parts)
+
+    async def _part(self) -> tuple[bytes, bool]:
+        """The next part of the body, and whether it is the last."""
+        message = await self.receive()
+        if message["type"] != "http.request":
+            raise HungUp
+        return message.get("body", b""), not message.get("more_body", False)
+
+    def _limit(self) -> int:
+        """The most bytes that it may have; 413 if it announces more."""
+        limit = self.route.body_limit or self.shared.body_limit
+        if _length(self.headers.get(b"content-length")) > limit:
+            raise _too_large()
+        return limit
+
+    @contextmanager
+    def counted_body(self) -> Iterator[AsyncIterator[bytes]]:
+        """The parts of a body, which count as held until the block ends; Busy when too much is.
+
+        With an Idempotency-Key the body is read and counted before the route asks for it.
+        """
+        if self._is_counted or self.caller is None:
+            yield self.stream()
+            return
+        self._is_counted = True
+        arriving, held = self.shared.arriving, 0
+        caller = (self.caller.namespace, self.caller.actor)
+
+        async def parts() -> AsyncIterator[bytes]:
+            nonlocal held
+            async for part in self.stream():
+                arriving.hold(caller, len(part))
+                held += len(part)
+                yield part
+
+        try:
+            yield parts()
+        finally:
+            arriving.release(caller, held)
+
+    def place(self) -> AbstractContextManager[None]:
+        """A place among those who wait for the store, if the route asks for one; Busy when full.
+
+        Ask only after the body has arrived: a client that sends slowly must not hold a place. With
+        an Idempotency-Key the place is taken before the key is noted, and the route asks again.
+        """
+        share = self.route.share
+        if share is None or self._has_place:
+            return nullcontext()
+        self._has_place = True
+        return self.shared.queue.place(share)
+
+
+def names_of(request: Request) -> dict[str, Any]:
+    """What stands in the path for each name."""
+    return {
+        name: _unescaped(name, value) if "%" in value else value
+        for name, value in zip(request.route.names, request.values, strict=True)
+    }
+
+
+def _unescaped(name: str, given: str) -> str:
+    try:
+        return unquote(given, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidInput(name, "what is escaped in the path is no UTF-8") from None
+
+
+def _length(announced: bytes | None) -> float:
+    if not announced:
+        return 0
+    if not announced.isdigit():
+        raise HTTPException(400, f"Invalid content-length: {announced.decode('latin-1')!r}")
+    return int(announced) if len(announced) < 19 else math.inf
+
+
+def _too_large() -> HTTPException:
+    return HTTPException(413, "Request Entity Too Large")

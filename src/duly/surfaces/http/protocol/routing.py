@@ -1,0 +1,189 @@
+"""What a route is: where it is, who may call it, what it takes and what it answers.
+
+A route is an async function below `@get`, `@post`, `@put`, `@patch` or `@delete`. Its parameters
+say what it takes:
+
+- `app`: the App in the caller's namespace, acting as the caller
+- `request`: the Request itself
+- `body`: the JSON body, decoded as its annotation says; with a default it may be left out
+- `query`: the query, decoded as its annotation says, which is a struct
+- `version`: the version that `If-Match` or `If-None-Match` names
+- all others: the names in the path
+
+It returns its answer, an Answer with a status and headers of its own, or any ASGI application.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from duly.domain.access.keys import Scope
+from duly.surfaces.http.protocol.problems import PROBLEMS, Errors
+from duly.surfaces.http.protocol.responses import JSON, Answer
+
+OPEN: Literal["open"] = "open"
+"""The scope of a route that everybody may call."""
+READING = ("GET", "HEAD", "OPTIONS")
+STATUS = {"POST": 201, "DELETE": 204}
+GIVEN = frozenset({"app", "request", "body", "query", "version"})
+"""Parameters that are no names in the path."""
+
+
+class Other(NamedTuple):
+    """An answer that a route may give instead of the usual one."""
+
+    kind: Any
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Route:
+    """One method of one path."""
+
+    method: str
+    path: str
+    function: Callable[..., Awaitable[Any]]
+    operation_id: str | None = None
+    scope: Scope | Literal["open"]
+    unless: str | None = None
+    """A part of the query with which an open route needs scope read."""
+    here: bool = False
+    """Whether it tells of this server, and so is for its own namespace only."""
+    is_strict: bool = False
+    """Whether it refuses when the server stops, and a query that it does not take."""
+    takes: frozenset[str]
+    """Which of the parameters that are no names it has."""
+    names: Mapping[str, Any]
+    """The names in the path, by their order there, and their kinds."""
+    body_kind: Any = None
+    is_body_optional: bool = False
+    body: Any = None
+    """The kind that describes the body, if it is decoded as another or by the route itself."""
+    query: Any = None
+    headers: tuple[str, ...] = ()
+    """Headers that it takes besides the usual ones."""
+    content: Mapping[str, Any] = field(default_factory=dict)
+    """Other media types that its body may have, and how they are described."""
+    body_limit: int | None = None
+    """Bytes that a body may have; as many as all others without."""
+    share: int | None = None
+    """Which part of all places for those who wait for the store it takes, 1 for a single one."""
+    answer: Any = None
+    status: int
+    media: str = JSON
+    also: Mapping[int, Other] = field(default_factory=dict)
+    is_versioned: bool = False
+    """Whether it answers with an ETag."""
+    creates: bool = False
+    """Whether what it changes may be new."""
+    repeatable: bool = False
+    """Whether carrying it out again with the same seed makes nothing twice."""
+    secret: bool = False
+    """Whether its answer must not be kept."""
+    errors: Errors = PROBLEMS
+
+
+Decorator = Callable[[Callable[..., Awaitable[Any]]], Route]
+
+
+def _route(method: str, path: str, **options: Any) -> Decorator:
+    by_method = Scope.READ if method in READING else Scope.OPERATE
+    given = {"scope": by_method, "status": STATUS.get(method, 200)} | options
+    return lambda function: Route(
+        method=method, path=path, function=function, **_signature(function, path) | given
+    )
+
+
+get = partial(_route, "GET")
+post = partial(_route, "POST")
+put = partial(_route, "PUT")
+patch = partial(_route, "PATCH")
+delete = partial(_route, "DELETE")
+
+
+def below(prefix: str, routes: Iterable[Route], **options: Any) -> list[Route]:
+    """The same routes below a path, with these options."""
+    return [replace(each, path=prefix + each.path, **options) for each in routes]
+
+
+def _signature(function: Callable[..., Awaitable[Any]], path: str) -> dict[str, Any]:
+    kinds = get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters
+    answer = kinds.get("return")
+    has_more = get_origin(answer) is Answer
+    names = re.findall(r"\{(\w+)\}", path)
+    assert parameters.keys() - GIVEN == set(names), (path, *parameters)
+    body = parameters.get("body")
+    return {
+        "takes": GIVEN & parameters.keys(),
+        "names": {name: kinds[name] for name in names},
+        "body_kind": kinds.get("body"),
+        "body": kinds.get("body"),
+        "is_body_optional": body is not None and body.default is not body.empty,
+        "query": kinds.get("query"),
+        "answer": get_args(answer)[0] if has_more else answer,
+    }
+
+
+Methods = Mapping[str, Route]
+
+
+class Table:
+    """Finds the routes of a path; one that is spelled out goes before one with a name."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._root = _Node()
+        self._plain: dict[str, Methods] = {}
+        for each in routes:
+            node = self._root
+            for part in filter(None, each.path.split("/")):
+                node = node.named if part[0] == "{" else node.children.setdefault(part, _Node())
+            node.methods[each.method] = each
+            if not each.names:
+                self._plain[each.path] = node.methods
+
+    def find(self, path: str) -> tuple[Methods, list[str]]:
+        """The routes by their methods, and what stands for the names; none if there are none."""
+        plain = self._plain.get(path)
+        if plain is not None:
+            return plain, []
+        return _found(self._root, [part for part in path.split("/") if part])
+
+
+class _Node:
+    """The paths that begin alike."""
+
+    def __init__(self) -> None:
+        self.methods: dict[str, Route] = {}
+        self.children: dict[str, _Node] = {}
+        self._named: _Node | None = None
+
+    @property
+    def named(self) -> _Node:
+        """Those that go on with a name."""
+        if self._named is None:
+            self._named = _Node()
+        return self._named
+
+    @property
+    def has_named(self) -> bool:
+        return self._named is not None
+
+
+def _found(node: _Node, parts: list[str]) -> tuple[Methods, list[str]]:
+    if not parts:
+        return node.methods, []
+    first, rest = parts[0], parts[1:]
+    if first in node.children:
+        methods, values = _found(node.children[first], rest)
+        if methods:
+            return methods, values
+    if not node.has_named:
+        return {}, []
+    methods, values = _found(node.named, rest)
+    return methods, [first, *values]
