@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import (
+    Awaitable,
     Callable,
     Coroutine,
     Iterable,
@@ -12,6 +13,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from duly.domain import checks
@@ -155,6 +157,16 @@ class App(Working):
         if name is not None:
             checks.checked_name("handler", name)
         return register
+
+    def asgi(self, *, authorize: Callable[[Any], Awaitable[str | None]] | None = None) -> Any:
+        """The HTTP API as an ASGI application, to be mounted at any path of another one.
+
+        It has no lifespan: open the app in that of the application around it. Callers need a key,
+        or `authorize(scope)` returns what they may do: "read", "operate", "admin" or None.
+        """
+        # By name: the app is below what serves it.
+        application = import_module("duly.surfaces.http.application")
+        return application.api(self, authorize)
 
     def expect(self, *names: str) -> None:
         """Say that these handlers live in another process, which may not have started yet."""
