@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from importlib import import_module
 from typing import Any, TypeVar, Unpack, overload
 
 from duly.composition import parts_for
@@ -83,6 +84,16 @@ class App(Working):
         if name is not None:
             checks.checked_name("handler", name)
         return register
+
+    def asgi(self, *, authorize: Callable[[Any], Awaitable[str | None]] | None = None) -> Any:
+        """The HTTP API as an ASGI application, to be mounted at any path of another one.
+
+        It has no lifespan: open the app in that of the application around it. Callers need a key,
+        or `authorize(scope)` returns what they may do: "read", "operate", "admin" or None.
+        """
+        # By name: the app is below what serves it.
+        application = import_module("duly.surfaces.http.application")
+        return application.api(self, authorize)
 
     @overload
     def schedule(

@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Match, Mount
 from duly.app import App
 from duly.surfaces.http import streams, workers
 from duly.surfaces.http.access import audit, keys
-from duly.surfaces.http.access.auth import Authenticator
+from duly.surfaces.http.access.auth import Authenticator, Authorize
 from duly.surfaces.http.access.cors import Cors
 from duly.surfaces.http.dead_letters import routes as dead_letters
 from duly.surfaces.http.deliveries import bulk
@@ -19,12 +19,12 @@ from duly.surfaces.http.monitoring import events, stats
 from duly.surfaces.http.monitoring.health import Pulse, health_routes
 from duly.surfaces.http.monitoring.metrics import metrics_route
 from duly.surfaces.http.monitoring.sibling_metrics import Siblings
-from duly.surfaces.http.openapi.docs import doc_routes
+from duly.surfaces.http.openapi.docs import doc_routes, page
 from duly.surfaces.http.openapi.document import describe
 from duly.surfaces.http.openapi.schemas import Document
 from duly.surfaces.http.protocol.backpressure import Queue
 from duly.surfaces.http.protocol.request import Shared
-from duly.surfaces.http.protocol.routing import Route, below
+from duly.surfaces.http.protocol.routing import OPEN, Route, below, get
 from duly.surfaces.http.protocol.turns import Turns
 from duly.surfaces.http.schedules import routes as schedules
 from duly.surfaces.http.site import Site
@@ -59,6 +59,18 @@ def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Site:
         [*beside, *described], others, door, shared_by(app, door), Cors.of(app.settings),
         pulse.refuse_if_stopping,
     )  # fmt: skip
+
+
+def api(app: App, authorize: Authorize | None = None) -> Site:
+    """The API and its description, to be mounted in another application; see App.asgi."""
+    door = Authenticator(app, is_inside=True, authorize=authorize)
+
+    @get("/openapi.json", scope=OPEN)
+    async def document() -> Document:
+        return describe(API, needs_keys=True, server="./")
+
+    routes = [*API, document, page]
+    return Site(routes, [], door, shared_by(app, door), None, lambda: None)
 
 
 def shared_by(app: App, door: Authenticator) -> Shared:

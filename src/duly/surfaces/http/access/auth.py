@@ -8,7 +8,7 @@ caller's namespace says `here=True`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 from urllib.parse import parse_qs
 
@@ -33,15 +33,27 @@ SINGLE = (
 )
 """Headers of which others, as a proxy, might hear the first and we the last."""
 MOST_APPS = 1000
+HOST = "host"
+"""Who the audit trail says it was when the application around the API let somebody in."""
+Authorize = Callable[[Any], Awaitable[str | None]]
+"""The scope that the caller of a request has, by its ASGI scope: read, operate, admin or None."""
 
 
 class Authenticator:
-    """The door of one app's port."""
+    """The door of one app's port.
 
-    def __init__(self, app: App) -> None:
+    Inside another application (`is_inside`) that one knows the names it is called by, and who
+    comes without a key enters only if `authorize` lets them in.
+    """
+
+    def __init__(
+        self, app: App, *, is_inside: bool = False, authorize: Authorize | None = None
+    ) -> None:
         self._app = app
+        self._is_inside = is_inside
+        self._authorize = authorize
         self._names = Names(app.settings)
-        self.needs_keys = needs_keys(app.settings)
+        self.needs_keys = is_inside or needs_keys(app.settings)
         self._local = Caller(LOOPBACK, app.store.namespace, Scope.ADMIN)
         self._ring = Keyring(app.keys.check, app.clock)
         spend = None if app.store.single_owner else app.keys.spend
@@ -100,7 +112,7 @@ class Authenticator:
 
     def _check_origin(self, scope: Any, headers: Headers) -> None:
         host = text(headers, b"host")
-        if not self._names.allow(host):
+        if not (self._is_inside or self._names.allow(host)):
             raise HTTPException(
                 421, f"{host!r} is no name of this server; if it should be, add it to allowed_hosts"
             )
@@ -110,6 +122,9 @@ class Authenticator:
     async def _caller(self, scope: Any, headers: Headers) -> Caller:
         given = text(headers, b"authorization")
         if given is None:
+            granted = None if self._authorize is None else await self._authorize(scope)
+            if granted is not None:
+                return Caller(HOST, self._local.namespace, Scope(granted))
             known = _is_local(scope, headers) and self._names.let_in_by_name(headers)
             if known and not self.needs_keys:
                 return self._local

@@ -18,7 +18,7 @@ DESCRIPTION = (
     "it. Errors are `application/problem+json` (RFC 9457). Lists are read page by page: give "
     "`next` of a page as `cursor` to get the following one."
 )
-SERVERS = [
+SERVERS: list[Document] = [
     {"url": "/", "description": "the server that this document comes from"},
     {
         "url": "http://{host}:{port}",
@@ -28,8 +28,11 @@ SERVERS = [
 ]
 
 
-def describe(routes: Iterable[Route], *, needs_keys: bool) -> Document:
-    """The whole document: /v1, and the routes that the app brings itself."""
+def describe(routes: Iterable[Route], *, needs_keys: bool, server: str = "/") -> Document:
+    """The whole document: /v1, and the routes that the app brings itself.
+
+    `server` is where the paths begin, beside the document.
+    """
     schemas = Schemas(GLOSSARY)
     paths: Document = {}
     refusals: Document = {}
@@ -45,7 +48,7 @@ def describe(routes: Iterable[Route], *, needs_keys: bool) -> Document:
             "description": DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": SERVERS,
+        "servers": [SERVERS[0] | {"url": server}, *SERVERS[1:]],
         "security": [{"key": []}] if needs_keys else [{"key": []}, {}],
         "tags": _tags(paths),
         "paths": dict(sorted(paths.items())),
