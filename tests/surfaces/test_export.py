@@ -91,7 +91,7 @@ async def test_killed_in_the_middle_it_goes_on_and_takes_nothing_twice(
     await many(home)
     home.ok("export", "moved.ndjson")
     environ = {"DULY_FAILPOINTS": "import.middle=kill@2"}
-    dead = there.duly("import", "moved.ndjson", "--yes", environ=environ)
+    dead = there.process("import", "moved.ndjson", "--yes", environ=environ)
     assert dead.returncode == -signal.SIGKILL
     found = there.json("import", "moved.ndjson", "--yes")["deliveries"]
     assert found == {"new": MANY - 500, "known": 500, "refused": 0}
