@@ -31,7 +31,7 @@ from tests.stores.books import Books
 from tests.surfaces.population import NEEDLE, handlers, populate
 from tests.surfaces.sides import command
 
-pytestmark = [pytest.mark.requirement("C10", "S2"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("C10", "S2"), pytest.mark.long]
 
 Row = dict[str, Any]
 Find = Callable[[Mapping[str, Any]], Awaitable[list[str]]]

@@ -13,7 +13,7 @@ import pytest
 import duly
 from tests.surfaces.processes import Home
 
-pytestmark = [pytest.mark.requirement("C10", "S6"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("C10", "S6"), pytest.mark.long]
 URL = "https://example.org/in"
 SEALED = {"DULY_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}
 MANY = 1100

@@ -47,7 +47,7 @@ def test_the_version_is_told_without_anything_heavy() -> None:
     assert not HEAVY & set(eval(modules))
 
 
-@pytest.mark.proof
+@pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_starts_by_itself(
     tmp_path: Path, empty_sqlite_url: str, command: str

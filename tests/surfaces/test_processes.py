@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.surfaces.processes import Home, Running, children
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 SHOP = """
 import asyncio, logging, os, time, duly
