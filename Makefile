@@ -9,7 +9,7 @@ compile := .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --univers
 served := .venv/.served-with-$(notdir $(PYTHON))
 installed := .venv/.installed-with-$(notdir $(PYTHON))
 
-.PHONY: serve test prove clients lint format check install lock clean
+.PHONY: serve test test-long clients lint format check install lock clean
 
 serve: $(served)
 	.venv/bin/duly serve duly_birthday:app
@@ -19,11 +19,11 @@ test: $(installed)
 	@.venv/bin/python -m compileall -q src birthday tests
 	@# pytest compiles tests in a way of its own: here once, not once in each of its processes.
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --collect-only --quiet >/dev/null || true
-	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not proof and not clients"
+	.venv/bin/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m "not long and not clients"
 
-# What proves more than a change needs to know: mutants, kills, long walks, long loads.
-prove: $(installed)
-	.venv/bin/pytest --numprocesses 4 --no-loadscope-reorder -m proof
+# Tests that take long and that few changes break: mutants, kills, long walks, long loads.
+test-long: $(installed)
+	.venv/bin/pytest --numprocesses 4 --no-loadscope-reorder -m long
 
 # Clients in TypeScript, generated from the API's description: the only thing that needs npm.
 clients: $(installed)

@@ -22,7 +22,7 @@ from tests.crash.fleet import QUICK
 from tests.crash.receiver import Receiver
 from tests.support.forks import ROOT, start
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 PEOPLE = int(os.environ.get("DULY_BIRTHDAY_DOWN", "60"))
 MANY = 10_000

@@ -20,7 +20,7 @@ from duly_birthday.service import BirthdayApp
 from duly_birthday.wire import Birthdays
 from tests.support.forks import ROOT, start
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 RACES = int(os.environ.get("DULY_BIRTHDAY_RACES", "40"))
 NINE_IN_LA = datetime(2026, 11, 15, 17, tzinfo=UTC)

@@ -13,7 +13,7 @@ from duly.domain.time.rules import Yearly
 from duly.engine.planner import Planner
 from tests.domain.years import Oracle
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 BORN = 1992
 ZONES = ["America/Los_Angeles", "Asia/Tokyo", "Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC"]

@@ -65,7 +65,7 @@ async def in_use(books: Books) -> int:
     return int((await books.run(IN_USE))[0][0])
 
 
-@pytest.mark.proof
+@pytest.mark.long
 @pytest.mark.parametrize(("slots", "count"), [(20, 4), (8, 1)], indirect=["slots"])
 async def test_workers_drain_everything_with_fewer_connections_than_they_would_like(
     fleet: Fleet, books: Books, slots: int, count: int
@@ -83,7 +83,7 @@ async def test_workers_drain_everything_with_fewer_connections_than_they_would_l
     assert states == [("completed", 2200)]
 
 
-@pytest.mark.proof
+@pytest.mark.long
 @pytest.mark.parametrize("slots", [200], indirect=True)
 async def test_after_load_as_few_are_open_as_before(fleet: Fleet, books: Books, slots: int) -> None:
     workers = started(fleet, 4)

@@ -41,7 +41,7 @@ async def test_ten_immediate_restarts_under_load_lose_and_repeat_nothing(
     await books.assert_all_once(ids)
 
 
-@pytest.mark.proof
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("D14")
 async def test_terminated_connections_are_replaced(fleet: Fleet, books: Books) -> None:

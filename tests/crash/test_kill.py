@@ -10,7 +10,7 @@ import pytest
 from duly.settings import load
 from tests.crash.fleet import Books, Fleet
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 PLACES = [
     "claim.before",

@@ -17,7 +17,7 @@ from tests.crash.worker import build
 from tests.services.drivers import ASYNC, PLAIN
 from tests.support.forks import ROOT, start
 
-pytestmark = [pytest.mark.requirement("F10"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("F10"), pytest.mark.long]
 DRIVERS = sorted(ASYNC | PLAIN)
 
 

@@ -10,7 +10,7 @@ import duly
 from duly.testing import VirtualClock
 from tests.crash.fleet import Books, Fleet, Process
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 HOUR = timedelta(hours=1)
 PUNCTUAL, BEHIND = 6000, 4000

@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.fleet import Books, Fleet, Process
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 STEPS = ["one", "two", "three"]
 AFTER_THE_FIRST = [

@@ -15,7 +15,7 @@ import pytest
 from tests.crash.fleet import Books, Fleet
 from tests.crash.worker import build
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 DELIVERIES = int(os.environ.get("DULY_TEST_CHAOS", "1500"))
 """In every run; `DULY_TEST_CHAOS=20000` for a long one."""

@@ -14,7 +14,7 @@ from tests.crash.fleet import Books, Fleet, Process
 from tests.crash.receiver import Receiver
 from tests.crash.test_kill import workers_for
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 HERE = "127.0.0.1/32"
 BODY = b'{ "spaced" : [1.0] }'

@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.fleet import Books, Fleet
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture

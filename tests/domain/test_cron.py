@@ -304,7 +304,7 @@ def seen(text: str, begin: datetime) -> list[tuple[str, bool]]:
     return [(f"{at:%d %H:%M}", made_up) for at, made_up in runs(Naive(text), place, makes_up=True)]
 
 
-@pytest.mark.proof
+@pytest.mark.long
 def test_a_second_by_second_walk_finds_no_difference() -> None:
     problems = [f"{case}: {problem}" for case, problem in islice(cases(7), CASES) if problem]
     assert problems == []

@@ -30,7 +30,7 @@ from tests.engine.attempts import ATTEMPTING, ATTEMPTS, SPENDING, WRITING, Stage
 from tests.engine.awaits import Awaits, Fault, breathe
 from tests.engine.house import House
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 MODULES = (
     duly.engine.execution.task_pool,

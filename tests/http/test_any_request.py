@@ -37,7 +37,7 @@ CHECKS = [
 pytestmark = [
     pytest.mark.requirement("S2"),
     pytest.mark.timeout(60 + EXAMPLES),
-    pytest.mark.proof,
+    pytest.mark.long,
 ]
 
 

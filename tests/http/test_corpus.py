@@ -13,7 +13,7 @@ from duly.errors import DulyError
 from tests.http.corpus import BODIES, MOMENTS, NUMBERS, TEXTS, TYPES, URLS, ZONES
 from tests.http.stage import Stage, stage
 
-pytestmark = [pytest.mark.requirement("S2"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("S2"), pytest.mark.long]
 WORK = {"target": "work"}
 UNKNOWN = "01980000-0000-7000-8000-000000000000"
 

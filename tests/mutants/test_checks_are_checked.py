@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.postgres import ForeignServer, Server
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTEST = (sys.executable, "-m", "pytest", "-p", "pytest_asyncio.plugin", "-p", "pytest_timeout")

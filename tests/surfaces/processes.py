@@ -1,4 +1,4 @@
-"""duly from outside: real processes, waited on by what they say, always with a deadline."""
+"""duly from outside: commands run here, and real processes that are waited on with a deadline."""
 
 import asyncio
 import http.client
@@ -19,9 +19,9 @@ import apsw
 import asyncpg
 
 from duly import App, DeliveryRecord
+from tests.support.commands import DEADLINE_SECONDS, run_command
 from tests.support.forks import Start, start
 
-DEADLINE_SECONDS = 60.0
 DULY = (sys.executable, "-m", "duly")
 
 
@@ -32,7 +32,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class Home:
-    """A folder with a database, in which commands are run, usually as forks of a warm duly."""
+    """A folder with a database, in which commands are run."""
 
     def __init__(self, folder: Path, database: str, start: Start = start) -> None:
         self.folder = folder
@@ -46,18 +46,25 @@ class Home:
         environ: Mapping[str, str] | None = None,
         database: str | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
+        """Run a command to its end, in this process."""
+        env = environment({"DULY_DATABASE": database or self.database, **(environ or {})})
+        return run_command(*arguments, stdin=stdin, environ=env, folder=self.folder)
+
+    def process(
+        self, *arguments: str, environ: Mapping[str, str] | None = None, database: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end in a process of its own, for tests of what belongs to one."""
         with self.start(
             "duly",
             *arguments,
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.folder,
             env=environment({"DULY_DATABASE": database or self.database, **(environ or {})}),
         ) as process:
-            return ended(process, stdin)
+            return ended(process)
 
     def ok(self, *arguments: str, **options: Any) -> str:
         """Run a command that has to succeed; returns what it printed."""
@@ -147,10 +154,10 @@ def children(parent: int) -> list[int]:
     return [int(each) for each in listed.split()]
 
 
-def ended(process: subprocess.Popen[str], stdin: str) -> subprocess.CompletedProcess[str]:
-    """What became of a process that is told no more than that; it is killed at the deadline."""
+def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    """The result of a process once it has ended; it is killed at the deadline."""
     try:
-        told = process.communicate(stdin, DEADLINE_SECONDS)
+        told = process.communicate(timeout=DEADLINE_SECONDS)
     except BaseException:
         process.kill()
         raise

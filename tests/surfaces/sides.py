@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import os
 import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from unittest.mock import patch
 
-from duly.surfaces.cli.main import run
+from tests.support.commands import run_command
 from tests.support.postgres import ForeignServer, Server
 from tests.surfaces.furniture import HERE, furnished
 from tests.surfaces.processes import Home, environment
@@ -67,11 +64,8 @@ def without(text: str, names: Sequence[str]) -> str:
 
 def command(*arguments: str, environ: Mapping[str, str]) -> Done:
     """Run a command of `duly` here, with that environment."""
-    out, err = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO()
-    clean = environment(environ)
-    with patch.dict(os.environ, clean, clear=True), redirect_stdout(out), redirect_stderr(err):
-        code = run(list(arguments))
-    return Done(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
+    done = run_command(*arguments, environ=environment(environ))
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def test_what_is_no_app_is_refused(
 
 
 def test_what_is_no_app_is_code_2_and_no_traceback(sqlite_home: Home) -> None:
-    done = sqlite_home.duly("work", "nowhere:app")
+    done = sqlite_home.process("work", "nowhere:app")
     assert done.returncode == 2
     assert done.stderr.startswith("error: app: there is no module 'nowhere'")
     assert "Traceback" not in done.stderr
@@ -61,6 +61,6 @@ def test_flags_reach_an_app_that_is_built_by_its_import(sqlite_home: Home) -> No
 
 def test_a_flag_that_the_app_overrules_is_refused(sqlite_home: Home) -> None:
     sqlite_home.write("fixed.py", FILES["fixed.py"])
-    done = sqlite_home.duly("work", "fixed:app", "--concurrency", "3")
+    done = sqlite_home.process("work", "fixed:app", "--concurrency", "3")
     assert done.returncode == 2
     assert done.stderr.startswith("error: concurrency: fixed:app sets it itself")

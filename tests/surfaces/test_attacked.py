@@ -12,7 +12,7 @@ import pytest
 
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, Running
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 LIMIT, STRANGERS, DELIVERIES = 400, 600, 40
 SHOP = f"""

@@ -27,6 +27,6 @@ async def test_a_server_for_others_starts_with_a_key_from_its_environment(home: 
     secret = token.rpartition("_")[2]
     assert not any(secret in line for line in server.log)
     assert secret not in home.ok("config", "show", environ=environ)
-    wrong = home.duly("serve", environ={"DULY_BOOTSTRAP_KEY": f"{token}x"})
+    wrong = home.process("serve", environ={"DULY_BOOTSTRAP_KEY": f"{token}x"})
     assert (wrong.returncode, wrong.stderr.partition(":")[0]) == (2, "error")
     assert wrong.stderr.startswith("error: bootstrap_key: *** from DULY_BOOTSTRAP_KEY will not do")

@@ -103,7 +103,7 @@ def test_a_server_is_asked_how_it_is(home: Home) -> None:
     assert "does `duly serve` run there?" in nobody.stderr
 
 
-@pytest.mark.proof
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_steps_of_the_image_make_a_server_that_is_well_and_stops(tmp_path: Path) -> None:
     """Each step of the Dockerfile, in folders under a temporary one instead of a container's.

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from duly.surfaces.cli.main import run
 from tests.surfaces.processes import Home
 
 pytestmark = pytest.mark.requirement("C2")
@@ -153,12 +152,11 @@ def test_a_newcomer_sees_a_schedule_fire(home: Home) -> None:
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_with_the_field_and_code_2(
-    sqlite_url: str, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], said: str
+    sqlite_home: Home, sqlite_url: str, flags: tuple[str, ...], said: str
 ) -> None:
-    assert run(["schedules", "add", "it", "log", *flags, "--database", sqlite_url]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert said in err
+    done = sqlite_home.duly("schedules", "add", "it", "log", *flags, "--database", sqlite_url)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize(

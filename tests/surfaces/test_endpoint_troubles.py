@@ -11,7 +11,7 @@ import duly
 from tests.surfaces.processes import DEADLINE_SECONDS, Home
 from tests.transports.receiver import answer, receiver, says
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 URL = "https://example.org/hook"
 LOCAL = {"DULY_EGRESS_ALLOW": "127.0.0.1"}

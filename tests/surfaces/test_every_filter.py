@@ -22,7 +22,6 @@ from duly.ports import DeadFilter
 from duly.services.deliveries.deliveries import Wanted
 from duly.stores.deliveries import pages
 from duly.surfaces.cli.command_line import COMMANDS, command_line
-from duly.surfaces.cli.main import run
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.system import SystemChance
 from duly.testing import VirtualClock
@@ -30,8 +29,9 @@ from tests.engine.house import Gate
 from tests.http.conftest import Client, calling
 from tests.stores.books import Books
 from tests.surfaces.population import NEEDLE, handlers, populate
+from tests.surfaces.sides import command
 
-pytestmark = [pytest.mark.requirement("C10", "S2"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("C10", "S2"), pytest.mark.long]
 
 Row = dict[str, Any]
 Find = Callable[[Mapping[str, Any]], Awaitable[list[str]]]
@@ -283,7 +283,7 @@ def _said(value: Any) -> str:
     return moment(value).isoformat() if isinstance(value, datetime) else str(value)
 
 
-def test_on_the_command_line(database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_the_command_line(database_url: str) -> None:
     async def laid_out() -> None:
         async with Stage(database_url):
             pass
@@ -291,19 +291,19 @@ def test_on_the_command_line(database_url: str, capsys: pytest.CaptureFixture[st
     asyncio.run(laid_out())
 
     def ask(group: str, *words: str) -> list[Row]:
-        code = run([group, "list", *words, "--limit", "1000", "--json", "--database", database_url])
-        told = capsys.readouterr()
-        assert code == 0, told.err
-        found: list[Row] = json.loads(told.out)["items"]
+        where = {"DULY_DATABASE": database_url}
+        done = command(group, "list", *words, "--limit", "1000", "--json", environ=where)
+        assert done.code == 0, done.err
+        found: list[Row] = json.loads(done.out)["items"]
         return found
 
     async def compared(group: str) -> None:
         async def find(question: Mapping[str, Any]) -> list[str]:
             words = [f"--{name}={_said(value)}" for name, value in question.items()]
-            found = await asyncio.to_thread(ask, group, *words)
+            found = ask(group, *words)
             return [each.get("id") or each["name"] for each in found]
 
-        rows = await asyncio.to_thread(ask, group)
+        rows = ask(group)
         assert rows
         await compare(rows, group, _options(group), find, pairs=0)
 

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 
-from duly.surfaces.cli.main import run
 from tests.surfaces.processes import Home
 
 pytestmark = pytest.mark.requirement("C2")
@@ -69,9 +68,8 @@ def test_an_interval_is_shown_on_the_clocks_of_the_zone_that_is_asked_for(
     ],
 )
 def test_what_cannot_be_explained_is_code_2(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+    sqlite_home: Home, arguments: tuple[str, ...], said: str
 ) -> None:
-    assert run(["schedules", "explain", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert said in err
+    done = sqlite_home.duly("schedules", "explain", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr

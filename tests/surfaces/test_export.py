@@ -13,7 +13,7 @@ import pytest
 import duly
 from tests.surfaces.processes import Home
 
-pytestmark = [pytest.mark.requirement("C10", "S6"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("C10", "S6"), pytest.mark.long]
 URL = "https://example.org/in"
 SEALED = {"DULY_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}
 MANY = 1100
@@ -91,7 +91,7 @@ async def test_killed_in_the_middle_it_goes_on_and_takes_nothing_twice(
     await many(home)
     home.ok("export", "moved.ndjson")
     environ = {"DULY_FAILPOINTS": "import.middle=kill@2"}
-    dead = there.duly("import", "moved.ndjson", "--yes", environ=environ)
+    dead = there.process("import", "moved.ndjson", "--yes", environ=environ)
     assert dead.returncode == -signal.SIGKILL
     found = there.json("import", "moved.ndjson", "--yes")["deliveries"]
     assert found == {"new": MANY - 500, "known": 500, "refused": 0}

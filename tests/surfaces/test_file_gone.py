@@ -13,7 +13,7 @@ import pytest
 
 from tests.surfaces.processes import Home, Running
 
-pytestmark = [pytest.mark.requirement("D1", "D14"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("D1", "D14"), pytest.mark.long]
 
 
 def deliver(server: Running) -> tuple[int, dict[str, Any]]:

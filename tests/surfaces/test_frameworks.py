@@ -18,7 +18,7 @@ import pytest
 from duly import App
 from tests.surfaces.processes import DEADLINE_SECONDS, environment
 
-pytestmark = [pytest.mark.requirement("D13", "S1"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("D13", "S1"), pytest.mark.long]
 GUIDE = Path(__file__).parents[2] / "docs" / "frameworks.md"
 PROJECT = """
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Clients that others' tools generate from the live description, against a real server.
 
-`make prove` makes one in Python. Those that need npm are made by `make clients`.
+`make test-long` makes one in Python. Those that need npm are made by `make clients`.
 """
 
 import importlib
@@ -47,7 +47,7 @@ def server(sqlite_home: Home) -> Iterator[Running]:
         yield process
 
 
-@pytest.mark.proof
+@pytest.mark.long
 def test_a_generated_python_client_works(server: Running, tmp_path: Path) -> None:
     package = python_client(tmp_path)
     client = package.Client(base_url=server.url, raise_on_unexpected_status=True)

@@ -24,7 +24,7 @@ async def test_keys_are_created_listed_and_revoked(home: Home) -> None:
 
 @pytest.mark.requirement("S2")
 def test_a_port_that_others_can_reach_waits_for_the_first_key(sqlite_home: Home) -> None:
-    done = sqlite_home.duly("serve", "--host", "0.0.0.0", "--port", "0")
+    done = sqlite_home.process("serve", "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 2
     assert done.stderr.startswith("error: host: ")
     assert "duly keys create" in done.stderr

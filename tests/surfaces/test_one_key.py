@@ -14,7 +14,7 @@ import pytest
 
 from tests.surfaces.processes import DEADLINE_SECONDS, Home
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 ROUNDS = int(os.environ.get("DULY_TEST_ROUNDS", "20"))
 GIVEN = {"target": "log", "payload": "x" * 100, "after": 3600}

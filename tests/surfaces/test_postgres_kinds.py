@@ -68,7 +68,7 @@ async def test_a_replica_is_told(tmp_path: Path, own_postgres: Server) -> None:
     verdict, remedy = verdicts(json.loads(done.stdout))["writable"]
     assert (verdict, "replica" in remedy) == ("failed", True)
     for command in (("serve", "--port", "0"), ("migrate", "up")):
-        refused = home.duly(*command)
+        refused = home.process(*command)
         assert refused.returncode == 4
         assert "this server is a replica; name the primary" in refused.stderr
         assert "target_session_attrs=read-write" in refused.stderr
@@ -86,7 +86,7 @@ async def test_a_database_that_is_read_only_is_told(tmp_path: Path, postgres_url
     done = home.duly("doctor")
     assert done.returncode == 1
     assert "default_transaction_read_only is on" in done.stdout
-    refused = home.duly("serve", "--port", "0")
+    refused = home.process("serve", "--port", "0")
     assert refused.returncode == 4
     assert "alter role ROLE set default_transaction_read_only = off" in refused.stderr
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.surfaces.processes import Home, Running, children
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 SHOP = """
 import asyncio, logging, os, time, duly
@@ -143,6 +143,6 @@ async def test_one_whose_loop_hangs_is_killed_and_its_work_goes_on(shop: Home) -
 
 @pytest.mark.requirement("D14")
 def test_what_is_wrong_for_all_of_them_ends_the_start(shop: Home) -> None:
-    done = shop.duly("work", "nowhere:app", "--processes", "2")
+    done = shop.process("work", "nowhere:app", "--processes", "2")
     assert done.returncode == 2
     assert done.stderr.count("error: app: there is no module 'nowhere'") == 1

@@ -17,7 +17,7 @@ from tests.surfaces.processes import Home
 def test_what_a_file_does_not_allow_is_refused_before_it_is_made(
     sqlite_home: Home, flags: tuple[str, str], problem: str
 ) -> None:
-    done = sqlite_home.duly("serve", "--port", "0", *flags)
+    done = sqlite_home.process("serve", "--port", "0", *flags)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {problem}")
     assert not (sqlite_home.folder / "duly.db").exists()

@@ -59,7 +59,7 @@ async def test_a_server_refuses_a_schema_newer_than_itself(home: Home) -> None:
     async with home.app():
         pass
     await home.execute("insert into duly.migrations (number, name) values (99, 'later')")
-    done = home.duly("serve", "--port", "0")
+    done = home.process("serve", "--port", "0")
     assert done.returncode == 1
     assert "schema 99" in done.stderr
     assert "Traceback" not in done.stderr
@@ -68,7 +68,7 @@ async def test_a_server_refuses_a_schema_newer_than_itself(home: Home) -> None:
 @pytest.mark.requirement("D14")
 def test_a_missing_database_ends_the_start_with_code_4(sqlite_home: Home) -> None:
     away = f"postgresql://duly@127.0.0.1:{free_port()}/none"
-    done = sqlite_home.duly("serve", "--port", "0", database=away)
+    done = sqlite_home.process("serve", "--port", "0", database=away)
     assert done.returncode == 4
     assert done.stderr.startswith("error: PostgreSQL cannot be reached")
     assert "Traceback" not in done.stderr
@@ -87,7 +87,7 @@ def test_a_missing_database_ends_the_start_with_code_4(sqlite_home: Home) -> Non
 def test_a_bad_setting_ends_the_start_with_code_2_and_is_named(
     sqlite_home: Home, name: str, value: str
 ) -> None:
-    done = sqlite_home.duly("serve", environ={f"DULY_{name.upper()}": value})
+    done = sqlite_home.process("serve", environ={f"DULY_{name.upper()}": value})
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {name}: ")
 
@@ -95,14 +95,14 @@ def test_a_bad_setting_ends_the_start_with_code_2_and_is_named(
 @pytest.mark.requirement("D14")
 def test_an_unwritable_path_ends_the_start_with_code_2(sqlite_home: Home) -> None:
     # Not even root can make a file there.
-    done = sqlite_home.duly("serve", "--port", "0", "--database", "sqlite:////proc/duly.db")
+    done = sqlite_home.process("serve", "--port", "0", "--database", "sqlite:////proc/duly.db")
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
 
 
 def test_a_second_server_on_a_sqlite_file_is_told_of_the_first(sqlite_home: Home) -> None:
     with sqlite_home.serving() as first:
-        done = sqlite_home.duly("serve", "--port", str(first.url.rpartition(":")[2]))
+        done = sqlite_home.process("serve", "--port", str(first.url.rpartition(":")[2]))
     assert done.returncode == 1
     assert f"process {first.process.pid}" in done.stderr
 
@@ -110,7 +110,7 @@ def test_a_second_server_on_a_sqlite_file_is_told_of_the_first(sqlite_home: Home
 async def test_a_taken_port_is_refused_and_nothing_is_left_running(sqlite_home: Home) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        done = sqlite_home.duly("serve", "--port", str(port))
+        done = sqlite_home.process("serve", "--port", str(port))
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
     async with sqlite_home.app() as app:

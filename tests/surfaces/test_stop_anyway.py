@@ -14,7 +14,7 @@ import pytest
 
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, environment
 
-pytestmark = [pytest.mark.requirement("D13"), pytest.mark.proof]
+pytestmark = [pytest.mark.requirement("D13"), pytest.mark.long]
 MOST_SECONDS = 12.0
 """The drain time, what is cancelled again, the last outcomes, the end; on a busy machine."""
 SHOP = """

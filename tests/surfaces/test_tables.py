@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from cyclopts import App as CommandLine
@@ -23,10 +19,10 @@ import duly
 from duly import App, Delivery
 from duly.domain.monitoring.alerts import AlertCause, AlertKind
 from duly.surfaces.cli.command_line import COMMANDS, command_line
-from duly.surfaces.cli.main import run
 from duly.surfaces.cli.terminal.layout import laid_out
 from duly.surfaces.cli.terminal.output import table
 from duly.testing import run_until_idle
+from tests.support.commands import run_command
 from tests.surfaces.processes import Home, environment
 
 pytestmark = pytest.mark.requirement("S6")
@@ -97,21 +93,12 @@ async def _furnish(home: Home) -> None:
     await home.execute("update duly.workers set ended_at = null, beat_at = beat_at + 86400000000")
 
 
-class Terminal(io.TextIOWrapper):
-    """A stdout that is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def shown(home: Home, *arguments: str, columns: int | None = None) -> str:
     """What a command prints at a terminal of that many columns, or into a pipe."""
-    kind = io.TextIOWrapper if columns is None else Terminal
-    out, err = kind(io.BytesIO(), write_through=True), io.StringIO()
     clean = environment({"DULY_DATABASE": home.database, "COLUMNS": str(columns or 80)})
-    with patch.dict(os.environ, clean, clear=True), redirect_stdout(out), redirect_stderr(err):
-        assert run(list(arguments)) == 0, err.getvalue()
-    return out.buffer.getvalue().decode()  # type: ignore[attr-defined,no-any-return]
+    done = run_command(*arguments, environ=clean, at_terminal=columns is not None)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def names_in(document: Any) -> Iterator[str]:

@@ -15,7 +15,7 @@ import duly
 from tests.support.postgres import Server
 from tests.surfaces.processes import DEADLINE_SECONDS, Home, Running
 
-pytestmark = pytest.mark.proof
+pytestmark = pytest.mark.long
 
 SHOP = """
 import duly
