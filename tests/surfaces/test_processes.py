@@ -87,22 +87,24 @@ def test_they_share_a_port_and_one_that_is_killed_is_replaced(shop: Home) -> Non
 async def test_a_key_gets_its_pace_from_all_of_them_together(shop: Home) -> None:
     async with shop.app() as app:
         token = (await app.keys.create("greedy")).token
-    rate, passed = 40, 0
+    rate, asked, passed = 40, 0, 0
     environ = QUICK | {"DULY_KEY_RATE": str(rate)}
     with shop.serving("shop:app", "--processes", "2", environ=environ) as server:
         until_two_work(server)
         begun_at = time.monotonic()
         # Each time over a new connection, to either of them.
         while (seconds := time.monotonic() - begun_at) < 1.5:
+            asked += 1
             passed += server.get("/v1/workers", key=token)[0] == 200
     # What they may save up is two seconds' worth; had each its own pace, it were rate * (2 + 3).
-    assert rate <= passed < rate * (2 + seconds + 0.5)
+    assert min(rate, asked) <= passed < rate * (2 + seconds + 0.5)
 
 
 @pytest.mark.requirement("D13", "D5")
 async def test_orphans_end_and_hand_back_what_they_held(shop: Home) -> None:
     id = await shop.deliver("hang")
-    environ = QUICK | {"DULY_DRAIN": "0.1"}
+    # The lease is long, so that a slow machine does not lose it: then both would run it.
+    environ = QUICK | {"DULY_DRAIN": "0.1", "DULY_LEASE": "30"}
     with shop.running("work", "shop:app", "--processes", "2", environ=environ) as server:
         server.wait_for("Entered")
         until_two_work(server)

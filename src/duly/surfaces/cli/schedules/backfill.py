@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -12,7 +11,7 @@ from cyclopts import Parameter
 from duly.domain.checks import checked_moment
 from duly.errors import InvalidInput
 from duly.services.schedules import BACKFILL_SLICE
-from duly.surfaces.cli.terminal.bulk import stoppable, stopped_after
+from duly.surfaces.cli.terminal.bulk import STOPS, stoppable, stopped_after
 from duly.surfaces.cli.terminal.confirmation import Yes, agreed
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
 from duly.surfaces.cli.terminal.output import answer, progress, talk
@@ -80,7 +79,7 @@ async def _make(app: Books, name: str, begin: datetime, end: datetime, many: int
             async for count in stoppable(app.schedules.backfill(name, begin, end)):
                 made += count
                 advance(BACKFILL_SLICE)
-    except asyncio.CancelledError as cancelled:
-        talk(f"stopped after {stopped_after(made, cancelled)}; the same command makes the rest")
+    except STOPS as stop:
+        talk(f"stopped after {stopped_after(made, stop)}; the same command makes the rest")
         raise
     return made

@@ -63,6 +63,10 @@ def whereabouts(common: Common) -> list[str]:
     return [part for name, each in given.items() if each is not None for part in flag(name, each)]
 
 
+STOPS = (asyncio.CancelledError, KeyboardInterrupt)
+"""The first Ctrl-C cancels; a second one interrupts whatever Python code runs at that moment."""
+
+
 async def carry_out(
     what: str, total: int, moves: AsyncIterator[BulkProgress], command: Sequence[str]
 ) -> int:
@@ -73,8 +77,8 @@ async def carry_out(
             async for each in stoppable(moves):
                 advance(each.done - done)
                 done, until = each.done, each.until
-    except asyncio.CancelledError as cancelled:
-        moved = stopped_after(done, cancelled)
+    except STOPS as stop:
+        moved = stopped_after(done, stop)
         talk(f"stopped after {moved}; for the rest: {_again(command, until)}")
         raise
     return done
@@ -104,9 +108,9 @@ async def _wait_for(step: asyncio.Future[Any]) -> None:
         raise Abandoned from again
 
 
-def stopped_after(done: int, cancelled: asyncio.CancelledError) -> str:
-    """How many were moved before somebody stopped it; only a second Ctrl-C leaves that open."""
-    return f"at least {done}" if isinstance(cancelled, Abandoned) else f"{done}"
+def stopped_after(done: int, stop: BaseException) -> str:
+    """How many were moved before it was stopped; only a second Ctrl-C leaves that open."""
+    return f"at least {done}" if isinstance(stop, Abandoned | KeyboardInterrupt) else f"{done}"
 
 
 def _again(command: Sequence[str], until: datetime | None) -> str:

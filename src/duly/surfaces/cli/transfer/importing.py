@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
@@ -22,7 +21,7 @@ from duly.services.transfer.importing import ImportOptions
 from duly.stores import migrations
 from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.server.migrate import schema_of
-from duly.surfaces.cli.terminal.bulk import BULK, Bulk, stoppable, stopped_after
+from duly.surfaces.cli.terminal.bulk import BULK, STOPS, Bulk, stoppable, stopped_after
 from duly.surfaces.cli.terminal.delivery_options import STDIN
 from duly.surfaces.cli.terminal.exit_codes import FAILED
 from duly.surfaces.cli.terminal.flags import COMMON, Common, app_for, client, database_of
@@ -158,8 +157,8 @@ async def _bring_in(
                 for name in ("new", "known", "refused"):
                     tally[each.kind][name] += getattr(each, name)
                     advance(getattr(each, name))
-    except asyncio.CancelledError as cancelled:
-        done = stopped_after(sum(sum(each.values()) for each in tally.values()), cancelled)
+    except STOPS as stop:
+        done = stopped_after(sum(sum(each.values()) for each in tally.values()), stop)
         talk(f"stopped after {done} of {survey.total}; the same command goes on with the rest")
         raise
 

@@ -1,0 +1,37 @@
+"""A bulk operation that is interrupted says how to continue, whatever runs at that moment."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from duly.ports.dead_letters import BulkProgress
+from duly.surfaces.cli.terminal import bulk
+
+
+@pytest.mark.requirement("C10")
+def test_a_second_interrupt_right_after_the_first_still_says_how_to_continue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+
+    def talk(text: str) -> None:
+        said.append(text)
+        if text.startswith("stopping; "):
+            # As asyncio does on the second SIGINT, in the middle of any Python code.
+            raise KeyboardInterrupt
+
+    async def never() -> AsyncIterator[BulkProgress]:
+        await asyncio.Event().wait()
+        yield BulkProgress(0, 1, None)  # type: ignore[arg-type]
+
+    async def interrupted() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().call_soon(task.cancel)
+        await bulk.carry_out("retrying", 1, never(), ("dead", "retry", "--all"))
+
+    monkeypatch.setattr(bulk, "talk", talk)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(interrupted())
+    assert said[-1] == "stopped after at least 0; for the rest: duly dead retry --all"
