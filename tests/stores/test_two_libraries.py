@@ -113,7 +113,7 @@ def run(program: str, path: Path) -> list[str]:
 def test_a_library_that_gets_through_takes_nothing_with_it_when_it_closes(path: Path) -> None:
     acknowledged, seen = run(ALTERNATE, path)
     assert seen == acknowledged
-    assert int(acknowledged.split()[0]) > 10
+    assert int(acknowledged.split()[0]) > 1
 
 
 def test_without_protection_that_library_takes_everything(tmp_path: Path) -> None:
