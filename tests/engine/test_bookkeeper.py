@@ -65,6 +65,7 @@ async def test_what_a_transaction_of_a_handler_completed_counts_too(any_house: H
     life = await any_house.born(app)
     await app.deliver("work")
     await life.engine.worker.step()
+    await app.rollup_writer.tick()
     assert counts(await app.series(since=60), "completed", "on_time")[-1] == (1, 1)
 
 

@@ -87,6 +87,8 @@ async def test_failures_are_counted_since_a_moment_or_for_so_long(
     assert (await client.get(path, params={"since": early})).json()["states"] == {"dead": 1}
     both = await client.get(path, params={"since": early, "span": 60})
     assert (both.status_code, both.json()["field"]) == (422, "span")
+    # A read waits only briefly for it to be written.
+    await app.rollup_writer.tick()
     series = (await client.get("/v1/stats/series", params={"span": 7200})).json()
     assert sum(each["dead"] for each in series["points"]) == 1
 

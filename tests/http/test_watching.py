@@ -192,6 +192,7 @@ async def test_figures_say_how_it_stands_and_what_happened(
     await app.deliver("work", "good")
     await app.deliver("work", "bad", retry=duly.no_retry)
     await run_until_idle(app)
+    await app.rollup_writer.tick()
     found = (await client.get("/v1/stats")).json()
     assert found["now"]["dead"] == 1
     assert (found["last_hour"]["completed"], found["last_hour"]["dead"]) == (1, 1)
