@@ -102,8 +102,8 @@ MUTANTS = [
     Mutant(
         "a_repeated_request_makes_something_new",
         "surfaces/http/deliveries/routes.py",
-        "data, seed_of(request)",
-        "data, None",
+        "body, request.seed",
+        "body, None",
         ("tests/http/test_idempotency.py", "-k", "dead_one and sqlite"),
     ),
     Mutant(
