@@ -178,7 +178,7 @@ class Working(Namespace):
         finally:
             await engine.stop()
             if engine.running:
-                # Whoever took the file over would attempt again what still runs here.
+                # Another process that took the file over would attempt again what still runs here.
                 self.store.stay_owned()
         engine.raise_failure()
 

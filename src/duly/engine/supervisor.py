@@ -18,7 +18,7 @@ LAST_WORD_SECONDS = 5.0
 class Engine:
     """One process: its roles say whether it runs the worker's loops, the planner's, or both.
 
-    `loops` run beside them from the start to the stop, whatever its roles; `at_end` is awaited
+    `loops` run beside them from the start to the stop, in every role; `at_end` is awaited
     when everything is written.
     """
 

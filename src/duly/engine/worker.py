@@ -72,48 +72,65 @@ class Worker:
         self.admission = AdmissionControl(
             store.gates, emit, self.directory, self.signal, self.membership, settings.concurrency
         )
-        self.settler = Settler(
-            store.agenda,
-            clock,
-            emit,
-            self.directory,
-            self.signal,
-            observers,
-            writes_on_demand=stepped,
-        )
+        self.settler = self._make_settler(observers, stepped)
         executor = Executor(
             store, transport, self._store_clock, chance, crash_rule, self.settler, emit
         )
-        self.runner = DeliveryRunner(
-            executor,
-            self.settler,
-            self.directory,
-            self.admission,
-            self.membership,
-            self.signal,
-            emit,
-            grace=grace,
-        )
+        self.runner = self._make_runner(executor, grace)
         self.planner = Planners(
-            store, settings.served, clock, emit, self._planner, poll=settings.poll
+            store, settings.served, clock, emit, self._make_planner, poll=settings.poll
         )
         self.claims = Claims(store.agenda, clock, self.membership, emit)
         self._work = ClaimableWork(
             store.agenda, self.directory, self.admission, self.signal, self._store_clock
         )
         claimer = Claimer(self.claims, self.admission, self.runner, self.settler)
-        suspects = Suspects(
+        suspects = self._make_suspects(claimer)
+        self.dispatcher = self._make_dispatcher(claimer, suspects)
+        self.recovery = Recovery(
+            executor, self.directory, self.membership, observers, emit, settings.recovery_interval
+        )
+        self.backlog = Backlog(store.agenda, clock, emit, self.directory, self.runner.late, grace)
+        self.lease_monitor = self._make_lease_monitor(suspects, crash_rule)
+
+    def _make_settler(self, observers: Sequence[Observer], stepped: bool) -> Settler:
+        return Settler(
+            self.store.agenda,
+            self._clock,
+            self._emit,
+            self.directory,
+            self.signal,
+            observers,
+            writes_on_demand=stepped,
+        )
+
+    def _make_runner(self, executor: Executor, grace: timedelta) -> DeliveryRunner:
+        return DeliveryRunner(
+            executor,
+            self.settler,
+            self.directory,
+            self.admission,
+            self.membership,
+            self.signal,
+            self._emit,
+            grace=grace,
+        )
+
+    def _make_suspects(self, claimer: Claimer) -> Suspects:
+        return Suspects(
             self._work,
             claimer,
             self.runner,
             self.settler,
-            Aside(store.workers, clock),
+            Aside(self.store.workers, self._clock),
             self.membership,
             self.signal,
-            emit,
-            poll=settings.poll,
+            self._emit,
+            poll=self.settings.poll,
         )
-        self.dispatcher = Dispatcher(
+
+    def _make_dispatcher(self, claimer: Claimer, suspects: Suspects) -> Dispatcher:
+        return Dispatcher(
             self.membership,
             self.signal,
             self._work,
@@ -124,15 +141,13 @@ class Worker:
             self.settler,
             self.planner,
             self._store_clock,
-            concurrency=settings.concurrency,
-            poll=settings.poll,
+            concurrency=self.settings.concurrency,
+            poll=self.settings.poll,
         )
-        self.recovery = Recovery(
-            executor, self.directory, self.membership, observers, emit, settings.recovery_interval
-        )
-        self.backlog = Backlog(store.agenda, clock, emit, self.directory, self.runner.late, grace)
-        self.lease_monitor = LeaseMonitor(
-            store,
+
+    def _make_lease_monitor(self, suspects: Suspects, crash_rule: CrashRule) -> LeaseMonitor:
+        return LeaseMonitor(
+            self.store,
             self.membership,
             self.runner,
             self.claims,
@@ -140,10 +155,10 @@ class Worker:
             self.settler,
             self.signal,
             crash_rule,
-            emit,
+            self._emit,
         )
 
-    def _planner(self, store: Store, emit: Emit) -> Planner:
+    def _make_planner(self, store: Store, emit: Emit) -> Planner:
         return Planner(
             store,
             self._clock,

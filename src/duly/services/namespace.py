@@ -50,7 +50,7 @@ class Shared:
     """The parts of a namespace that all its actors share.
 
     Those who deliver share commits (`acceptor`) and known targets (`intake`), those who watch share
-    reads (`monitoring`), and a request with an idempotency key runs once whoever sends it.
+    reads (`monitoring`), and a request with an idempotency key runs once for all actors.
     """
 
     settings: Settings

@@ -31,7 +31,7 @@ from duly.surfaces.http.protocol.routing import READING, Methods, Route, Table
 
 
 class Site:
-    """An ASGI application of our routes, and of others that stand behind the same door.
+    """An ASGI application of our routes, and of others behind the same authentication.
 
     `check` refuses what comes while the server stops. HEAD is answered wherever GET is, with all
     that GET would say but its body.

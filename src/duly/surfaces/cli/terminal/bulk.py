@@ -64,7 +64,7 @@ def whereabouts(common: Common) -> list[str]:
 
 
 STOPS = (asyncio.CancelledError, KeyboardInterrupt)
-"""The first Ctrl-C cancels; a second one interrupts whatever Python code runs at that moment."""
+"""The first Ctrl-C cancels; a second one interrupts the Python code that runs at that moment."""
 
 
 async def carry_out(

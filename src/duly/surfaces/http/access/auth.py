@@ -1,7 +1,7 @@
 """Who may enter the port: known by a key, or on this machine; what for, and for which namespace.
 
-It stands before every route. What a route needs follows from its method, or from its `scope`; so
-one that says nothing is closed rather than open. What tells of this server rather than of the
+It runs before every route. The scope that a route needs follows from its method or its `scope`;
+a route that says nothing is closed rather than open. A route about this server rather than the
 caller's namespace says `here=True`.
 """
 

@@ -29,7 +29,7 @@ CarryOut = Callable[[Request], Awaitable[Reply]]
 
 def key_of(request: Request) -> str | None:
     """Its Idempotency-Key, if it is a request for which one counts."""
-    # What only reads makes nothing twice; noted, it could take a key from whoever changes things.
+    # A read makes nothing twice; stored, it could use up a key that is meant for a change.
     if request.route.method != "POST" or request.route.scope is KeyScope.READ:
         return None
     return request.header(b"idempotency-key")
@@ -38,7 +38,7 @@ def key_of(request: Request) -> str | None:
 async def once(key: str, app: Namespace, request: Request, carry_out: CarryOut) -> Reply:
     """The answer that is kept for a key, or the one to carrying it out, which is then kept.
 
-    The caller was admitted before: whoever may not enter must not hear what is kept for others.
+    The caller was authenticated before: stored answers of others must not be returned.
     """
     with request.counted_body() as body:
         read = await _read(request, body)
@@ -62,14 +62,14 @@ async def _once(
         raise
     kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
     body = None if route.secret else answer.body
-    # What was done is told, kept or not: told otherwise, the caller would have it done again.
+    # The answer is returned even if it could not be stored: an error would make the caller repeat.
     with contextlib.suppress(StoreUnavailable):
         await app.requests.finish(asked, answer.status, kept, body)
     return answer
 
 
 class _Read(NamedTuple):
-    """What tells this request from another with the same key, and its body as it came."""
+    """The fingerprint that distinguishes requests with the same key, and the body as received."""
 
     fingerprint: str
     parts: deque[bytes]
@@ -91,12 +91,12 @@ async def _read(request: Request, body: AsyncIterator[bytes]) -> _Read:
         if hashed >= HASHED_AT_ONCE:
             hashed = 0
             await turns.next()
-    # One at least: whoever reads an empty body is told so, and does not wait for it.
+    # At least one message: a reader of an empty body must not wait for more.
     return _Read(digest.hexdigest(), parts or deque([b""]))
 
 
 def _once_more(parts: deque[bytes], receive: Receive) -> Receive:
-    """What brings a body that was read already, and then whatever comes after it."""
+    """A `receive` that returns a body that was read already, then the messages that follow."""
 
     async def received() -> Message:
         if not parts:

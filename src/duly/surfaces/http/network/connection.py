@@ -1,6 +1,6 @@
 """One connection to the HTTP port: uvicorn's protocol, with limits on an unfinished request.
 
-Nobody has shown a key yet while a request is read, so whatever is kept of it is bounded here: the
+No key was checked yet while a request is read, so everything kept of it is bounded here: the
 request line, the headers, trailers, and how many requests are sent ahead.
 """
 
@@ -92,7 +92,7 @@ class Connection(HttpToolsProtocol):
         """Called when it is closed."""
         self._all.discard(self)
         super().connection_lost(exc)
-        # uvicorn tells only the newest request.
+        # uvicorn marks only the newest request as disconnected.
         waiting = [cycle for cycle, _ in self.pipeline]
         self.pipeline.clear()
         for cycle in [*waiting, *([self._answering] if self._answering else [])]:

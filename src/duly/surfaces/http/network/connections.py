@@ -263,13 +263,13 @@ class Connections:
         connection.close()
 
     def _warn(self) -> None:
-        told = dict(self._closed)
+        closed = dict(self._closed)
         self._closed.clear()
-        facts = {"closed": told, "open": len(self._open), "most": self.most}
-        listed = ", ".join(f"{many} {kind}" for kind, many in told.items())
+        facts = {"closed": closed, "open": len(self._open), "most": self.most}
+        listed = ", ".join(f"{many} {kind}" for kind, many in closed.items())
         logger.warning(
             f"HTTP connections closed: {listed}; {facts['open']} of at most {self.most} are open"
-            f"{_advice(told)}",
+            f"{_advice(closed)}",
             extra={"event": "ConnectionsClosed", "facts": facts},
         )
 
@@ -298,7 +298,7 @@ def _rank(connection: Open, now: float) -> int | None:
             return None
 
 
-def _advice(told: dict[str, int]) -> str:
-    if told.keys().isdisjoint((ROOM, FULL.kind)):
+def _advice(closed: dict[str, int]) -> str:
+    if closed.keys().isdisjoint((ROOM, FULL.kind)):
         return ""
     return "; if these are real clients, raise http_connections and the limit of open files"

@@ -28,7 +28,7 @@ hundreds would wait for seconds before anybody heard them, the probe of /health 
 class HttpServer:
     """One address: bound when made, so that a taken one is known at once, open after `start`.
 
-    Whoever shares one brings it, `taken` already.
+    If processes share one, it is passed as `taken`.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ def _config(application: ASGIApp, connections: Connections) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
-        # Who asks is told by the socket: a header could say anything.
+        # The socket says who the client is: a header could say anything.
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=GOODBYE_SECONDS,

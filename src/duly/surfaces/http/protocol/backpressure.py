@@ -66,13 +66,13 @@ class Arriving:
         self._held: Counter[tuple[str, str]] = Counter()
 
     def hold(self, caller: tuple[str, str], size: int) -> None:
-        """Count so many more bytes; Busy when that is too much."""
+        """Add received bytes; raise Busy when there are too many."""
         if self._held[caller] + size > CALLER_BYTES or self._held.total() + size > ARRIVING_BYTES:
             raise Busy("other requests in progress hold too much memory; send it again in a moment")
         self._held[caller] += size
 
     def release(self, caller: tuple[str, str], size: int) -> None:
-        """Forget so many bytes."""
+        """Subtract bytes."""
         self._held[caller] -= size
         if not self._held[caller]:
             del self._held[caller]

@@ -48,7 +48,7 @@ def query_of(request: Request) -> Any:
 
 
 def check_query(request: Request) -> None:
-    """Refuse a query that the route would not hear: whoever wrote it meant something."""
+    """Refuse query parameters that the route does not take, instead of ignoring them."""
     if request.route.query is None and request.scope["query_string"]:
         raise InvalidInput("query", "nothing can be asked of this route in the query")
 
@@ -64,7 +64,7 @@ def check_media(request: Request, *taken: str) -> None:
 
 
 def decoded(body: bytes, kind: Any) -> Any:
-    """A JSON document as a value of that kind; whoever sent it hears what is wrong with it.
+    """A JSON document as a value of that kind; an error names the field that is wrong.
 
     For small ones: the other way is for those of which nobody knows.
     """
@@ -90,7 +90,7 @@ async def decoded_in_slices(body: bytes, kind: Any, turns: Turns) -> Any:
 
 
 def refusal(error: Exception, kind: Any) -> Exception:
-    """What is wrong with a document, as it is told to whoever sent it."""
+    """What is wrong with a document, as the sender sees it."""
     if isinstance(error, documents.Unfit):
         return unfit(error, kind)
     if isinstance(error, msgspec.ValidationError):

@@ -1,4 +1,4 @@
-"""Versions as ETags: whoever changes a thing may say which version of it was read."""
+"""Versions as ETags: a change may name the version that the caller has read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that last: whoever hangs up meanwhile ends them."""
+"""Long calls: they end when the caller disconnects."""
 
 from __future__ import annotations
 

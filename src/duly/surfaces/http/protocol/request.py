@@ -173,7 +173,7 @@ class Request:
 
 
 def names_of(request: Request) -> dict[str, Any]:
-    """What stands in the path for each name."""
+    """The values of the names in the path."""
     return {
         name: _unescaped(name, value) if "%" in value else value
         for name, value in zip(request.route.names, request.values, strict=True)

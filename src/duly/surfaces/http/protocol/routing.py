@@ -53,7 +53,7 @@ class Route:
     unless: str | None = None
     """A part of the query with which an open route needs scope read."""
     here: bool = False
-    """Whether it tells of this server, and so is for its own namespace only."""
+    """Whether it is about this server, and so only for keys of the server's own namespace."""
     is_strict: bool = False
     """Whether it refuses when the server stops, and a query that it does not take."""
     takes: frozenset[str]
@@ -148,7 +148,7 @@ class Table:
                 self._plain[each.path] = node.methods
 
     def find(self, path: str) -> tuple[Methods, list[str]]:
-        """The routes by their methods, and what stands for the names; none if there are none."""
+        """The routes of a path by method, and the values of its names; empty if there are none."""
         plain = self._plain.get(path)
         if plain is not None:
             return plain, []
