@@ -10,8 +10,8 @@ import pytest
 
 from birthday.tests.people import ANN, Service
 from duly import State
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
+from duly.records.reason import Reason
 
 LA, TOKYO = "America/Los_Angeles", "Asia/Tokyo"
 NINE_IN_LA = datetime(2026, 11, 15, 17, tzinfo=UTC)

@@ -7,17 +7,8 @@ from duly.version import __version__
 
 if TYPE_CHECKING:
     from duly.app import App
-    from duly.domain.deliveries.delivery import Accepted, Attempt
-    from duly.domain.deliveries.delivery import Delivery as DeliveryRecord
-    from duly.domain.deliveries.failures import (
-        DependencyFailure,
-        Fail,
-        Reason,
-        Retry,
-        ValidationFailure,
-    )
-    from duly.domain.deliveries.retry import delays, exponential, no_retry
-    from duly.domain.deliveries.states import State
+    from duly.domain.deliveries.failures import DependencyFailure, Fail, Retry, ValidationFailure
+    from duly.domain.deliveries.retry import delays, exponential
     from duly.domain.endpoints.endpoint import endpoint
     from duly.domain.endpoints.signatures import SignatureRefused
     from duly.domain.endpoints.webhooks import webhook
@@ -32,6 +23,12 @@ if TYPE_CHECKING:
     )
     from duly.ports import DeadFilter
     from duly.receiving import verify
+    from duly.records.attempt import Attempt
+    from duly.records.delivery import Accepted
+    from duly.records.delivery import Delivery as DeliveryRecord
+    from duly.records.reason import Reason
+    from duly.records.retry_plan import no_retry
+    from duly.records.state import State
     from duly.services.namespace import Namespace
     from duly.transports.handlers.registry import HandledDelivery as Delivery
 

@@ -9,11 +9,11 @@ from typing import Any, TypeVar, Unpack, overload
 
 from duly.composition import parts_for
 from duly.domain import checks
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.schedules.options import Keyworded
 from duly.domain.time.rules import Rule
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock
+from duly.records.retry_plan import RetryPlan
 from duly.services.deliveries.intake import Target
 from duly.services.schedules import Declaration, Declared
 from duly.settings import Keywords, load

@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.deliveries.retry import DEFAULT, WEBHOOK, RetryPlan
+from duly.domain.deliveries.retry import DEFAULT, WEBHOOK
 from duly.domain.endpoints.endpoint import is_outside
 from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import ConnectionsShort, DeliveryCompleted, Event
 from duly.domain.monitoring.alerts import AlertLimits
-from duly.domain.monitoring.status import NamespaceStatus
 from duly.domain.roles import Role
 from duly.engine.execution.completions import emit_completions
 from duly.engine.execution.settler import Observer
@@ -27,6 +26,8 @@ from duly.engine.supervisor import Engine
 from duly.engine.worker import Worker
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Chance, Clock, Emit, Store, Transport
+from duly.records.retry_plan import RetryPlan
+from duly.records.status import NamespaceStatus
 from duly.services.access.idempotency import IdempotentRequests
 from duly.services.deliveries.acceptor import Acceptor
 from duly.services.deliveries.intake import Intake

@@ -9,25 +9,18 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, Unpack
 
-from duly.domain.access.keys import Made, Scope, StoredKey
-from duly.domain.checks import DEFAULT_PRIORITY
-from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery
+from duly.domain.access.keys import Made, StoredKey
 from duly.domain.deliveries.outcomes import Outcome
-from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.deliveries.steps import Step
 from duly.domain.endpoints.endpoint import (
     OVERLAP,
     EndpointChanges,
     EndpointOptions,
     StoredEndpoint,
 )
-from duly.domain.monitoring.alerts import Alert
-from duly.domain.monitoring.failure_stats import DAY, FailureStats
-from duly.domain.monitoring.rollups import HOUR, MINUTE, Series
+from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.domain.schedules.options import Keyworded
 from duly.domain.schedules.schedule import StoredSchedule
-from duly.domain.streams.policy import OnFailure
-from duly.domain.streams.stream import Stream, StreamState
 from duly.domain.time.rules import Rule
 from duly.ports import (
     AuditEntry,
@@ -38,12 +31,19 @@ from duly.ports import (
     UnreadableSchedule,
     WorkerRow,
 )
+from duly.records.alert import Alert
+from duly.records.attempt import Attempt, Step
+from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
+from duly.records.key import Scope
+from duly.records.retry_plan import RetryPlan
+from duly.records.stats import FailureStats, Series
+from duly.records.status import Status, Top
+from duly.records.stream import OnFailure, Stream, StreamState
 from duly.services.access.audit import LAST
 from duly.services.dead_letters import ALL, CrashSuspect, DeadPage
 from duly.services.deliveries.deliveries import Page, Wanted
 from duly.services.deliveries.intake import Item, Target
 from duly.services.endpoints import Added, Standing
-from duly.services.monitoring.status import Status, Top
 from duly.services.schedules import Declared
 
 

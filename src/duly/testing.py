@@ -26,10 +26,10 @@ from duly.app import App
 from duly.domain import checks
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Completed, Outcome
-from duly.domain.deliveries.retry import RetryPlan
 from duly.engine.worker import Worker
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Execution, Transport
+from duly.records.retry_plan import RetryPlan
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -13,7 +13,8 @@ SOURCES = (ROOT / "src", ROOT / "birthday" / "src")
 # Lowest first. Rooms on one floor do not import each other. `duly` is the public face itself, so
 # only what stands above it may say `import duly`.
 FLOORS = (
-    {"duly.errors", "duly.version"},
+    {"duly.errors", "duly.version", "duly.safe_text"},
+    {"duly.records"},
     {"duly.domain"},
     {"duly.ports", "duly.settings", "duly.failpoints", "duly.tracebacks"},
     {
@@ -21,7 +22,7 @@ FLOORS = (
         *("duly.telemetry", "duly.telemetry.tracing", "duly.vault", "duly.system", "duly.signals"),
     },
     {"duly.composition", "duly.resources"},
-    {"duly.working"},
+    {"duly.working", "duly.client"},
     {"duly.app", "duly.receiving"},
     {"duly"},
     {"duly.surfaces", "duly.testing"},

@@ -15,7 +15,7 @@ ALLOWED = {
     "duly/transports/webhooks/connector.py": "how they connect",
     "duly/transports/webhooks/resolver.py": "how names are looked up",
     "duly/surfaces/cli/receiving/receiver.py": "a server, not a client: `duly listen`",
-    "duly/surfaces/remote/exchange.py": "commands, which call the server that a person names",
+    "duly/client/exchange.py": "commands, which call the server that a person names",
 }
 
 

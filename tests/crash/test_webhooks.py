@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import duly
-from duly.domain.deliveries.retry import RetryPlan
+from duly.records.retry_plan import RetryPlan
 from tests.crash.fleet import Books, Fleet, Process
 from tests.crash.receiver import Receiver
 from tests.crash.test_kill import workers_for

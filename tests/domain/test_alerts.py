@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.monitoring.alerts import Alert, AlertKind, AlertLimits, Changes, Watched, changes
-from duly.domain.monitoring.status import NamespaceStatus
+from duly.domain.monitoring.alerts import AlertLimits, Changes, Watched, changes
+from duly.records.alert import Alert, AlertKind
+from duly.records.status import NamespaceStatus
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LIMITS = AlertLimits(late=100, dead=10)

@@ -5,18 +5,12 @@ from typing import Any
 
 import pytest
 
-from duly.domain.deliveries import retry
 from duly.domain.schedules.options import Options, checked_options, contents, timing
-from duly.domain.schedules.schedule import (
-    DEFAULT_CAP,
-    LARGEST_CAP,
-    CatchUp,
-    Contents,
-    Overlap,
-    ScheduleTiming,
-)
+from duly.domain.schedules.schedule import LARGEST_CAP, Contents, ScheduleTiming
 from duly.domain.time.rules import cron
 from duly.errors import InvalidInput
+from duly.records import retry_plan
+from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
 
 RULE = cron("0 9 * * *")
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -59,7 +53,7 @@ def test_every_option_is_taken_as_it_was_meant() -> None:
         max_runs=3,
         jitter=timedelta(minutes=5),
         expires_after="1h30m",
-        retry=retry.no_retry,
+        retry=retry_plan.no_retry,
         priority=8,
         tags=["red", "green", "red"],
     )

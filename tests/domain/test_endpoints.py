@@ -5,16 +5,11 @@ from typing import Any
 
 import pytest
 
-from duly.domain.endpoints.endpoint import (
-    Details,
-    EndpointState,
-    Sealed,
-    StoredEndpoint,
-    why_shut,
-    why_waiting,
-)
+from duly.domain.endpoints.endpoint import Details, Sealed, StoredEndpoint, why_shut, why_waiting
 from duly.domain.endpoints.gates import Gate
-from duly.domain.endpoints.webhooks import shown_headers, webhook
+from duly.domain.endpoints.webhooks import webhook
+from duly.records.endpoint import EndpointState
+from duly.records.target import shown_headers
 from duly.services.endpoints import Added
 from duly.settings import load
 

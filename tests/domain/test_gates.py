@@ -10,7 +10,6 @@ from duly.domain.endpoints.gates import (
     LONGEST_REST,
     OPENS_AFTER,
     PROBE_TAKES,
-    Circuit,
     Gate,
     Pass,
     TargetLimits,
@@ -19,6 +18,7 @@ from duly.domain.endpoints.gates import (
     is_given_up,
     succeeded,
 )
+from duly.records.endpoint import Circuit
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 ANY = TargetLimits()

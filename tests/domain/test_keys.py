@@ -8,7 +8,6 @@ from duly.domain.access.keys import (
     ID_BYTES,
     SECRET_BYTES,
     Made,
-    Scope,
     StoredKey,
     checked_id,
     checked_scope,
@@ -18,6 +17,7 @@ from duly.domain.access.keys import (
     new_token,
 )
 from duly.errors import InvalidInput, NotFound
+from duly.records.key import Scope
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 CHANCE = bytes(range(ID_BYTES + SECRET_BYTES))

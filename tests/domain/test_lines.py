@@ -8,8 +8,9 @@ import pytest
 
 from duly.domain.streams import operations
 from duly.domain.streams.operations import Fate, Member, Return
-from duly.domain.streams.stream import StreamRow, StreamState, plight, stream_of, to_do
+from duly.domain.streams.stream import StreamRow, plight, stream_of, to_do
 from duly.errors import Conflict
+from duly.records.stream import StreamState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from duly.domain.deliveries.crashes import CrashRule
 from duly.domain.deliveries.delivery import ALONE, Claimed
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import (
     LONGEST_ERROR,
     LONGEST_TRACEBACK,
@@ -23,8 +22,11 @@ from duly.domain.deliveries.outcomes import (
     complete,
     settle,
 )
-from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, delays, exponential, no_retry
-from duly.domain.deliveries.states import State, may_move
+from duly.domain.deliveries.retry import attempts_allowed, delays, exponential
+from duly.domain.deliveries.states import may_move
+from duly.records.reason import Reason
+from duly.records.retry_plan import RetryPlan, no_retry
+from duly.records.state import State
 from duly.stores.deliveries.rows import AFTER, BEFORE
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -3,9 +3,11 @@
 import pytest
 
 from duly.domain.deliveries import retry
-from duly.domain.deliveries.retry import Exponential, delays, exponential, no_retry
+from duly.domain.deliveries.retry import delays, exponential
 from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.errors import BadSetting, InvalidInput
+from duly.records import retry_plan
+from duly.records.retry_plan import Exponential, no_retry
 from duly.settings import load, problems
 
 pytestmark = pytest.mark.requirement("F2")
@@ -80,7 +82,7 @@ def test_a_document_that_is_no_plan_is_refused_by_its_field(text: str) -> None:
     ],
 )
 def test_a_plan_put_together_by_hand_is_stored_only_if_it_can_be_read(
-    plan: retry.RetryPlan, field: str
+    plan: retry_plan.RetryPlan, field: str
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         retry.encode_checked(plan)
@@ -88,8 +90,8 @@ def test_a_plan_put_together_by_hand_is_stored_only_if_it_can_be_read(
 
 
 def test_rules_of_rules_end_somewhere() -> None:
-    plan: retry.RetryPlan = delays(1)
-    for _ in range(retry.DEEPEST):
+    plan: retry_plan.RetryPlan = delays(1)
+    for _ in range(retry_plan.DEEPEST):
         plan = no_retry.on("unknown", plan)
     retry.encode_checked(plan)
     with pytest.raises(InvalidInput, match="nested deeper than 3"):

@@ -11,8 +11,9 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from duly.domain.schedules.planning import STILL_FRESH, Drop
-from duly.domain.schedules.schedule import CatchUp, due_at
+from duly.domain.schedules.schedule import due_at
 from duly.domain.time.rules import Cron, Every, Occurrence, Rule, at, cron, every, yearly
+from duly.records.schedule import CatchUp
 from tests.domain.diary import DAY, HOUR, MINUTE, NOON, SECOND, Diary
 
 QUARTERS = cron("*/15 * * * *")

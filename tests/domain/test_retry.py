@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.domain.deliveries import retry
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.retry import (
     NEVER_AGAIN,
-    RetryPlan,
     attempts_allowed,
     delays,
     exponential,
     next_delay,
-    no_retry,
 )
 from duly.errors import InvalidInput
+from duly.records import retry_plan
+from duly.records.reason import Reason
+from duly.records.retry_plan import RetryPlan, no_retry
 
 pytestmark = pytest.mark.requirement("F2")
 
@@ -41,13 +41,13 @@ def ruled(draw: st.DrawFn) -> RetryPlan:
 
 
 @given(exponentials, st.integers(1, 2000), fractions)
-def test_jitter_only_delays(plan: retry.Exponential, failures: int, spread: float) -> None:
+def test_jitter_only_delays(plan: retry_plan.Exponential, failures: int, spread: float) -> None:
     least = plan.delay(failures, 0.0)
     assert least <= plan.delay(failures, spread) <= least * (1 + plan.jitter) * 1.000001
 
 
 @given(exponentials, st.integers(1, 2000))
-def test_the_wait_doubles_up_to_the_cap(plan: retry.Exponential, failures: int) -> None:
+def test_the_wait_doubles_up_to_the_cap(plan: retry_plan.Exponential, failures: int) -> None:
     wait = plan.delay(failures, 0.0)
     assert wait <= plan.cap
     assert plan.delay(failures + 1, 0.0) == pytest.approx(min(2 * wait, plan.cap))

@@ -10,6 +10,7 @@ from duly.domain.deliveries.retry import delays, exponential
 from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.domain.endpoints.webhooks import outcome_of
 from duly.errors import InvalidInput
+from duly.records import retry_plan
 
 pytestmark = pytest.mark.requirement("C5", "F2")
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
@@ -17,7 +18,7 @@ FORMS: dict[str, Any] = {
     "webhook;retry_on=4xx": delays(30, 120, 600, retry_on="4xx"),
     "delays:1;retry_on=404, 409": delays(1, retry_on={409, 404}),
     "exponential;timeout_exceeded=none;retry_on=302": exponential(retry_on=[302]).on(
-        "timeout_exceeded", retry.no_retry
+        "timeout_exceeded", retry_plan.no_retry
     ),
     '{"type": "delays", "seconds": [1], "retry_on": "4xx"}': delays(1, retry_on="4xx"),
     '{"type": "delays", "seconds": [1], "retry_on": [404]}': delays(1, retry_on=(404, 404)),

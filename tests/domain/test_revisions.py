@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from duly.domain.schedules import revisions
 from duly.domain.schedules.planning import Drop
-from duly.domain.schedules.schedule import CatchUp, Contents, Overlap, decode_occasion
+from duly.domain.schedules.schedule import Contents, decode_occasion
 from duly.domain.time.rules import At, Rule, Yearly, at, cron, every, yearly
+from duly.records.schedule import CatchUp, Overlap
 from tests.domain.diary import CONTENTS, DAY, HOUR, MINUTE, NOON, SECOND, Diary
 
 QUARTERS = cron("*/15 * * * *")

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.monitoring.rollups import NOTHING, Counts, checked_span, filled, grown, less, plus
+from duly.domain.monitoring.rollups import NOTHING, checked_span, filled, grown, less, plus
 from duly.errors import InvalidInput
+from duly.records.stats import Counts
 
 NOW = datetime(2026, 5, 1, 12, 30, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.domain.schedules.schedule import (
-    CatchUp,
     Contents,
     Occasion,
-    Overlap,
     ScheduleProgress,
     ScheduleTiming,
     StoredSchedule,
@@ -24,6 +22,7 @@ from duly.domain.schedules.schedule import (
 )
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import at, cron, every, yearly
+from duly.records.schedule import CatchUp, Overlap
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

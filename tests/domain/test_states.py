@@ -2,7 +2,8 @@
 
 import pytest
 
-from duly.domain.deliveries.states import FINISHED, MOVES, State, may_move
+from duly.domain.deliveries.states import FINISHED, MOVES, may_move
+from duly.records.state import State
 
 pytestmark = pytest.mark.requirement("D8")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duly.domain.safe_text import one_line, safe_json, shown_url, visible
+from duly.safe_text import one_line, safe_json, shown_url, visible
 
 pytestmark = pytest.mark.requirement("X5")
 

@@ -3,8 +3,9 @@
 import pytest
 
 from duly.domain.deliveries.outcomes import Verdict
-from duly.domain.streams.policy import Move, OnFailure, Policy, checked_policy, move
+from duly.domain.streams.policy import Move, checked_policy, move
 from duly.errors import InvalidInput
+from duly.records.stream import OnFailure, Policy
 
 BLOCK, RELEASE, QUEUE = Policy
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from duly import App, Delivery
-from duly.domain.deliveries.delivery import Delivery as Booked
 from duly.domain.events import Event
 from duly.engine.supervisor import Engine
 from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.ports import TargetName
+from duly.records.delivery import Delivery as Booked
 from duly.testing import RecordingTransport, VirtualClock
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import duly
-from duly.domain.monitoring.rollups import Point, Series
+from duly.records.stats import Point, Series
 from tests.engine.house import House
 
 pytestmark = pytest.mark.requirement("S3")

@@ -11,7 +11,6 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import (
     Completed,
     Deferred,
@@ -20,11 +19,13 @@ from duly.domain.deliveries.outcomes import (
     Settlement,
     Verdict,
 )
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints import gates as rules
-from duly.domain.endpoints.gates import Circuit, Gate, TargetLimits
+from duly.domain.endpoints.gates import Gate, TargetLimits
 from duly.errors import StoreUnavailable
 from duly.ports import ClaimRequest, GateChange, SeenGate
+from duly.records.endpoint import Circuit
+from duly.records.reason import Reason
+from duly.records.retry_plan import RetryPlan
 from duly.testing import VirtualClock
 from tests.engine.house import House, Life, admission
 

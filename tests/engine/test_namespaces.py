@@ -12,12 +12,12 @@ import pytest
 import duly
 from duly import Delivery
 from duly.domain.deliveries import retry
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Settlement
 from duly.domain.monitoring.rollups import MINUTE
 from duly.engine.supervisor import Engine
 from duly.engine.targets.directory import TargetDirectory
 from duly.engine.worker import Worker
+from duly.records.reason import Reason
 from duly.testing import RecordingTransport
 from tests.engine.house import Gate, House, Life, only
 

@@ -8,12 +8,12 @@ import pytest
 import duly
 from duly import App
 from duly.composition import alert_monitor_for
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Outcome
 from duly.domain.events import StoreWentAway
-from duly.domain.monitoring.alerts import Alert
 from duly.engine.monitoring.alert_monitor import AlertMonitor
 from duly.errors import StoreUnavailable
+from duly.records.alert import Alert
+from duly.records.reason import Reason
 from tests.engine.house import House
 
 pytestmark = pytest.mark.requirement("S4")

@@ -12,9 +12,9 @@ import pytest
 
 import duly
 from duly import Delivery
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed
 from duly.domain.events import Event
+from duly.records.reason import Reason
 from duly.testing import RecordingTransport
 from duly.transports.handlers import deadlines
 from tests.engine.house import House, Life, heard

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from httpx import Response
 
-from duly.domain.deliveries.delivery import Delivery
 from duly.errors import StoreUnavailable
+from duly.records.delivery import Delivery
 from duly.testing import VirtualClock
 from tests.http.doors import Port, port
 from tests.http.test_pressure import held_back, until

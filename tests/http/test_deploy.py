@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.domain.monitoring.alerts import AlertKind
+from duly.records.alert import AlertKind
 from tests.http.conftest import Client
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -6,7 +6,7 @@ import pytest
 from httpx import AsyncClient
 
 from duly import App
-from duly.domain.monitoring.status import NamespaceStatus
+from duly.records.status import NamespaceStatus
 from duly.services.monitoring import live
 from duly.surfaces.http.port import HttpPort
 from duly.testing import VirtualClock

@@ -3,8 +3,9 @@
 import pytest
 
 import duly
-from duly.domain.endpoints.webhooks import Webhook, encode_webhook
+from duly.domain.endpoints.webhooks import encode_webhook
 from duly.errors import InvalidInput
+from duly.records.target import Webhook
 from duly.testing import VirtualClock, run_until_idle
 from tests.http.doors import Port, port
 from tests.transports.receiver import Taken, receiver

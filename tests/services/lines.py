@@ -10,7 +10,7 @@ from typing import Any
 
 import duly
 from duly import App, Delivery, DeliveryRecord
-from duly.domain.streams.stream import Stream
+from duly.records.stream import Stream
 from duly.testing import run_until_idle
 
 DEADLINE_SECONDS = 30

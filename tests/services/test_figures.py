@@ -10,13 +10,7 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.domain.deliveries.identifiers import token
-from duly.domain.monitoring.failure_stats import (
-    FailureStats,
-    LikelyPoison,
-    OldestWaiting,
-    Poison,
-    Retries,
-)
+from duly.records.stats import FailureStats, LikelyPoison, OldestWaiting, Poison, Retries
 from duly.stores.store import SqlStore
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START

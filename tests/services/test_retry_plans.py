@@ -8,7 +8,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.deliveries.retry import RetryPlan
+from duly.records.retry_plan import RetryPlan
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
 

@@ -4,9 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.domain.monitoring.failure_stats import Retries
-from duly.domain.monitoring.rollups import Point
-from duly.domain.monitoring.status import NamespaceStatus
+from duly.records.stats import Point, Retries
+from duly.records.status import NamespaceStatus
 from duly.services.monitoring.status import top
 
 MINUTE = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

@@ -8,8 +8,8 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed
+from duly.records.reason import Reason
 from duly.testing import RecordingTransport, VirtualClock, run_until_idle
 from tests.services.lines import NAME, Work, begun, running
 

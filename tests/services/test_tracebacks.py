@@ -12,7 +12,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.deliveries.delivery import Attempt
+from duly.records.attempt import Attempt
 from duly.testing import run_until_idle
 from duly.tracebacks import (
     INNER_FRAMES,

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from duly.domain.deliveries.delivery import Accepted, Claimed, Lane, PreparedDelivery
+from duly.domain.deliveries.delivery import Claimed, Lane, PreparedDelivery
 from duly.domain.deliveries.identifiers import delivery_id, token
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.errors import Conflict
 from duly.ports import ClaimRequest
+from duly.records.delivery import Accepted
 from duly.stores.postgres.database import Postgres
 from duly.stores.sqlite.database import Sqlite
 from duly.stores.store import SqlStore, store_at

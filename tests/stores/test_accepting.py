@@ -7,8 +7,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
+from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.errors import Conflict
+from duly.records.delivery import Accepted
 from tests.stores.books import START, Books, number_id
 
 EXPIRES = START + timedelta(days=40)

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from duly.domain.deliveries.delivery import Accepted
 from duly.errors import NotFound
 from duly.ports import Filter
+from duly.records.delivery import Accepted
 from duly.stores.deliveries.maintenance import BEGINNING
 from duly.testing import VirtualClock
 from tests.stores.books import START, Books, number_id, opened

@@ -12,8 +12,8 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.deliveries.delivery import Delivery
-from duly.domain.safe_text import shown_url
+from duly.records.delivery import Delivery
+from duly.safe_text import shown_url
 from tests.services.conftest import noted
 
 pytestmark = pytest.mark.requirement("F10")

@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.domain.deliveries.delivery import Delivery
 from duly.domain.deliveries.outcomes import Verdict
-from duly.domain.deliveries.states import State
-from duly.domain.endpoints.endpoint import Details, EndpointState, StoredEndpoint
+from duly.domain.endpoints.endpoint import Details, StoredEndpoint
 from duly.ports import Filter
+from duly.records.delivery import Delivery
+from duly.records.endpoint import EndpointState
+from duly.records.state import State
 from tests.stores.books import START, Books, number_id, settlement
 
 SECOND = timedelta(seconds=1)

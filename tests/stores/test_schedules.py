@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Verdict
 from duly.domain.schedules.planning import Planned
 from duly.domain.time.rules import Rule, cron, every, yearly
@@ -16,6 +15,7 @@ from duly.engine.maintenance import Mender
 from duly.errors import NotFound, UnreadableRule
 from duly.failpoints import FailpointRaised, arm
 from duly.ports import UnreadableSchedule
+from duly.records import retry_plan
 from duly.stores.postgres.database import Postgres
 from duly.system import SystemChance
 from tests.stores.books import START, Books, number_id, opened, settlement
@@ -49,7 +49,7 @@ async def declare_in_full(rota: Rota, **changes: Any) -> Any:
         "max_runs": 3,
         "jitter": 2.5,
         "expires_after": "90m",
-        "retry": retry.no_retry,
+        "retry": retry_plan.no_retry,
         "priority": 8,
         "tags": ["red", "green"],
     }

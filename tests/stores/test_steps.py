@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from duly.domain.deliveries.outcomes import Verdict
-from duly.domain.deliveries.steps import Step
 from duly.errors import LeaseLost
+from duly.records.attempt import Step
 from duly.stores.deliveries.maintenance import BEGINNING
 from tests.stores.books import START, Books, settlement
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import duly
-from duly.domain.safe_text import visible
+from duly.safe_text import visible
 from tests.surfaces.processes import Home
 
 NOBODY = "00000000-0000-7000-8000-000000000000"

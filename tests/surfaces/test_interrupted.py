@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from duly.ports.dead_letters import BulkProgress
+from duly.records.dead_letter import BulkProgress
 from duly.surfaces.cli.terminal import bulk
 
 

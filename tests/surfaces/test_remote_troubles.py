@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from duly.surfaces.remote import exchange
+from duly.client import exchange
 from tests.support.postgres import free_port
 from tests.surfaces.furniture import HOOK
 from tests.surfaces.processes import DEADLINE_SECONDS, Home

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from duly.domain.schedules.rule_spec import CLOCK_CHANGES, explained
 from duly.domain.time.rules import Rule, at, cron, every, yearly
-from duly.surfaces.rule_words import CLOCK_CHANGES, explained
 
 OSLO = "Europe/Oslo"
 BEFORE = datetime(2026, 3, 28, 12, tzinfo=UTC)

@@ -8,8 +8,9 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.monitoring.alerts import AlertCause, AlertKind
+from duly.domain.monitoring.alerts import AlertCause
 from duly.domain.time.zones import zone_data_version
+from duly.records.alert import AlertKind
 from duly.testing import NEW_YEAR, VirtualClock, run_until_idle
 from tests.surfaces.processes import Home
 

@@ -21,10 +21,10 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.domain.access.keys import Scope
+from duly.client import exchange
+from duly.records.key import Scope
 from duly.surfaces.cli.server.log_format import Shaped, _json, _line
 from duly.surfaces.http.monitoring.health import Pulse
-from duly.surfaces.remote import exchange
 from duly.testing import run_until_idle
 from tests.http.conftest import calling
 from tests.surfaces.sides import command

@@ -17,7 +17,8 @@ from rich.cells import cell_len
 
 import duly
 from duly import App, Delivery
-from duly.domain.monitoring.alerts import AlertCause, AlertKind
+from duly.domain.monitoring.alerts import AlertCause
+from duly.records.alert import AlertKind
 from duly.surfaces.cli.command_line import COMMANDS, command_line
 from duly.surfaces.cli.terminal.layout import laid_out
 from duly.surfaces.cli.terminal.output import table

@@ -13,8 +13,8 @@ import struct
 
 import pytest
 
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed
+from duly.records.reason import Reason
 from duly.testing import VirtualClock
 from tests.transports.receiver import Talk, drips, receiver
 from tests.transports.sending import Sender, sender

@@ -9,8 +9,8 @@ import ssl
 
 import pytest
 
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Deferred, Failed
+from duly.records.reason import Reason
 from duly.testing import VirtualClock
 from tests.transports.receiver import Receiver, answer, receiver
 from tests.transports.sending import names_lead_to, sender, timing_of

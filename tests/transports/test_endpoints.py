@@ -12,7 +12,7 @@ import pytest
 
 import duly
 from duly import App
-from duly.domain.endpoints.gates import Circuit
+from duly.records.endpoint import Circuit
 from duly.testing import VirtualClock, run_until_idle
 from tests.transports.receiver import Talk, answer, receiver
 

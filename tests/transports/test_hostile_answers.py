@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed
+from duly.records.reason import Reason
 from duly.testing import VirtualClock
 from duly.transports.webhooks.answers import MOST_HEAD, MOST_INTERIM, AnswerProtocol
 from tests.transports.receiver import Talk, answer, drips, receiver, says

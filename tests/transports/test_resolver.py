@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import duly
 from duly import App
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Deferred, Failed
+from duly.records.reason import Reason
 from duly.testing import VirtualClock, run_until_idle
 from duly.transports.webhooks.resolver import Resolver
 from tests.transports.receiver import receiver

@@ -9,12 +9,12 @@ from functools import lru_cache
 from uuid import UUID
 
 from duly.errors import InvalidInput, quoted
+from duly.records.delivery import LEAST_PRIORITY, MOST_PRIORITY
 
 KEY_LIMIT = 255
 TAGS_LIMIT = 20
 MOST_SHOWN = 20
 LONGEST_PAGE = 100_000
-LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z")
 HEXADECIMAL = re.compile(r"[0-9a-f]{1,32}\Z")
 SHORTEST_BEGINNING = 4

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from duly.domain.endpoints.webhooks import HIDDEN
+from duly.records.target import HIDDEN
 
 _NAMES = """
     application_name channel_binding client_encoding connect_timeout connection_limit database

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from duly.domain.deliveries.delivery import Delivery
-from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, decode
-from duly.domain.deliveries.states import State
+from duly.domain.deliveries.retry import attempts_allowed, decode
 from duly.errors import Conflict
+from duly.records.delivery import Delivery
+from duly.records.retry_plan import RetryPlan
+from duly.records.state import State
 
 LOOKED_AT = 5000
 """The number of newest dead letters that a page examines at most."""

@@ -1,16 +1,7 @@
 """The interfaces of store, transport, clock and randomness: Protocols and values, no logic."""
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
-from duly.ports.dead_letters import (
-    Again,
-    BulkCursor,
-    BulkProgress,
-    DeadFilter,
-    DeadGroup,
-    DeadLetters,
-    Fortune,
-    GiveUp,
-)
+from duly.ports.dead_letters import Again, BulkCursor, DeadLetters, Fortune, GiveUp
 from duly.ports.endpoints import EndpointBacklog, Endpoints, GateChange, Gates, SeenGate
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import KEPT_FOR, PATIENCE, IdempotentRequest, IdempotentRequests
@@ -18,7 +9,6 @@ from duly.ports.keys import Keys
 from duly.ports.monitoring import Alerts, Rollups, StatusReader, Traces
 from duly.ports.schedules import (
     Audit,
-    AuditEntry,
     DueSchedule,
     Plans,
     Schedules,
@@ -53,7 +43,7 @@ from duly.ports.transactions import (
     transaction_of,
 )
 from duly.ports.transfer import ExportSnapshot, ImportResult, Transfer
-from duly.ports.workers import EVERY, WorkerRow, Workers
+from duly.ports.workers import EVERY, Workers
 from duly.ports.world import (
     RUNNING,
     Chance,
@@ -62,6 +52,9 @@ from duly.ports.world import (
     Execution,
     Transport,
 )
+from duly.records.audit_entry import AuditEntry
+from duly.records.dead_letter import BulkProgress, DeadFilter, DeadGroup
+from duly.records.worker import WorkerRow
 
 __all__ = [
     "EVERY",

@@ -9,37 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from duly.domain.dead_letters import Suspect
-from duly.domain.deliveries.delivery import Delivery
-
-
-class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Selects the dead letters that match all given fields; all of them if it is empty.
-
-    `text` is searched in error, payload and key. `since` and `until` refer to when they died.
-    """
-
-    reason: str | None = None
-    fingerprint: str | None = None
-    target: str | None = None
-    stream: str | None = None
-    schedule: str | None = None
-    tag: str | None = None
-    text: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    ids: tuple[str, ...] = ()
-
-
-class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Dead letters with the same fingerprint; the error is that of the latest."""
-
-    fingerprint: str
-    reason: str | None
-    count: int
-    first_at: datetime
-    last_at: datetime
-    targets: list[str]
-    error: str | None
+from duly.records.dead_letter import DeadFilter, DeadGroup
+from duly.records.delivery import Delivery
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -66,14 +37,6 @@ class BulkCursor(msgspec.Struct, frozen=True, kw_only=True):
     stream: str | None = None
     position: int = 0
     id: str | None = None
-
-
-class BulkProgress(msgspec.Struct, frozen=True):
-    """Progress of a bulk operation; repeat it with `until` to continue after an interruption."""
-
-    done: int
-    total: int
-    until: datetime
 
 
 class DeadLetters(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duly.domain.monitoring.failure_stats import FailureStats
+from duly.records.stats import FailureStats
 
 
 class FailureStatsTable(Protocol):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from duly.domain.monitoring.alerts import Alert, AlertCause
-from duly.domain.monitoring.rollups import Counts, Span
-from duly.domain.monitoring.status import NamespaceStatus
+from duly.domain.monitoring.alerts import AlertCause
+from duly.domain.monitoring.rollups import Span
+from duly.records.alert import Alert
+from duly.records.stats import Counts
+from duly.records.status import NamespaceStatus
 
 
 class StatusReader(Protocol):

@@ -13,6 +13,7 @@ from duly.domain.schedules.planning import Plan, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import ScheduleProgress, ScheduleTiming, StoredSchedule
 from duly.ports.transactions import Transaction
+from duly.records.audit_entry import AuditEntry
 
 
 class DueSchedule(msgspec.Struct, frozen=True):
@@ -39,17 +40,6 @@ class ZoneUse(msgspec.Struct, frozen=True):
     zone: str
     hash: str
     version: str
-
-
-class AuditEntry(msgspec.Struct, frozen=True):
-    """One change: actor, action and subject."""
-
-    id: int
-    done_at: datetime
-    actor: str
-    action: str
-    subject: str
-    detail: Any = None
 
 
 class Schedules(Protocol):

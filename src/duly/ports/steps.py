@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from duly.domain.deliveries.delivery import Claimed
-from duly.domain.deliveries.steps import Step
+from duly.records.attempt import Step
 
 
 class Steps(Protocol):

@@ -9,16 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.deliveries.delivery import (
-    Accepted,
-    Attempt,
-    Claimed,
-    Delivery,
-    Lane,
-    PreparedDelivery,
-)
+from duly.domain.deliveries.delivery import Claimed, Lane, PreparedDelivery
 from duly.domain.deliveries.outcomes import Settlement
-from duly.domain.deliveries.states import State
 from duly.errors import Conflict
 from duly.ports.dead_letters import DeadLetters
 from duly.ports.endpoints import Endpoints, Gates
@@ -32,6 +24,9 @@ from duly.ports.streams import Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
 from duly.ports.transfer import Transfer
 from duly.ports.workers import Workers
+from duly.records.attempt import Attempt
+from duly.records.delivery import Accepted, Delivery
+from duly.records.state import State
 
 
 class ClaimableGroup(msgspec.Struct, frozen=True):

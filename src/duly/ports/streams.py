@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.streams.operations import Intervention
-from duly.domain.streams.stream import StreamRow, StreamState
+from duly.domain.streams.stream import StreamRow
+from duly.records.stream import StreamState
 
 DecideStream = Callable[[StreamRow, datetime], Intervention]
 """Returns the change of a stream, given its row and the moment; raises Conflict to refuse."""

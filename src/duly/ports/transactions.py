@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
-from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
+from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.deliveries.outcomes import Settlement
 from duly.errors import InvalidInput
+from duly.records.delivery import Accepted
 
 
 class Transaction(Protocol):

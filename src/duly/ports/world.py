@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Outcome
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.events import Event
 from duly.ports.steps import StepRecorder
 from duly.ports.transactions import Message, Transaction
+from duly.records.retry_plan import RetryPlan
 
 Emit = Callable[[Event], None]
 """Receives each event."""

@@ -15,8 +15,6 @@ import msgspec
 from duly.domain import checks
 from duly.domain.dead_letters import LOOKED_AT, why_suspected
 from duly.domain.deliveries import payloads, retry
-from duly.domain.deliveries.delivery import Delivery
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name, wanted_target
 from duly.domain.streams.policy import checked_stream
 from duly.errors import InvalidInput
@@ -31,6 +29,8 @@ from duly.ports import (
     GiveUp,
     Store,
 )
+from duly.records.delivery import Delivery
+from duly.records.retry_plan import RetryPlan
 from duly.services.interruption import ended
 
 BATCH = 1000

@@ -11,7 +11,6 @@ import msgspec
 from duly.domain import checks
 from duly.domain.deliveries import payloads, retry
 from duly.domain.deliveries.outcomes import Outcome
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints import endpoint as endpoint_rules
 from duly.domain.endpoints import gates
 from duly.domain.endpoints.endpoint import (
@@ -20,7 +19,6 @@ from duly.domain.endpoints.endpoint import (
     Details,
     EndpointChanges,
     EndpointOptions,
-    EndpointState,
     Sealed,
     StoredEndpoint,
 )
@@ -31,9 +29,11 @@ from duly.domain.endpoints.sealed_headers import (
     sealed_headers,
 )
 from duly.domain.endpoints.signatures import new_secret, secret_key
-from duly.domain.endpoints.webhooks import Webhook
 from duly.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.ports import BulkProgress, Chance, Clock, DeadFilter, EndpointBacklog, Store
+from duly.records.endpoint import EndpointState
+from duly.records.retry_plan import RetryPlan
+from duly.records.target import Webhook
 
 SECRET_BYTES = 32
 BATCH = 1000

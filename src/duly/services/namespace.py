@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.deliveries import retry as retries
-from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery
 from duly.domain.deliveries.outcomes import Outcome
-from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.deliveries.steps import Step
 from duly.domain.endpoints.endpoint import StoredEndpoint
-from duly.domain.endpoints.webhooks import Webhook
-from duly.domain.streams.policy import OnFailure
 from duly.domain.time.rules import Rule
 from duly.errors import DulyError
 from duly.ports import Chance, Clock, Message, Store, Transaction
+from duly.records.attempt import Attempt, Step
+from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
+from duly.records.retry_plan import RetryPlan
+from duly.records.stream import OnFailure
+from duly.records.target import Webhook
 from duly.services.access.audit import Audit
 from duly.services.access.idempotency import IdempotentRequests
 from duly.services.access.keys import Keys

@@ -19,8 +19,6 @@ from typing import Any, TypeVar, Unpack
 import msgspec
 
 from duly.domain import checks
-from duly.domain.endpoints.endpoint import EndpointTarget
-from duly.domain.endpoints.webhooks import Webhook
 from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules import revisions
 from duly.domain.schedules.options import Keyworded, checked_options
@@ -38,6 +36,7 @@ from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import Rule
 from duly.errors import NOT_YET, InvalidInput, Outdated
 from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
+from duly.records.target import EndpointTarget, Webhook
 from duly.services.interruption import ended
 
 BACKFILL_SLICE = 500

@@ -9,10 +9,11 @@ from typing import Any
 from duly.domain import checks
 from duly.domain.streams import operations
 from duly.domain.streams.operations import Intervention
-from duly.domain.streams.policy import OF_SCHEDULES, OnFailure, checked_policy, checked_stream
-from duly.domain.streams.stream import Stream, StreamRow, StreamState, stream_of
+from duly.domain.streams.policy import OF_SCHEDULES, checked_policy, checked_stream
+from duly.domain.streams.stream import StreamRow, stream_of
 from duly.errors import Conflict, InvalidInput
 from duly.ports import DecideStream, Store
+from duly.records.stream import OnFailure, Stream, StreamState
 
 COUNTED_UP_TO = 1_000_000
 COUNTED_IN_LISTS = 10_000

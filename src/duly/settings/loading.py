@@ -13,8 +13,8 @@ from msgspec import inspect
 
 from duly.domain.access.keys import check_random
 from duly.domain.deliveries.retry_texts import plan_from_text
-from duly.domain.endpoints.webhooks import HIDDEN
 from duly.errors import BadSetting, InvalidInput
+from duly.records.target import HIDDEN
 from duly.settings.settings import ADDRESSES, SECRETS, Settings
 
 CHECKS: dict[str, Callable[[str], object]] = {

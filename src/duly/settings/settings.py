@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.domain.roles import Roles, roles_of
+from duly.records.retry_plan import RetryPlan
 
 DAY = 86400.0
 CENTURY = 36500 * DAY

@@ -16,9 +16,9 @@ import msgspec
 
 from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
-from duly.domain.deliveries.delivery import Delivery
 from duly.failpoints import hit
 from duly.ports import Again, BulkCursor, DeadFilter, DeadGroup, Fortune, GiveUp
+from duly.records.delivery import Delivery
 from duly.stores.access.audit import note as note_down
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.ledger import Deliveries

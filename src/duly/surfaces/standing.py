@@ -10,9 +10,9 @@ from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
 from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint, still_used
 from duly.domain.endpoints.gates import Gate
-from duly.domain.endpoints.webhooks import shown_headers
-from duly.domain.safe_text import shown_url
 from duly.ports import EndpointBacklog
+from duly.records.target import shown_headers
+from duly.safe_text import shown_url
 from duly.services.endpoints import Standing
 
 NOTHING_LEFT = "nothing left this machine: it has no route, no sockets, or no resolver"

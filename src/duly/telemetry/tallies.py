@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from duly.domain import events
 from duly.domain.events import Event
-from duly.domain.monitoring.rollups import NOTHING, Counts
+from duly.domain.monitoring.rollups import NOTHING
+from duly.records.stats import Counts
 
 
 def tally_of(event: Event) -> Counts:

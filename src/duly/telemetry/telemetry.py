@@ -12,8 +12,9 @@ import msgspec
 from duly.domain import events
 from duly.domain.endpoints.endpoint import endpoint_name, is_outside
 from duly.domain.events import Event
-from duly.domain.monitoring.rollups import NOTHING, Counts, less, plus
-from duly.domain.safe_text import one_line, visible
+from duly.domain.monitoring.rollups import NOTHING, less, plus
+from duly.records.stats import Counts
+from duly.safe_text import one_line, visible
 from duly.telemetry.histograms import CALLS, LATENESS, SECONDS, SIZES, Histogram
 from duly.telemetry.log_messages import LIMITED, ONLY_COUNTED, WORDING
 from duly.telemetry.tallies import tally_of

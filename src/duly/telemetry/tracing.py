@@ -11,11 +11,11 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from duly.domain.deliveries.delivery import Accepted
 from duly.domain.deliveries.outcomes import Failed, Outcome
-from duly.domain.deliveries.retry import RetryPlan
 from duly.errors import StoreUnavailable
 from duly.ports import Execution, Traces, Transport
+from duly.records.delivery import Accepted
+from duly.records.retry_plan import RetryPlan
 
 MOST_REMEMBERED = 10_000
 PARENT = "traceparent"

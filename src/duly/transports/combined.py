@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duly.domain.deliveries.outcomes import Outcome
-from duly.domain.deliveries.retry import RetryPlan
 from duly.ports import Execution, Transport
+from duly.records.retry_plan import RetryPlan
 
 
 class Routes:

@@ -11,11 +11,11 @@ import hashlib
 import hmac
 import re
 from datetime import datetime
-from enum import StrEnum
 
 import msgspec
 
 from duly.errors import InvalidInput, NotFound, quoted
+from duly.records.key import KeyState, Scope
 
 ID_BYTES, SECRET_BYTES = 10, 32
 ID = re.compile(r"[a-z2-7]{16}\Z")
@@ -23,27 +23,6 @@ TOKEN = re.compile(r"duly_([a-z2-7]{16})_[a-z2-7]{52}\Z")
 LONGEST_NAME = 200
 FEWEST_LETTERS = 12
 """Distinct characters in a secret; random secrets have fewer in one of a billion cases."""
-
-
-class Scope(StrEnum):
-    """What a key may do; each scope includes those before it."""
-
-    READ = "read"
-    OPERATE = "operate"
-    ADMIN = "admin"
-
-    def allows(self, needed: Scope) -> bool:
-        """Whether this scope includes the needed one."""
-        order = list(Scope)
-        return order.index(self) >= order.index(needed)
-
-
-class KeyState(StrEnum):
-    """Whether a key is valid."""
-
-    ACTIVE = "active"
-    EXPIRED = "expired"
-    REVOKED = "revoked"
 
 
 class StoredKey(msgspec.Struct, frozen=True, kw_only=True):

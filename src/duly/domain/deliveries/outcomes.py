@@ -11,11 +11,12 @@ import msgspec
 
 from duly.domain.deliveries.crashes import CrashRule
 from duly.domain.deliveries.delivery import ALONE, Claimed, Lane
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.fingerprints import fingerprint
 from duly.domain.deliveries.identifiers import worker_of
-from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, next_delay
-from duly.domain.deliveries.steps import Step
+from duly.domain.deliveries.retry import attempts_allowed, next_delay
+from duly.records.attempt import Step
+from duly.records.reason import Reason
+from duly.records.retry_plan import RetryPlan
 
 LONGEST_ERROR = 4000
 LONGEST_TRACEBACK = 8192

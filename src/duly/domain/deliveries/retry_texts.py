@@ -8,17 +8,15 @@ from collections.abc import Callable
 import msgspec
 
 from duly.domain.deliveries.retry import (
-    CLIENT_ERRORS,
     WEBHOOK,
-    RetryPlan,
     checked_retry_on,
     decode_checked,
     delays,
     exponential,
-    no_retry,
 )
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput, quoted
+from duly.records.retry_plan import CLIENT_ERRORS, RetryPlan, no_retry
 
 NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 FORMS = (

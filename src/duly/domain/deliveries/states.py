@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from duly.errors import InvalidInput, quoted
-
-
-class State(StrEnum):
-    """The state of a delivery."""
-
-    PENDING = "pending"
-    PROCESSING = "processing"
-    COMPLETED = "completed"
-    DEAD = "dead"
-    CANCELLED = "cancelled"
-
+from duly.records.state import State
 
 MOVES: dict[State, frozenset[State]] = {
     State.PENDING: frozenset({State.PROCESSING, State.CANCELLED, State.DEAD}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,22 +13,6 @@ from duly.errors import InvalidInput
 NAME_LIMIT = 100
 RESULT_LIMIT = 64 * 1024
 MOST_STEPS = 1000
-NOTHING = msgspec.Raw(b"null")
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A completed step; it never changes."""
-
-    name: str
-    attempt: int
-    done_at: datetime
-    result_json: msgspec.Raw = msgspec.field(name="result", default=NOTHING)
-    """The result as JSON."""
-
-    @property
-    def result(self) -> Any:
-        """The result, decoded."""
-        return msgspec.json.decode(self.result_json)
 
 
 def checked_step(name: object) -> str:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, TypedDict
 
 import msgspec
 
 from duly.domain import checks
-from duly.domain.deliveries.retry import RetryPlan, encode_checked
-from duly.domain.endpoints.gates import Circuit, Gate, TargetLimits
+from duly.domain.deliveries.retry import encode_checked
+from duly.domain.endpoints.gates import Gate, TargetLimits
 from duly.domain.endpoints.webhooks import (
-    DEFAULT_TIMEOUT,
     MOST_HEADERS,
-    Webhook,
     checked_headers,
     checked_method,
     checked_timeout,
     checked_url,
     is_webhook,
-    origin_of,
 )
 from duly.errors import InvalidInput, NotFound
+from duly.records.endpoint import Circuit, EndpointState
+from duly.records.retry_plan import RetryPlan
+from duly.records.target import DEFAULT_TIMEOUT, PREFIX, EndpointTarget, Webhook, origin_of
 
-PREFIX = "endpoint:"
 LEAST_RATE, MOST_RATE = 0.001, 100_000.0
 MOST_IN_FLIGHT = 10_000
 LONGEST_DESCRIPTION = 1000
@@ -34,25 +32,6 @@ UNKEPT = re.compile("[\\0\ud800-\udfff]")
 """Characters that a store cannot keep: NUL and surrogates."""
 OVERLAP = timedelta(hours=24)
 LONGEST_OVERLAP = timedelta(days=30)
-
-
-class EndpointState(StrEnum):
-    """Whether deliveries are sent; if the endpoint is paused or disabled, they wait."""
-
-    ACTIVE = "active"
-    PAUSED = "paused"
-    DISABLED = "disabled"
-
-
-class EndpointTarget(msgspec.Struct, frozen=True):
-    """A named endpoint as the target of deliveries and schedules."""
-
-    name: str
-
-    @property
-    def target(self) -> str:
-        """The target's name in the store."""
-        return PREFIX + self.name
 
 
 def endpoint(name: str) -> EndpointTarget:

@@ -7,11 +7,11 @@ time is admitted as a probe, and a success closes the circuit.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 import msgspec
 
-from duly.domain.deliveries.failures import Reason
+from duly.records.endpoint import Circuit
+from duly.records.reason import Reason
 
 OPENS_AFTER = 5
 FIRST_REST, LONGEST_REST = timedelta(seconds=10), timedelta(minutes=5)
@@ -29,14 +29,6 @@ COUNTED = {
     False: frozenset({Reason.DEPENDENCY_FAILURE}),
 }
 """The failures that count against the target: of a webhook (True), of a handler (False)."""
-
-
-class Circuit(StrEnum):
-    """Whether deliveries are admitted."""
-
-    CLOSED = "closed"
-    OPEN = "open"
-    PROBING = "probing"
 
 
 class Gate(msgspec.Struct, frozen=True, kw_only=True):

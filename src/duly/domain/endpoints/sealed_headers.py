@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint
-from duly.domain.endpoints.webhooks import SEALED_MARK
 from duly.errors import DulyError
+from duly.records.target import SEALED_MARK
 
 Seal = Callable[[str, str], Sealed]
 Open = Callable[[Sealed, str], str]

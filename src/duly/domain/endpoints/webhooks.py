@@ -10,15 +10,15 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
-from duly.domain.deliveries.retry import GONE
-from duly.domain.safe_text import shown_url
 from duly.errors import InvalidInput, quoted
+from duly.records.reason import Reason
+from duly.records.retry_plan import GONE
+from duly.records.target import DEFAULT_TIMEOUT, LONGEST_TIMEOUT, SHORTEST_TIMEOUT, Webhook
+from duly.safe_text import shown_url
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE", "GET")
 LONGEST_URL = 2000
-SHORTEST_TIMEOUT, LONGEST_TIMEOUT, DEFAULT_TIMEOUT = 1.0, 60.0, 30.0
 LONGEST_RETRY_AFTER = timedelta(hours=24)
 MOST_HEADERS, LONGEST_HEADER = 50, 4000
 TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
@@ -29,33 +29,9 @@ RESERVED = frozenset(
     }
 )
 """Headers that duly or HTTP sets; duly also sets those that begin with webhook-."""
-CREDENTIAL = re.compile("auth|cookie|token|secret|key|pass|credential|signature", re.IGNORECASE)
-"""Matches the names of headers that probably contain a credential."""
-HIDDEN = "***"
-SEALED_MARK = "\x01"
-"""Prefix of the stored value of a sealed header; a sent value never begins with it."""
 AGAIN = frozenset({408, 425, 429})
 RETRY_ON = ', which ends it; with retry_on="4xx" in its retry plan it is tried again'
 REDIRECTED = ", which ends it: redirects are not followed; give the URL to which it leads"
-
-
-class Webhook(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A URL that receives deliveries, and how they are sent there."""
-
-    url: str
-    method: str = "POST"
-    headers: dict[str, str] = {}
-    timeout: float = DEFAULT_TIMEOUT
-
-    @property
-    def origin(self) -> str:
-        """Scheme, host and port: URLs that are likely to be slow or down together."""
-        return origin_of(self.url)
-
-    def __repr__(self) -> str:
-        # A repr may appear in a log, and headers contain credentials.
-        headers = shown_headers(self.headers)
-        return f"Webhook({self.method} {shown_url(self.url)}, headers={headers})"
 
 
 def webhook(
@@ -77,15 +53,6 @@ def webhook(
 def is_webhook(target: str) -> bool:
     """Whether a target's name is the origin of a URL."""
     return target.startswith(("http://", "https://"))
-
-
-def origin_of(url: str) -> str:
-    """Scheme, host and port of a checked URL, in normal form."""
-    parts = urlsplit(url)
-    default = 443 if parts.scheme == "https" else 80
-    port = "" if parts.port in (None, default) else f":{parts.port}"
-    host = parts.hostname or ""
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}"
 
 
 def checked_url(url: object) -> str:
@@ -151,16 +118,6 @@ def _value(name: str, value: object) -> str:
     if not str(value).isascii() or "\x7f" in str(value):
         raise InvalidInput("headers", f"the value of {name!r} is not plain ASCII")
     return str(value)
-
-
-def shown_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers to show: credentials and sealed values are hidden."""
-    return {name: HIDDEN if is_hidden(name, value) else value for name, value in headers.items()}
-
-
-def is_hidden(name: str, value: str) -> bool:
-    """Whether a header looks like a credential or is sealed."""
-    return bool(CREDENTIAL.search(name)) or value.startswith(SEALED_MARK)
 
 
 def checked_timeout(timeout: object) -> float:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 import msgspec
 
-from duly.domain.monitoring.status import NamespaceStatus
+from duly.records.alert import Alert, AlertKind
+from duly.records.status import NamespaceStatus
 
 SILENCE = timedelta(minutes=5)
 QUIET = timedelta(minutes=15)
@@ -23,34 +23,7 @@ KEY = "duly.alert."
 """Prefix of the keys of deliveries that notify of an alert; its id and the change follow."""
 
 
-class AlertKind(StrEnum):
-    """The condition or event that an alert is about."""
-
-    LATE_DELIVERIES = "late_deliveries"
-    PLANNER_SILENT = "planner_silent"
-    WORKERS_SILENT = "workers_silent"
-    DEAD_LETTERS = "dead_letters"
-    CIRCUIT_OPEN = "circuit_open"
-    ENDPOINT_DISABLED = "endpoint_disabled"
-    CLOCK_JUMPED = "clock_jumped"
-    STORE_ERRORS = "store_errors"
-    SWEPT_UP = "swept_up"
-
-
 HAPPENINGS = frozenset({AlertKind.CLOCK_JUMPED, AlertKind.STORE_ERRORS, AlertKind.SWEPT_UP})
-
-
-class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored alert; `subject` is the target or endpoint that it is about, if any."""
-
-    id: int
-    kind: AlertKind
-    subject: str
-    detail: str
-    raised_at: datetime
-    seen_at: datetime
-    cleared_at: datetime | None = None
-    told: str = "nothing"
 
 
 class AlertCause(msgspec.Struct, frozen=True):

@@ -9,34 +9,13 @@ import msgspec
 
 from duly.domain.checks import checked_moment, checked_wait
 from duly.errors import InvalidInput
+from duly.records.stats import Counts, Point, Series
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 KEPT_FOR = timedelta(days=35)
 """How long the minutes are kept."""
 MOST_POINTS = 1500
-
-
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of one period; sums of seconds, divided by the counts, give averages.
-
-    `failed` counts attempts, also those of deliveries completed later; `late` and `on_time` count
-    first attempts after and within the grace period; `reclaimed` what dead workers held.
-    """
-
-    accepted: int = 0
-    completed: int = 0
-    failed: int = 0
-    dead: int = 0
-    cancelled: int = 0
-    on_time: int = 0
-    late: int = 0
-    reclaimed: int = 0
-    lateness_seconds: float = 0.0
-    run_seconds: float = 0.0
-
-    def __bool__(self) -> bool:
-        return self != NOTHING
 
 
 NOTHING = Counts()
@@ -63,21 +42,6 @@ def grown(now: Mapping[datetime, Counts], before: Mapping[datetime, Counts]) -> 
         elif newest is None or minute > newest:
             total = plus(total, tally)
     return total
-
-
-class Point(Counts, frozen=True, kw_only=True):
-    """The counts of one step that starts at `at`."""
-
-    at: datetime
-
-
-class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """A time series of counts; steps in which nothing happened are included."""
-
-    since: datetime
-    until: datetime
-    step: float
-    points: list[Point]
 
 
 class Span(msgspec.Struct, frozen=True):

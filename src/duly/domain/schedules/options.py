@@ -10,21 +10,16 @@ from typing import Any, TypedDict, TypeVar
 import msgspec
 
 from duly.domain import checks
-from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.deliveries import payloads
-from duly.domain.deliveries.retry import RetryPlan, encode_checked
-from duly.domain.schedules.schedule import (
-    DEFAULT_CAP,
-    LARGEST_CAP,
-    CatchUp,
-    Contents,
-    Overlap,
-    ScheduleTiming,
-)
+from duly.domain.deliveries.retry import encode_checked
+from duly.domain.schedules.schedule import LARGEST_CAP, Contents, ScheduleTiming
 from duly.domain.streams.policy import checked_own_stream
 from duly.domain.time.durations import duration
 from duly.domain.time.rules import At, Cron, Every, Rule, Yearly
 from duly.errors import InvalidInput
+from duly.records.delivery import DEFAULT_PRIORITY
+from duly.records.retry_plan import RetryPlan
+from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
 
 LONGEST_JITTER = timedelta(days=7)
 MOST_RUNS = 2**31 - 1

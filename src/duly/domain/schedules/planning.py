@@ -17,7 +17,6 @@ import msgspec
 
 from duly.domain.schedules.schedule import (
     LARGEST_CAP,
-    CatchUp,
     Occasion,
     ScheduleProgress,
     ScheduleTiming,
@@ -27,6 +26,7 @@ from duly.domain.schedules.schedule import (
 )
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import Rule, Yearly
+from duly.records.schedule import CatchUp
 
 STILL_FRESH = timedelta(seconds=60)
 INSTANT = timedelta(microseconds=1)

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import At, Rule, Yearly
 from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.errors import NotFound
+from duly.records.delivery import DEFAULT_PRIORITY
+from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
 
 DELIVERY_ID = "{{delivery.id}}"
 """A placeholder in a schedule's payload, replaced by the id of each delivery."""
-DEFAULT_CAP = 1000
 LARGEST_CAP = 100_000
-
-
-class CatchUp(StrEnum):
-    """What happens to missed occurrences; those of `at` and `yearly` are always delivered."""
-
-    ALL = "all"
-    LATEST = "latest"
-    SKIP = "skip"
-
-
-class Overlap(StrEnum):
-    """What happens to an occurrence that is due while an earlier one is unfinished."""
-
-    ALLOW = "allow"
-    SKIP = "skip"
-    QUEUE = "queue"
 
 
 class ScheduleTiming(msgspec.Struct, frozen=True, kw_only=True):

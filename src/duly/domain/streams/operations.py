@@ -19,10 +19,10 @@ from enum import StrEnum
 import msgspec
 
 from duly.domain.deliveries.delivery import Lane
-from duly.domain.deliveries.states import State
-from duly.domain.streams.policy import OnFailure
-from duly.domain.streams.stream import Halt, StreamRow, StreamState, plight, to_do
+from duly.domain.streams.stream import Halt, StreamRow, plight, to_do
 from duly.errors import Conflict
+from duly.records.state import State
+from duly.records.stream import OnFailure, StreamState
 
 
 class Fate(StrEnum):

@@ -22,25 +22,11 @@ from enum import StrEnum
 from duly.domain import checks
 from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import InvalidInput
+from duly.records.stream import OnFailure, Policy
 
 OF_SCHEDULES = "duly:schedule:"
 """Prefix of the streams of schedules; callers cannot deliver to them."""
 LONGEST_NAME = checks.KEY_LIMIT + len(OF_SCHEDULES)
-
-
-class OnFailure(StrEnum):
-    """The policies that a caller may choose."""
-
-    BLOCK = "block"
-    RELEASE = "release"
-
-
-class Policy(StrEnum):
-    """What a failed head does to the deliveries behind it."""
-
-    BLOCK = "block"
-    RELEASE = "release"
-    QUEUE = "queue"
 
 
 class Move(StrEnum):

@@ -9,23 +9,13 @@ from enum import StrEnum
 import msgspec
 
 from duly.domain.deliveries.delivery import Lane
-from duly.domain.deliveries.states import State
-from duly.domain.streams.policy import Policy, policy_of
+from duly.domain.streams.policy import policy_of
 from duly.errors import NotFound
+from duly.records.state import State
+from duly.records.stream import Head, Stream, StreamState
 
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 """The due moment of a lane whose stream is blocked or paused."""
-
-
-class StreamState(StrEnum):
-    """The state of a stream; in all but the last two it continues without an operator."""
-
-    IDLE = "idle"
-    WAITING = "waiting"
-    RUNNING = "running"
-    RETRYING = "retrying"
-    BLOCKED = "blocked"
-    PAUSED = "paused"
 
 
 class Halt(StrEnum):
@@ -33,36 +23,6 @@ class Halt(StrEnum):
 
     BLOCKED = "blocked"
     PAUSED = "paused"
-
-
-class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The first delivery of a stream, which all others wait for."""
-
-    id: str
-    state: State
-    attempt: int
-    position: int
-    next_at: datetime | None = None
-    reason: str | None = None
-    error: str | None = None
-
-
-class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """The public view of a stream."""
-
-    name: str
-    state: StreamState
-    on_failure: Policy
-    head: Head | None = None
-    since: datetime | None = None
-    """When it was blocked or paused."""
-    paused_at: datetime | None = None
-    pause_reason: str | None = None
-    waiting: int = 0
-    """The number of deliveries behind the head, counted up to a limit."""
-    oldest_at: datetime | None = None
-    """When the first delivery behind the head was accepted."""
-    to_do: str = ""
 
 
 class StreamRow(msgspec.Struct, frozen=True, kw_only=True):

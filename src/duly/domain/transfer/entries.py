@@ -11,22 +11,17 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from duly.domain.checks import DEFAULT_PRIORITY
-from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.deliveries.steps import Step
-from duly.domain.endpoints.endpoint import EndpointState
-from duly.domain.endpoints.webhooks import DEFAULT_TIMEOUT, Webhook, decode_webhook, is_hidden
-from duly.domain.schedules.schedule import (
-    DEFAULT_CAP,
-    CatchUp,
-    Occasion,
-    Overlap,
-    ScheduleProgress,
-    StoredSchedule,
-)
-from duly.domain.streams.policy import OnFailure
+from duly.domain.endpoints.webhooks import decode_webhook
+from duly.domain.schedules.schedule import Occasion, ScheduleProgress, StoredSchedule
 from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
+from duly.records.attempt import Step
+from duly.records.delivery import DEFAULT_PRIORITY
+from duly.records.endpoint import EndpointState
+from duly.records.retry_plan import RetryPlan
+from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
+from duly.records.stream import OnFailure
+from duly.records.target import DEFAULT_TIMEOUT, Webhook, is_hidden
 
 VERSION = 1
 SECRET = "secret"

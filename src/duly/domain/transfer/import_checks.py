@@ -17,7 +17,7 @@ from duly.domain.deliveries.steps import checked_step
 from duly.domain.endpoints import endpoint as endpoint_rules
 from duly.domain.endpoints.endpoint import UNKEPT, Details, endpoint_name
 from duly.domain.endpoints.signatures import secret_key
-from duly.domain.endpoints.webhooks import Webhook, encode_webhook, is_webhook, webhook
+from duly.domain.endpoints.webhooks import encode_webhook, is_webhook, webhook
 from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules.options import Options
 from duly.domain.schedules.planning import Plan
@@ -33,6 +33,7 @@ from duly.domain.transfer.entries import (
     content,
 )
 from duly.errors import InvalidInput, quoted
+from duly.records.target import Webhook
 
 ID = re.compile("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 LONGEST_REASON = 1000

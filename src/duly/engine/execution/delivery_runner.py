@@ -9,7 +9,6 @@ from itertools import zip_longest
 from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed, Lane
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
 from duly.domain.events import AttemptFailed, RowPassedOver
 from duly.engine.execution.execution import Execution
@@ -25,6 +24,7 @@ from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.errors import StoreUnavailable
 from duly.ports import Emit
+from duly.records.reason import Reason
 from duly.tracebacks import traceback_text
 
 BUSY_SECONDS = 0.25

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.deliveries.outcomes import (
     STORE_AWAY,
@@ -23,7 +22,7 @@ from duly.domain.deliveries.outcomes import (
     complete,
 )
 from duly.domain.events import DeliveryLate
-from duly.domain.schedules.schedule import Overlap, decode_occasion
+from duly.domain.schedules.schedule import decode_occasion
 from duly.domain.streams.policy import stream_of_schedule
 from duly.engine.execution.executor import Executor
 from duly.engine.execution.step_log import StepLog
@@ -36,6 +35,8 @@ from duly.ports import (
     Store,
     Transaction,
 )
+from duly.records.reason import Reason
+from duly.records.schedule import Overlap
 from duly.tracebacks import traceback_text
 
 TURN_SECONDS = 0.25

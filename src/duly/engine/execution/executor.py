@@ -10,11 +10,11 @@ from duly.domain.deliveries import retry
 from duly.domain.deliveries.crashes import CrashRule
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Outcome, Settlement, settle
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.events import PlanUnreadable
 from duly.engine.execution.settler import Settler
 from duly.engine.store_clock import StoreClock
 from duly.ports import Chance, Emit, Store, Transport
+from duly.records.retry_plan import RetryPlan
 
 
 class Executor:

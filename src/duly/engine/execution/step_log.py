@@ -13,9 +13,10 @@ from typing import Protocol
 import msgspec
 
 from duly.domain.deliveries.delivery import Claimed
-from duly.domain.deliveries.steps import MOST_STEPS, Step
+from duly.domain.deliveries.steps import MOST_STEPS
 from duly.errors import Conflict, InvalidInput, LeaseLost
 from duly.ports import Steps
+from duly.records.attempt import Step
 
 
 class Attempting(Protocol):

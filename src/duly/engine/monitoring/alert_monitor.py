@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
 from duly.domain.monitoring import alerts
-from duly.domain.monitoring.alerts import LATELY, Alert, AlertCause, AlertKind, AlertLimits, Watched
+from duly.domain.monitoring.alerts import LATELY, AlertCause, AlertLimits, Watched
 from duly.domain.monitoring.rollups import MINUTE, NOTHING, Span, plus
-from duly.domain.monitoring.status import NamespaceStatus
 from duly.engine.loops import Pause, apart
 from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.ports import Emit, Store
+from duly.records.alert import Alert, AlertKind
+from duly.records.status import NamespaceStatus
 
 LOOK_SECONDS = 10.0
 TOLD_AT_ONCE = 20

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
-from duly.domain.monitoring.status import BacklogStatus
 from duly.engine.loops import Breath, Pause
 from duly.engine.targets.directory import TargetDirectory
 from duly.ports import Agenda, Clock, Emit, LateWork
+from duly.records.status import BacklogStatus
 
 LOOK_SECONDS = 5.0
 WHILE_RECOVERING = Pause(1.0)

@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from weakref import WeakSet
 
-from duly.domain.monitoring.rollups import NOTHING, Counts, less
+from duly.domain.monitoring.rollups import NOTHING, less
 from duly.engine.loops import Pause
 from duly.ports import Clock, Rollups
+from duly.records.stats import Counts
 
 WRITE_SECONDS = 1.0
 LONG_SECONDS = 3.0

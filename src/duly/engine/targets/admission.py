@@ -11,8 +11,8 @@ import msgspec
 
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.endpoints import gates
-from duly.domain.endpoints.endpoint import EndpointState, endpoint_name
-from duly.domain.endpoints.gates import COUNTED, Circuit
+from duly.domain.endpoints.endpoint import endpoint_name
+from duly.domain.endpoints.gates import COUNTED
 from duly.domain.events import CircuitClosed, CircuitOpened, EndpointDisabled
 from duly.engine.loops import UNTIL_WOKEN, Pause
 from duly.engine.membership import Membership
@@ -20,6 +20,7 @@ from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest, Emit, GateChange, SeenGate
 from duly.ports import Gates as Store
+from duly.records.endpoint import Circuit, EndpointState
 
 LAND_SECONDS = 0.2
 UNCLEAR = timedelta(seconds=1)

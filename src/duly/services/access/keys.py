@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 
 from duly.domain import checks
 from duly.domain.access import keys, rate_limits
-from duly.domain.access.keys import KeyState, Made, Scope, StoredKey
+from duly.domain.access.keys import Made, StoredKey
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Chance, Clock, Store
+from duly.records.key import KeyState, Scope
 
 NOTED_EVERY = timedelta(minutes=1)
 """How often it is written down that a key is in use."""

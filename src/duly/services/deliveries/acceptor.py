@@ -8,11 +8,12 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from contextvars import Context
 from datetime import timedelta
 
-from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
+from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.events import DeliveriesAccepted
 from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.failpoints import hit
 from duly.ports import Clock, Emit, Store
+from duly.records.delivery import Accepted
 
 MOST_IN_ONE_CALL = 500
 SOON = timedelta(seconds=60)

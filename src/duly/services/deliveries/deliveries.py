@@ -11,12 +11,12 @@ import msgspec
 
 from duly.domain import checks
 from duly.domain.deliveries import states
-from duly.domain.deliveries.delivery import Attempt, Delivery
-from duly.domain.deliveries.states import State
-from duly.domain.deliveries.steps import Step
 from duly.domain.endpoints.endpoint import wanted_target
 from duly.domain.streams.policy import checked_stream
 from duly.ports import Filter, Store
+from duly.records.attempt import Attempt, Step
+from duly.records.delivery import Delivery
+from duly.records.state import State
 
 
 class Wanted(TypedDict, total=False):

@@ -14,15 +14,18 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict, TypeVar
 
 from duly.domain import checks
-from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.deliveries import payloads
 from duly.domain.deliveries.delivery import PreparedDelivery
-from duly.domain.deliveries.retry import RetryPlan, encode_checked
-from duly.domain.endpoints.endpoint import EndpointTarget, endpoint_name, no_endpoint
-from duly.domain.endpoints.webhooks import Webhook, encode_webhook, is_webhook
-from duly.domain.streams.policy import OnFailure, checked_own_stream, checked_policy
+from duly.domain.deliveries.retry import encode_checked
+from duly.domain.endpoints.endpoint import endpoint_name, no_endpoint
+from duly.domain.endpoints.webhooks import encode_webhook, is_webhook
+from duly.domain.streams.policy import checked_own_stream, checked_policy
 from duly.errors import DulyError, InvalidInput, NotFound
 from duly.ports import Chance, Clock, Store
+from duly.records.delivery import DEFAULT_PRIORITY
+from duly.records.retry_plan import RetryPlan
+from duly.records.stream import OnFailure
+from duly.records.target import EndpointTarget, Webhook
 
 BULK_CHUNK = 2000
 BULK_BYTES = 262_144

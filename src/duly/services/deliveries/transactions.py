@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
-from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
+from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.errors import InvalidInput
 from duly.ports import Message, Store, WithTransaction, transaction_of
+from duly.records.delivery import Accepted
 
 
 class Outbox:

@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from duly.domain.deliveries.delivery import Delivery
-from duly.domain.deliveries.retry import RetryPlan, attempts_allowed, decode
-from duly.domain.deliveries.states import State
+from duly.domain.deliveries.retry import attempts_allowed, decode
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_waiting
-from duly.domain.safe_text import shown_url
 from duly.domain.streams.stream import plight, to_do
 from duly.errors import NotFound
 from duly.ports import Store
+from duly.records.delivery import Delivery
+from duly.records.retry_plan import RetryPlan
+from duly.records.state import State
+from duly.safe_text import shown_url
 
 Problem = Callable[[StoredEndpoint], str | None]
 """Why an endpoint's secrets cannot be read here, if so."""

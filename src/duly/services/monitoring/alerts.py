@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from duly.domain import checks
 from duly.domain.endpoints.endpoint import endpoint
 from duly.domain.endpoints.webhooks import is_webhook, webhook
-from duly.domain.monitoring.alerts import KEY, Alert
+from duly.domain.monitoring.alerts import KEY
 from duly.errors import InvalidInput
 from duly.ports import Store
+from duly.records.alert import Alert
 
 Deliver = Callable[..., Awaitable[object]]
 

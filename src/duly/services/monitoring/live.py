@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Self
 
-import msgspec
-
-from duly.domain.monitoring.rollups import MINUTE, Counts, Span, grown
-from duly.domain.monitoring.status import NamespaceStatus
+from duly.domain.monitoring.rollups import MINUTE, Span, grown
 from duly.errors import Busy, StoreUnavailable
 from duly.ports import Clock, Store
+from duly.records.stats import Counts, Second
+from duly.records.status import NamespaceStatus
 
 SECONDS = 1.0
 REMEMBERED = 300
@@ -25,20 +24,6 @@ MOST_LISTENERS = 100
 LINGER = 60
 """For how many seconds it goes on when nobody listens any more: they may only reconnect."""
 LOOKED_BACK = 3 * MINUTE
-
-
-class Second(msgspec.Struct, frozen=True, kw_only=True):
-    """What all workers of the namespace did since the second before, and how it stands."""
-
-    id: int
-    at: datetime
-    counts: Counts
-    due: int
-    late: int
-    processing: int
-    dead_letters: int
-    oldest_due_seconds: float
-    workers: int
 
 
 class TooManyListen(Busy):

@@ -9,14 +9,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.domain import checks
-from duly.domain.deliveries.delivery import Delivery
-from duly.domain.monitoring.failure_stats import DAY, FailureStats
-from duly.domain.monitoring.rollups import HOUR, MINUTE, Series, checked_span, filled
-from duly.domain.monitoring.status import NamespaceStatus
+from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.rollups import HOUR, MINUTE, checked_span, filled
 from duly.errors import StoreUnavailable
 from duly.ports import Clock, Store
+from duly.records.delivery import Delivery
+from duly.records.stats import FailureStats, Series
+from duly.records.status import NamespaceStatus, Status, Top
 from duly.services.monitoring.live import Live
-from duly.services.monitoring.status import Status, Top, status, top
+from duly.services.monitoring.status import status, top
 
 FRESH_SECONDS = 1.0
 """For how long a status that was read is given to others who ask."""

@@ -3,51 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-import msgspec
-
-from duly.domain.monitoring.rollups import MINUTE, Point
-from duly.domain.monitoring.status import BacklogStatus, NamespaceStatus
+from duly.domain.monitoring.rollups import MINUTE
 from duly.domain.time.zones import zone_data_version
 from duly.ports import Clock, Store, WorkerRow
+from duly.records.stats import Point
+from duly.records.status import BacklogStatus, NamespaceStatus, Status, Top
 
 SAMPLE_SECONDS = 1.0
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands; the planner's lag is in seconds.
-
-    No number of deliveries is counted beyond `counted_up_to`.
-    """
-
-    store: str
-    workers: int
-    pending: int
-    processing: int
-    dead: int
-    counted_up_to: int
-    recovering: BacklogStatus | None
-    next_planned_at: datetime | None
-    planner_lag: float
-    zones: str
-
-
-class Top(msgspec.Struct, frozen=True, kw_only=True):
-    """How it goes: what is due and held by nobody, and the last minute by the second.
-
-    Neither what is due nor the retries are counted beyond `counted_up_to`.
-    """
-
-    at: datetime
-    accepted_per_second: float
-    completed_per_second: float
-    failed_per_second: float
-    counted_up_to: int
-    due: int
-    oldest_due_at: datetime | None
-    retries: int
-    workers: list[WorkerRow]
 
 
 async def status(store: Store, clock: Clock, grace: timedelta) -> Status:

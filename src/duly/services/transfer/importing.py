@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from duly.domain.endpoints.endpoint import EndpointState, Sealed, StoredEndpoint
+from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint
 from duly.domain.endpoints.sealed_headers import sealed_headers
 from duly.domain.schedules.revisions import Revision
 from duly.domain.streams import operations
@@ -31,6 +31,7 @@ from duly.domain.transfer.entries import (
 from duly.domain.transfer.reader import Batch, Reading, Survey, Tell
 from duly.errors import Conflict, NotFound
 from duly.ports import ImportResult, Store
+from duly.records.endpoint import EndpointState
 from duly.services.interruption import ended
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from duly.domain.access.keys import Scope, StoredKey, no_key
+from duly.domain.access.keys import StoredKey, no_key
+from duly.records.key import Scope
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Session
 

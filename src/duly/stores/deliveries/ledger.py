@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery, PreparedDelivery
-from duly.domain.deliveries.states import State
+from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.endpoints.endpoint import endpoint_name
 from duly.errors import Conflict, NotFound
 from duly.ports import Filter
+from duly.records.attempt import Attempt
+from duly.records.delivery import Accepted, Delivery
+from duly.records.state import State
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.agenda import Agenda

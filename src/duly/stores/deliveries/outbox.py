@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from duly.domain.checks import unknown_handler
-from duly.domain.deliveries.delivery import Accepted, PreparedDelivery
+from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.endpoints.endpoint import endpoint_name, no_endpoint
 from duly.domain.endpoints.webhooks import is_webhook
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Transaction
+from duly.records.delivery import Accepted
 from duly.stores.deliveries.caller_connections import CallerConnection, caller_of
 from duly.stores.deliveries.ledger import Deliveries, key_taken
 from duly.stores.deliveries.transactions import own

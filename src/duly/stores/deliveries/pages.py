@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from duly.domain.deliveries.delivery import Delivery
 from duly.domain.deliveries.identifiers import delivery_id, span_of
-from duly.domain.deliveries.states import State
 from duly.ports import Filter
+from duly.records.delivery import Delivery
+from duly.records.state import State
 from duly.stores.database import Database
 from duly.stores.deliveries.maintenance import BEGINNING, END
 from duly.stores.deliveries.rows import delivery_of

@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from duly.domain.deliveries import retry
-from duly.domain.deliveries.delivery import Attempt, Delivery
 from duly.domain.deliveries.identifiers import worker_of
-from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.deliveries.states import State
 from duly.domain.endpoints.webhooks import decode_webhook
-from duly.domain.safe_text import shown_url
 from duly.domain.schedules.schedule import decode_occasion
+from duly.records.attempt import Attempt
+from duly.records.delivery import Delivery
+from duly.records.retry_plan import RetryPlan
+from duly.records.state import State
+from duly.safe_text import shown_url
 
 
 def delivery_of(found: Mapping[str, Any]) -> Delivery:

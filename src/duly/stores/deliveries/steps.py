@@ -9,9 +9,9 @@ import msgspec
 
 from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.deliveries.outcomes import Settlement
-from duly.domain.deliveries.steps import NOTHING, Step
 from duly.errors import LeaseLost
 from duly.failpoints import hit
+from duly.records.attempt import NOTHING, Step
 from duly.stores.database import Database, Row, Session
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from duly.domain.deliveries.delivery import Delivery
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_shut
 from duly.ports import EVERY, WorkerRow
+from duly.records.delivery import Delivery
 
 
 class Service(msgspec.Struct, frozen=True):

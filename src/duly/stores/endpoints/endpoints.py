@@ -13,17 +13,12 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.endpoints.endpoint import (
-    PREFIX,
-    Details,
-    EndpointState,
-    Sealed,
-    StoredEndpoint,
-    no_endpoint,
-)
+from duly.domain.endpoints.endpoint import Details, Sealed, StoredEndpoint, no_endpoint
 from duly.domain.endpoints.gates import Gate
 from duly.errors import Conflict
 from duly.ports import EndpointBacklog
+from duly.records.endpoint import EndpointState
+from duly.records.target import PREFIX
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Session
 from duly.stores.endpoints.gates import gate_of

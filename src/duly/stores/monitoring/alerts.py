@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.domain.monitoring.alerts import KEY, Alert, AlertCause, AlertKind
+from duly.domain.monitoring.alerts import KEY, AlertCause
+from duly.records.alert import Alert, AlertKind
 from duly.stores.database import Database, NamedRow
 
 NEWEST = 2**62

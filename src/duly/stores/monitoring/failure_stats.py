@@ -8,19 +8,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.domain.deliveries.states import State
-from duly.domain.monitoring.failure_stats import (
-    CANDIDATES,
-    COUNTED_UP_TO,
-    DAY,
-    Failing,
-    FailureStats,
-    LikelyPoison,
-    OldestWaiting,
-    Poison,
-    Retries,
-    checked_since,
-)
+from duly.domain.monitoring.failure_stats import CANDIDATES, DAY, checked_since
+from duly.records.state import State
+from duly.records.stats import Failing, FailureStats, LikelyPoison, OldestWaiting, Poison, Retries
+from duly.records.status import COUNTED_UP_TO
 from duly.stores.database import Database, NamedRow
 from duly.stores.deliveries.ledger import Deliveries
 from duly.stores.schedules.plans import Plans

@@ -6,7 +6,8 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.monitoring.rollups import Counts, Span
+from duly.domain.monitoring.rollups import Span
+from duly.records.stats import Counts
 from duly.stores.database import Database
 
 

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from duly.domain.monitoring.status import COUNTED_UP_TO, NAMED_UP_TO, NamespaceStatus
 from duly.ports import Clock
+from duly.records.status import COUNTED_UP_TO, NamespaceStatus
 from duly.stores.database import Database, NamedRow
 from duly.stores.monitoring.failure_stats import FailureStatsTable
 from duly.stores.schedules.plans import Plans
+
+NAMED_UP_TO = 100
 
 
 class StatusReader:

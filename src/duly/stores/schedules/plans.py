@@ -11,11 +11,12 @@ from typing import Any
 
 from duly.domain.checks import EARLIEST
 from duly.domain.schedules.planning import Plan, Planned
-from duly.domain.schedules.schedule import CatchUp, Overlap, ScheduleProgress, ScheduleTiming
+from duly.domain.schedules.schedule import ScheduleProgress, ScheduleTiming
 from duly.domain.time.rules import decode_rule
 from duly.errors import UnreadableRule
 from duly.failpoints import hit
 from duly.ports import DueSchedule, Soonest
+from duly.records.schedule import CatchUp, Overlap
 from duly.stores.database import Database, Session
 
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from duly.domain.deliveries.states import State
 from duly.domain.streams.operations import (
     Member,
     Return,
@@ -17,6 +16,7 @@ from duly.domain.streams.operations import (
     refuse_if_behind,
 )
 from duly.domain.streams.stream import StreamRow
+from duly.records.state import State
 from duly.stores.database import Database, Session
 from duly.stores.streams import heads
 from duly.stores.streams.queue import LONGEST_RUN

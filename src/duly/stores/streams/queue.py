@@ -14,7 +14,8 @@ import msgspec
 from duly.domain.checks import EARLIEST
 from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.deliveries.outcomes import Settlement, Verdict
-from duly.domain.streams.policy import Move, Policy, move, policy_of
+from duly.domain.streams.policy import Move, move, policy_of
+from duly.records.stream import Policy
 from duly.stores.database import Session
 
 LONGEST_RUN = 32

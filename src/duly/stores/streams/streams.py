@@ -12,9 +12,10 @@ from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.streams.operations import Fate, Intervention
-from duly.domain.streams.stream import StreamRow, StreamState, no_stream
+from duly.domain.streams.stream import StreamRow, no_stream
 from duly.errors import Conflict
 from duly.ports import DecideStream, Joined
+from duly.records.stream import StreamState
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Session
 from duly.stores.streams import heads, overlap_queues

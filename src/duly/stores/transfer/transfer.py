@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from duly.domain.deliveries import retry
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import decode_occasion
@@ -27,6 +26,7 @@ from duly.domain.transfer.entries import (
 from duly.errors import Conflict
 from duly.failpoints import hit
 from duly.ports import ExportSnapshot, ImportResult
+from duly.records.retry_plan import RetryPlan
 from duly.stores.access.audit import note
 from duly.stores.database import Database, NamedRow, Session
 from duly.stores.deliveries.maintenance import BEGINNING

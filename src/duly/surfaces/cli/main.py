@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from duly.domain.safe_text import visible
+from duly.safe_text import visible
 from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE, told
 from duly.version import __version__
 

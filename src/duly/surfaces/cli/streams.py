@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.streams.stream import Stream, StreamState
 from duly.errors import InvalidInput
+from duly.records.stream import Stream, StreamState
 from duly.services.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.terminal.delivery_options import OnFailure

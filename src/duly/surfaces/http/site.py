@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Router
 
-from duly.domain.access.keys import Scope as KeyScope
+from duly.records.key import Scope as KeyScope
 from duly.surfaces.http.access.auth import Authenticator
 from duly.surfaces.http.access.cors import Cors
 from duly.surfaces.http.access.idempotency import key_of, once

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from duly.domain.streams.policy import OnFailure
-from duly.domain.streams.stream import Stream
+from duly.records.stream import OnFailure, Stream
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Note, Why
 from duly.surfaces.http.protocol.pages import Page, PageQuery

@@ -6,10 +6,11 @@ import traceback
 
 import msgspec
 
-from duly.domain.deliveries.failures import Fail, Reason, Retry
+from duly.domain.deliveries.failures import Fail, Retry
 from duly.domain.deliveries.outcomes import Failed
 from duly.errors import Contended, StoreUnavailable
 from duly.ports import Execution
+from duly.records.reason import Reason
 from duly.tracebacks import traceback_text
 
 LOCK_NOT_AVAILABLE = "55P03"

@@ -17,8 +17,7 @@ import msgspec
 import duly.failpoints as failpoints
 from duly.domain.checks import checked_name
 from duly.domain.deliveries import retry
-from duly.domain.deliveries.delivery import late_by
-from duly.domain.deliveries.failures import Fail, Reason, Retry
+from duly.domain.deliveries.failures import Fail, Retry
 from duly.domain.deliveries.outcomes import (
     STORE_AWAY,
     Completed,
@@ -27,11 +26,13 @@ from duly.domain.deliveries.outcomes import (
     Outcome,
     Released,
 )
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.events import Event, HandlerOverran
 from duly.domain.schedules.schedule import Occasion, decode_occasion
 from duly.errors import InvalidInput
 from duly.ports import Execution
+from duly.records.delivery import late_by
+from duly.records.reason import Reason
+from duly.records.retry_plan import RetryPlan
 from duly.tracebacks import traceback_text
 from duly.transports.handlers.deadlines import Deadlines
 from duly.transports.handlers.failures import failed, failure_of, has_waited_in_vain

@@ -9,20 +9,15 @@ from typing import Protocol
 import msgspec
 
 from duly.domain.deliveries import retry
-from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.endpoints.endpoint import (
-    Details,
-    EndpointState,
-    Sealed,
-    StoredEndpoint,
-    still_used,
-)
+from duly.domain.endpoints.endpoint import Details, Sealed, StoredEndpoint, still_used
 from duly.domain.endpoints.sealed_headers import opened_headers
 from duly.domain.endpoints.signatures import secret_key
-from duly.domain.endpoints.webhooks import Webhook
 from duly.domain.events import Event, SecretUnreadable
 from duly.errors import DulyError
 from duly.ports import Clock
+from duly.records.endpoint import EndpointState
+from duly.records.retry_plan import RetryPlan
+from duly.records.target import Webhook
 
 FRESH_SECONDS = 1.0
 KEPT_SECONDS = 600.0

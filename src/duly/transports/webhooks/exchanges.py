@@ -22,12 +22,12 @@ from yarl import URL
 
 import duly.failpoints as failpoints
 from duly.domain.deliveries.delivery import Claimed
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Deferred, Failed, Outcome
 from duly.domain.endpoints.signatures import ID, SIGNATURE, TIMESTAMP, signatures
 from duly.domain.endpoints.webhooks import outcome_of
 from duly.domain.schedules.schedule import decode_occasion
 from duly.ports import Clock
+from duly.records.reason import Reason
 from duly.transports.webhooks.answers import Answer as Arriving
 from duly.transports.webhooks.answers import broken
 from duly.transports.webhooks.connector import Connector

@@ -13,11 +13,12 @@ from yarl import URL
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import STORE_AWAY, Deferred, Outcome
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside
-from duly.domain.endpoints.webhooks import Webhook, decode_webhook
+from duly.domain.endpoints.webhooks import decode_webhook
 from duly.errors import Conflict, InvalidInput, StoreUnavailable
 from duly.ports import Clock, Execution
+from duly.records.retry_plan import RetryPlan
+from duly.records.target import Webhook
 from duly.transports.webhooks.egress import AddressRefused, Guard, literal_address
 from duly.transports.webhooks.endpoint_cache import Book, Reach
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.deliveries.delivery import Delivery
 from duly.ports import DeadGroup
+from duly.records.delivery import Delivery
 from duly.services.dead_letters import CrashSuspect, place
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.dead_letters.moves import discard, edit, retry

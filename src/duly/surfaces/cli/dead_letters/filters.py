@@ -9,9 +9,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.deliveries.failures import Reason
 from duly.errors import InvalidInput
 from duly.ports import DeadFilter
+from duly.records.reason import Reason
 from duly.surfaces.cli.terminal.bulk import flag
 from duly.surfaces.cli.terminal.times import moment_or_ago
 

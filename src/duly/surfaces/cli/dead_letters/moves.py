@@ -8,10 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.deliveries.delivery import Delivery
 from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
 from duly.ports import BulkProgress, DeadFilter
+from duly.records.delivery import Delivery
 from duly.services.dead_letters import checked_note
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.deliveries.commands import record

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from duly.domain.deliveries.delivery import Attempt, Delivery
-from duly.domain.deliveries.states import State
-from duly.domain.deliveries.steps import Step
 from duly.errors import InvalidInput
+from duly.records.attempt import Attempt, Step
+from duly.records.delivery import Delivery
+from duly.records.state import State
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
 from duly.surfaces.cli.terminal.ids import Id, whole_id
 from duly.surfaces.cli.terminal.output import answer, answer_page, cell, facts, fields, lines, table

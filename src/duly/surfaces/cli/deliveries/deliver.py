@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from duly.domain.deliveries.delivery import Delivery
+from duly.records.delivery import Delivery
 from duly.services.deliveries.intake import Target
 from duly.surfaces.cli.deliveries.commands import record
 from duly.surfaces.cli.terminal.delivery_options import TERMS, Payload, Terms, content_of, target_of

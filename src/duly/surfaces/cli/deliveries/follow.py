@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duly.domain.deliveries.delivery import Attempt, Delivery
 from duly.domain.deliveries.states import FINISHED
+from duly.records.attempt import Attempt
+from duly.records.delivery import Delivery
 from duly.surfaces.cli.terminal.flags import Books
 from duly.surfaces.cli.terminal.output import cell, talk
 

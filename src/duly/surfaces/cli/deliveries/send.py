@@ -7,13 +7,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.deliveries.delivery import Delivery
-from duly.domain.deliveries.states import FINISHED, State
-from duly.domain.endpoints.endpoint import EndpointTarget, endpoint
-from duly.domain.endpoints.webhooks import DEFAULT_TIMEOUT, Webhook, webhook
-from duly.domain.safe_text import shown_url
+from duly.domain.deliveries.states import FINISHED
+from duly.domain.endpoints.endpoint import endpoint
+from duly.domain.endpoints.webhooks import webhook
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
+from duly.records.delivery import Delivery
+from duly.records.state import State
+from duly.records.target import DEFAULT_TIMEOUT, EndpointTarget, Webhook
+from duly.safe_text import shown_url
 from duly.surfaces.cli.deliveries.commands import document, record
 from duly.surfaces.cli.deliveries.deliver import hand_over
 from duly.surfaces.cli.deliveries.follow import follow

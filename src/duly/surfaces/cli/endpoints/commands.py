@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.domain.endpoints.endpoint import StoredEndpoint
-from duly.domain.safe_text import shown_url
 from duly.errors import Conflict
+from duly.safe_text import shown_url
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.endpoints.add import add, edit
 from duly.surfaces.cli.endpoints.describe import listed, shown, state_in_words

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from duly.domain.endpoints.endpoint import EndpointState, Sealed, StoredEndpoint, still_used
-from duly.domain.endpoints.gates import Circuit, Gate
-from duly.domain.endpoints.webhooks import shown_headers
-from duly.domain.safe_text import shown_url
+from duly.domain.endpoints.endpoint import Sealed, StoredEndpoint, still_used
+from duly.domain.endpoints.gates import Gate
+from duly.records.endpoint import Circuit, EndpointState
+from duly.records.target import shown_headers
+from duly.safe_text import shown_url
 from duly.services.endpoints import Standing
 from duly.surfaces.cli.terminal.output import cell, facts, table
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words

@@ -8,13 +8,13 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from duly.domain.safe_text import shown_url
+from duly.client.exchange import exchanged
+from duly.client.messages import Reply, Request, Unanswered
+from duly.safe_text import shown_url
 from duly.settings import Settings, load
 from duly.surfaces.cli.terminal.exit_codes import FAILED
 from duly.surfaces.cli.terminal.flags import Json
 from duly.surfaces.cli.terminal.output import answer
-from duly.surfaces.remote.exchange import exchanged
-from duly.surfaces.remote.messages import Reply, Request, Unanswered
 from duly.system import Threads
 
 LONGEST_SECONDS = 10.0

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain.monitoring.failure_stats import FailureStats, OldestWaiting, Poison, Retries
-from duly.domain.monitoring.rollups import Series
 from duly.domain.time.durations import duration
+from duly.records.stats import FailureStats, OldestWaiting, Poison, Retries, Series
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.output import answer, cell, facts, fields, table
 from duly.surfaces.cli.terminal.times import moment

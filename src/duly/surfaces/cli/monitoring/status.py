@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from duly.domain.monitoring.status import BacklogStatus
-from duly.services.monitoring.status import Status
+from duly.records.status import BacklogStatus, Status
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.output import answer, cell, counted, facts, fields
 from duly.surfaces.cli.terminal.times import spelled

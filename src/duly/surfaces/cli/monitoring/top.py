@@ -10,8 +10,8 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from duly.domain.safe_text import visible
-from duly.services.monitoring.status import Top
+from duly.records.status import Top
+from duly.safe_text import visible
 from duly.signals import listen_for_signals
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
 from duly.surfaces.cli.terminal.output import answer, cell, counted, facts, table

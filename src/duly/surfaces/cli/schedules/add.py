@@ -8,8 +8,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
-from duly.domain.schedules.schedule import CatchUp, Overlap
+from duly.domain.schedules.rule_spec import rule_of
+from duly.domain.schedules.upcoming import Moment, moments
 from duly.domain.time.rules import At, Rule
+from duly.records.schedule import CatchUp, Overlap
 from duly.services.schedules import Declared
 from duly.surfaces.cli.terminal.delivery_options import (
     Payload,
@@ -23,8 +25,6 @@ from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.moments import local
 from duly.surfaces.cli.terminal.output import answer, facts, talk
 from duly.surfaces.cli.terminal.times import moment
-from duly.surfaces.moments import Moment, moments
-from duly.surfaces.rule_words import rule_of
 
 Text = str | None
 

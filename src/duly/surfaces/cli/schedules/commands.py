@@ -9,9 +9,13 @@ import msgspec
 from cyclopts import App, Parameter
 
 from duly.domain.deliveries.retry import decode
-from duly.domain.endpoints.webhooks import decode_webhook, shown_headers
-from duly.domain.safe_text import shown_url
+from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import StoredSchedule
+from duly.domain.schedules.upcoming import Moment, moments
+from duly.records.schedule import ScheduleSummary
+from duly.records.target import shown_headers
+from duly.safe_text import shown_url
+from duly.services.schedule_lines import last_fired_at, line, runs_so_far
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit, record
 from duly.surfaces.cli.schedules.add import add
 from duly.surfaces.cli.schedules.backfill import backfill
@@ -31,8 +35,6 @@ from duly.surfaces.cli.terminal.output import (
 )
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
 from duly.surfaces.cli.terminal.times import spelled
-from duly.surfaces.moments import Moment, moments
-from duly.surfaces.schedule_lines import ScheduleSummary, last_fired_at, line, runs_so_far
 
 SHOWN_MOMENTS = 5
 

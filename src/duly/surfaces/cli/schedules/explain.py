@@ -6,12 +6,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from duly.domain.schedules.rule_spec import explained
+from duly.domain.schedules.upcoming import moments
 from duly.domain.time.rules import cron
 from duly.surfaces.cli.terminal.flags import Json
 from duly.surfaces.cli.terminal.moments import Count, listed
 from duly.surfaces.cli.terminal.output import answer, facts
-from duly.surfaces.moments import moments
-from duly.surfaces.rule_words import explained
 from duly.system import SystemClock
 
 Tz = Annotated[str, Parameter(help="The zone whose clocks are meant, as in Europe/Oslo.")]

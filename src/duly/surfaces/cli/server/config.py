@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.domain.database_urls import shown
-from duly.domain.endpoints.webhooks import HIDDEN
 from duly.errors import InvalidInput
+from duly.records.target import HIDDEN
 from duly.settings import ADDRESSES, SECRETS, Settings, problems
 from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE
 from duly.surfaces.cli.terminal.flags import COMMON, Common, app_for

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.safe_text import safe_json, visible
+from duly.safe_text import safe_json, visible
 
 QUIET = ("uvicorn.error", "asyncio")
 PLAIN, FAINT = "\x1b[0m", "\x1b[2m"

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.safe_text import visible
 from duly.errors import InvalidInput
+from duly.safe_text import visible
 
 Yes = Annotated[bool, Parameter(negative=(), help="Do not ask.")]
 

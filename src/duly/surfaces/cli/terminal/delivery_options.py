@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.domain.endpoints.endpoint import endpoint, endpoint_name
 from duly.domain.endpoints.webhooks import webhook
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
+from duly.records.delivery import DEFAULT_PRIORITY
 from duly.services.deliveries.intake import Target
 from duly.surfaces.cli.terminal.times import moment
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from duly.domain.safe_text import visible
 from duly.errors import (
     Conflict,
     DulyError,
@@ -19,6 +18,7 @@ from duly.errors import (
     StoreIsOwned,
     StoreUnavailable,
 )
+from duly.safe_text import visible
 
 FAILED = 1
 BAD_USAGE = 2

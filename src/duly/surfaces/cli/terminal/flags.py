@@ -11,12 +11,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.safe_text import shown_url
+from duly.client.client import Remote
 from duly.errors import InvalidInput, StoreUnavailable
+from duly.safe_text import shown_url
 from duly.settings import Settings, load
 from duly.stores.sqlite.database import Sqlite
 from duly.stores.store import SqlStore
-from duly.surfaces.remote.remote import Remote
 from duly.system import SystemChance, SystemClock
 
 ACTOR = "cli"

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 
 from duly.domain.access import keys
 from duly.domain.checks import SHORTEST_BEGINNING, checked_beginning
-from duly.domain.deliveries.states import State
 from duly.errors import InvalidInput, NotFound
+from duly.records.state import State
 from duly.surfaces.cli.terminal.flags import Books
 
 Id = Annotated[str, Parameter(help="Its id, or how that begins.")]

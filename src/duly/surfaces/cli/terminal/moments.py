@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from duly.domain.schedules.upcoming import Moment
 from duly.surfaces.cli.terminal.output import table
-from duly.surfaces.moments import Moment
 
 Count = Annotated[int, Parameter(name=("-n", "--count"), help="How many moments to show.")]
 

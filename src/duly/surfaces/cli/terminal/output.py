@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from duly.domain.safe_text import safe_json, visible
+from duly.safe_text import safe_json, visible
 
 NARROWEST = 20
 """Columns that a terminal is taken to have at least."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from duly.domain.deliveries.retry import Delays, Exponential, NoRetry, RetryPlan, attempts_allowed
+from duly.domain.deliveries.retry import attempts_allowed
+from duly.records.retry_plan import Delays, Exponential, NoRetry, RetryPlan
 from duly.surfaces.cli.terminal.times import spelled
 
 

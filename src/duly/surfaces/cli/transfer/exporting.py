@@ -14,9 +14,9 @@ from typing import IO, Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.domain.safe_text import safe_json
 from duly.domain.transfer.entries import KINDS
 from duly.errors import DulyError
+from duly.safe_text import safe_json
 from duly.services.transfer.exporting import ExportSummary
 from duly.surfaces.cli.terminal.delivery_options import STDIN as STDOUT
 from duly.surfaces.cli.terminal.flags import COMMON, Common, client

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from duly.domain.access.keys import Scope
 from duly.errors import InvalidInput
 from duly.ports import AuditEntry
+from duly.records.key import Scope
 from duly.services.access.audit import LAST
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.pages import Page, PageQuery

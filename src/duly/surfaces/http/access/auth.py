@@ -15,8 +15,8 @@ from urllib.parse import parse_qs
 from starlette.exceptions import HTTPException
 
 from duly.app import App
-from duly.domain.access.keys import Scope
 from duly.errors import BadSetting
+from duly.records.key import Scope
 from duly.services.namespace import Namespace
 from duly.settings import Settings
 from duly.surfaces.http.access.key_cache import Keyring

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
 
-from duly.domain.access.keys import Scope as KeyScope
 from duly.errors import StoreUnavailable
 from duly.ports import IdempotentRequest
+from duly.records.key import Scope as KeyScope
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Message, Receive, Reply

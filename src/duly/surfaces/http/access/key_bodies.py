@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from duly.domain.access.keys import LONGEST_NAME, KeyState, Made, Scope, StoredKey
+from duly.domain.access.keys import LONGEST_NAME, Made, StoredKey
+from duly.records.key import KeyState, Scope
 from duly.surfaces.http.protocol.bodies import Moment
 
 

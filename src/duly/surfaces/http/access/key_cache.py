@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from duly.domain.access.keys import KeyState, StoredKey, digest, id_in
+from duly.domain.access.keys import StoredKey, digest, id_in
 from duly.ports import Clock
+from duly.records.key import KeyState
 
 FRESH_SECONDS = 1.0
 """How long a revoked key may still open, and how long an answer is remembered."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from duly.domain.access.keys import Scope
 from duly.domain.checks import checked_text
+from duly.records.key import Scope
 from duly.services.namespace import Namespace
 from duly.surfaces.http.access.key_bodies import (
     KeyRecord,

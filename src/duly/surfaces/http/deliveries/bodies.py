@@ -9,14 +9,15 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.domain.checks import DEFAULT_PRIORITY
-from duly.domain.deliveries.delivery import Attempt, Delivery
-from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.deliveries.states import State
-from duly.domain.endpoints.endpoint import EndpointTarget, endpoint
-from duly.domain.endpoints.webhooks import Webhook, webhook
-from duly.domain.streams.policy import OnFailure
+from duly.domain.endpoints.endpoint import endpoint
+from duly.domain.endpoints.webhooks import webhook
 from duly.errors import InvalidInput
+from duly.records.attempt import Attempt
+from duly.records.delivery import DEFAULT_PRIORITY, Delivery
+from duly.records.retry_plan import RetryPlan
+from duly.records.state import State
+from duly.records.stream import OnFailure
+from duly.records.target import EndpointTarget, Webhook
 from duly.services.deliveries.intake import Options
 from duly.services.deliveries.waiting import EndpointPlace
 from duly.surfaces.http.protocol.bodies import Moment, shown

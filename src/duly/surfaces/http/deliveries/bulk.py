@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from duly.domain.deliveries.delivery import Accepted
 from duly.domain.deliveries.identifiers import sibling
 from duly.errors import InvalidInput, NotFound
+from duly.records.delivery import Accepted
 from duly.services.namespace import Namespace
 from duly.surfaces.http.deliveries import bulk_bodies
 from duly.surfaces.http.deliveries.bulk_bodies import (

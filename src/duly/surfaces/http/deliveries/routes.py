@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from duly.domain.deliveries.delivery import Accepted, Attempt
-from duly.domain.deliveries.states import State
 from duly.errors import InvalidInput, NotFound
+from duly.records.attempt import Attempt
+from duly.records.delivery import Accepted
+from duly.records.state import State
 from duly.services.namespace import Namespace
 from duly.surfaces.http.deliveries.bodies import (
     AcceptedDelivery,

@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.domain.deliveries.retry import RetryPlan
-from duly.domain.endpoints.endpoint import EndpointState
-from duly.domain.endpoints.gates import Circuit
+from duly.records.endpoint import Circuit, EndpointState
+from duly.records.retry_plan import RetryPlan
 from duly.surfaces.http.dead_letters.bodies import BUDGET_SECONDS, Seconds
 from duly.surfaces.http.deliveries.bodies import null
 from duly.surfaces.http.protocol.bodies import Moment

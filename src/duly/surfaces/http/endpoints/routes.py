@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from duly.domain.access.keys import Scope
 from duly.domain.endpoints.endpoint import StoredEndpoint
+from duly.records.key import Scope
 from duly.services.endpoints import Added
 from duly.services.namespace import Namespace
 from duly.surfaces.http.dead_letters.bodies import Moved, carried_out, counted

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import msgspec
 
-from duly.services.monitoring.live import Live, Second
+from duly.records.stats import Second
+from duly.services.monitoring.live import Live
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.hangups import while_heard
 from duly.surfaces.http.protocol.request import Request

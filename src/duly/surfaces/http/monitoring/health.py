@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from duly.app import App
-from duly.domain.monitoring.status import BacklogStatus, NamespaceStatus
 from duly.domain.time.zones import zone_data_version
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
+from duly.records.status import BacklogStatus, NamespaceStatus
 from duly.services.monitoring.monitoring import SOON_ENOUGH
 from duly.stores.statements import migrations
 from duly.surfaces.http.protocol.responses import Answer

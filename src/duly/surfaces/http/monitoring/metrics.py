@@ -18,10 +18,10 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from duly.app import App
-from duly.domain.monitoring.alerts import Alert, AlertKind
-from duly.domain.monitoring.status import NamespaceStatus
 from duly.engine.supervisor import Engine
 from duly.errors import StoreUnavailable
+from duly.records.alert import Alert, AlertKind
+from duly.records.status import NamespaceStatus
 from duly.services.monitoring.monitoring import SOON_ENOUGH
 from duly.surfaces.http.monitoring.sibling_metrics import Siblings, merged
 from duly.surfaces.http.protocol.routing import Route, get

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from duly.domain.monitoring.failure_stats import DAY, FailureStats
-from duly.domain.monitoring.rollups import HOUR, NOTHING, Series, plus
-from duly.services.monitoring.status import Status, Top
+from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.rollups import HOUR, NOTHING, plus
+from duly.records.stats import FailureStats, Series
+from duly.records.status import Status, Top
 from duly.services.namespace import Namespace
 from duly.surfaces.http.monitoring.stats_bodies import (
     AlertPage,

@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from duly.domain.monitoring.alerts import Alert
-from duly.domain.monitoring.rollups import Counts
-from duly.domain.monitoring.status import NamespaceStatus
 from duly.errors import InvalidInput
+from duly.records.alert import Alert
+from duly.records.stats import Counts
+from duly.records.status import NamespaceStatus
 
 Moment = Annotated[datetime, Meta(tz=True)]
 

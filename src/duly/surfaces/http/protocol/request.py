@@ -11,9 +11,9 @@ from urllib.parse import unquote
 import msgspec
 from starlette.exceptions import HTTPException
 
-from duly.domain.access.keys import Scope as KeyScope
 from duly.domain.access.keys import StoredKey
 from duly.errors import InvalidInput
+from duly.records.key import Scope as KeyScope
 from duly.surfaces.http.protocol.backpressure import Arriving, Queue
 from duly.surfaces.http.protocol.responses import Receive, Scope
 from duly.surfaces.http.protocol.routing import Route

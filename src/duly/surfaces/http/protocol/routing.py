@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-from duly.domain.access.keys import Scope
+from duly.records.key import Scope
 from duly.surfaces.http.protocol.problems import PROBLEMS, Errors
 from duly.surfaces.http.protocol.responses import JSON, Answer
 

@@ -10,27 +10,22 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.domain.checks import DEFAULT_PRIORITY
 from duly.domain.deliveries import retry
-from duly.domain.deliveries.retry import RetryPlan
 from duly.domain.endpoints.endpoint import endpoint, endpoint_name
-from duly.domain.endpoints.webhooks import decode_webhook, shown_headers
-from duly.domain.safe_text import shown_url
-from duly.domain.schedules.schedule import (
-    DEFAULT_CAP,
-    CatchUp,
-    Contents,
-    Overlap,
-    ScheduleProgress,
-    StoredSchedule,
-)
+from duly.domain.endpoints.webhooks import decode_webhook
+from duly.domain.schedules.rule_spec import rule_of, spelled
+from duly.domain.schedules.schedule import Contents, ScheduleProgress, StoredSchedule
+from duly.domain.schedules.upcoming import Moment as WallMoment
 from duly.domain.time.rules import Rule
+from duly.records.delivery import DEFAULT_PRIORITY
+from duly.records.retry_plan import RetryPlan
+from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap, ScheduleSummary
+from duly.records.target import shown_headers
+from duly.safe_text import shown_url
+from duly.services.schedule_lines import last_fired_at, runs_so_far
 from duly.services.schedules import Target as AnyTarget
 from duly.surfaces.http.deliveries.bodies import Target
 from duly.surfaces.http.protocol.bodies import Moment
-from duly.surfaces.moments import Moment as WallMoment
-from duly.surfaces.rule_words import rule_of, spelled
-from duly.surfaces.schedule_lines import ScheduleSummary, last_fired_at, runs_so_far
 
 Seconds = Annotated[float, Meta(ge=0)]
 Preview = Annotated[int, Meta(ge=1, le=1000, description="how many moments")]

@@ -6,11 +6,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from duly.domain.access.keys import Scope
 from duly.domain.deliveries.payloads import Checked
+from duly.domain.schedules.rule_spec import explained
 from duly.domain.schedules.schedule import StoredSchedule
+from duly.domain.schedules.upcoming import Moment, moments
 from duly.errors import InvalidInput, NotFound
+from duly.records.key import Scope
 from duly.services.namespace import Namespace
+from duly.services.schedule_lines import line
 from duly.services.schedules import Declared
 from duly.surfaces.http.deliveries.bodies import target_of
 from duly.surfaces.http.protocol.bodies import Why
@@ -38,9 +41,6 @@ from duly.surfaces.http.schedules.bodies import (
     filled,
     schedule_record,
 )
-from duly.surfaces.moments import Moment, moments
-from duly.surfaces.rule_words import explained
-from duly.surfaces.schedule_lines import line
 
 CREATED = Other(Upserted, "It is new.")
 NAME = "/schedules/{name}"

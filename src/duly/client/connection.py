@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from duly.domain.safe_text import shown_url
+from duly.client.messages import Reply, Request, Unanswered
+from duly.client.problems import value, whole
 from duly.ports import Chance, Clock
-from duly.surfaces.remote.answers import value, whole
-from duly.surfaces.remote.messages import Reply, Request, Unanswered
+from duly.records.page import Page
+from duly.safe_text import shown_url
 from duly.system import Threads
 from duly.version import __version__
 
@@ -26,13 +27,6 @@ LATER = (429, 503)
 PAGE = 200
 Item = TypeVar("Item")
 Value = TypeVar("Value")
-
-
-class Page(msgspec.Struct, Generic[Item], frozen=True):
-    """Some of a list, and where the rest begins."""
-
-    items: list[Item]
-    next: str | int | None = None
 
 
 class Wire:
@@ -143,7 +137,7 @@ class Wire:
 
     async def _asked(self, request: Request) -> Reply:
         # Imported here: most commands ask no server.
-        from duly.surfaces.remote.exchange import exchanged
+        from duly.client.exchange import exchanged
 
         asking = self._threads.run(lambda: exchanged(self._server, request))
         try:

@@ -8,27 +8,26 @@ from typing import Any
 
 import msgspec
 
+from duly.client.connection import Wire
+from duly.client.targets import LARGEST_PAYLOAD, destination, refusal
 from duly.domain import checks
-from duly.domain.endpoints.webhooks import Webhook, encode_webhook
+from duly.domain.endpoints.webhooks import encode_webhook
 from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules.options import checked_options
+from duly.domain.schedules.rule_spec import rule_of, spelled
 from duly.domain.schedules.schedule import (
-    CatchUp,
     Contents,
-    Overlap,
     ScheduleProgress,
     ScheduleTiming,
     StoredSchedule,
 )
+from duly.domain.schedules.upcoming import Moment
 from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
+from duly.records.schedule import CatchUp, Overlap, ScheduleSummary
+from duly.records.target import Webhook
 from duly.services.interruption import ended
 from duly.services.schedules import BACKFILL_SLICE, Declared, Target
-from duly.surfaces.moments import Moment
-from duly.surfaces.remote.addressed import LARGEST_PAYLOAD, destination, refusal
-from duly.surfaces.remote.wire import Wire
-from duly.surfaces.rule_words import rule_of, spelled
-from duly.surfaces.schedule_lines import ScheduleSummary
 
 INSTANT = timedelta(microseconds=1)
 

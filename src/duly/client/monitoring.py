@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from duly.domain.deliveries.delivery import Delivery
-from duly.services.monitoring.status import Status, Top
-from duly.surfaces.remote.wire import Wire, page_of
+from duly.client.connection import Wire, page_of
+from duly.records.delivery import Delivery
+from duly.records.status import Status, Top
 
 
 class Watch:

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
+from duly.client.bulk import Moved, Moving
+from duly.client.connection import Wire, page_of
+from duly.client.monitoring import Explained
+from duly.client.targets import contents
 from duly.domain.checks import checked_id
-from duly.domain.deliveries.delivery import Delivery
-from duly.domain.deliveries.retry import RetryPlan
 from duly.errors import InvalidInput
 from duly.ports import BulkProgress, DeadFilter, DeadGroup
+from duly.records.delivery import Delivery
+from duly.records.retry_plan import RetryPlan
 from duly.services.dead_letters import ALL, CrashSuspect, checked, checked_note
-from duly.surfaces.remote.addressed import contents
-from duly.surfaces.remote.moving import Moved, Moving
-from duly.surfaces.remote.watching import Explained
-from duly.surfaces.remote.wire import Wire, page_of
 
 PLACE = "dead-letters"
 

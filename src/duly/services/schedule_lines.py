@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import msgspec
-
 from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import At, Yearly
 from duly.ports import UnreadableSchedule
+from duly.records.schedule import ScheduleSummary
 
 UNREADABLE = "unreadable"
-
-
-class ScheduleSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as the list shows it."""
-
-    name: str
-    state: str
-    rule: str | None = None
-    target: str | None = None
-    next_at: datetime | None = None
-    last_fired_at: datetime | None = None
-    runs: int | None = None
-    merged: int | None = None
-    skipped: int | None = None
-    problem: str | None = None
 
 
 def line(schedule: StoredSchedule | UnreadableSchedule | ScheduleSummary) -> ScheduleSummary:

@@ -10,9 +10,9 @@ import ssl
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
-from duly.domain.safe_text import shown_url
+from duly.client.messages import Reply, Request, Unanswered
 from duly.errors import BadSetting, StoreUnavailable
-from duly.surfaces.remote.messages import Reply, Request, Unanswered
+from duly.safe_text import shown_url
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 90.0

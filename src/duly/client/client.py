@@ -8,28 +8,29 @@ from typing import Any, Unpack
 
 import msgspec
 
+from duly.client.access import Alerts, Audit, Keys, Workers
+from duly.client.bulk import Moving
+from duly.client.connection import Wire
+from duly.client.dead_letters import DeadLetters
+from duly.client.endpoints import Endpoints
+from duly.client.monitoring import Watch
+from duly.client.schedules import Schedules
+from duly.client.streams import Streams
+from duly.client.targets import contents, destination, refusal
 from duly.domain import checks
-from duly.domain.checks import DEFAULT_PRIORITY, checked_id
-from duly.domain.deliveries.delivery import Accepted, Attempt, Delivery
-from duly.domain.deliveries.retry import RetryPlan, encode_checked
-from duly.domain.deliveries.steps import Step
-from duly.domain.monitoring.failure_stats import FailureStats
-from duly.domain.monitoring.rollups import Series
-from duly.domain.streams.policy import OnFailure, checked_policy
+from duly.domain.checks import checked_id
+from duly.domain.deliveries.retry import encode_checked
+from duly.domain.streams.policy import checked_policy
 from duly.errors import InvalidInput
 from duly.ports import Chance, Clock
+from duly.records.attempt import Attempt, Step
+from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
+from duly.records.retry_plan import RetryPlan
+from duly.records.stats import FailureStats, Series
+from duly.records.stream import OnFailure
 from duly.services.deliveries.deliveries import Wanted, checked
 from duly.services.deliveries.intake import Target
 from duly.services.deliveries.waiting import Outlook
-from duly.surfaces.remote.addressed import contents, destination, refusal
-from duly.surfaces.remote.dead_letters import DeadLetters
-from duly.surfaces.remote.endpoints import Endpoints
-from duly.surfaces.remote.keeping import Alerts, Audit, Keys, Workers
-from duly.surfaces.remote.moving import Moving
-from duly.surfaces.remote.schedules import Schedules
-from duly.surfaces.remote.streams import Streams
-from duly.surfaces.remote.watching import Watch
-from duly.surfaces.remote.wire import Wire
 
 
 class Remote:

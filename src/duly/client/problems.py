@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from duly.client.messages import Reply
 from duly.errors import (
     BadSetting,
     Busy,
@@ -16,7 +17,6 @@ from duly.errors import (
     NotFound,
     StoreUnavailable,
 )
-from duly.surfaces.remote.messages import Reply
 
 JSON, PROBLEM = "application/json", "application/problem+json"
 NO_ROUTE = "Not Found"

@@ -8,16 +8,17 @@ from typing import Any
 
 import msgspec
 
+from duly.client.bulk import Moved, Moving
+from duly.client.connection import Wire
 from duly.domain import checks
 from duly.domain.deliveries import payloads, retry
-from duly.domain.deliveries.failures import Reason
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome, Released
-from duly.domain.endpoints.endpoint import OVERLAP, Details, EndpointState, Sealed, StoredEndpoint
-from duly.domain.endpoints.gates import Circuit, Gate
+from duly.domain.endpoints.endpoint import OVERLAP, Details, Sealed, StoredEndpoint
+from duly.domain.endpoints.gates import Gate
 from duly.ports import BulkProgress, EndpointBacklog
+from duly.records.endpoint import Circuit, EndpointState
+from duly.records.reason import Reason
 from duly.services.endpoints import LONGEST_TEST, Added, Standing
-from duly.surfaces.remote.moving import Moved, Moving
-from duly.surfaces.remote.wire import Wire
 
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 NOT_SENT = "not_sent"

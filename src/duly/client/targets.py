@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
+from duly.client.problems import Missing
 from duly.domain.checks import checked_name
 from duly.domain.deliveries.payloads import payload_bytes
-from duly.domain.endpoints.endpoint import EndpointTarget
-from duly.domain.endpoints.webhooks import Webhook
 from duly.errors import InvalidInput
+from duly.records.target import EndpointTarget, Webhook
 from duly.services.deliveries.intake import Target
-from duly.surfaces.remote.answers import Missing
 
 LARGEST_PAYLOAD = 1_048_576
 """What a server may be set to take at most; it says itself what it is set to."""

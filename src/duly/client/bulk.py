@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from duly.client.connection import Wire
 from duly.ports import BulkProgress, Clock
 from duly.services.interruption import ended
-from duly.surfaces.remote.wire import Wire
 
 CALL_SECONDS = 1.0
 """How long the server moves before it says how far it is, and whoever stops it has to wait."""

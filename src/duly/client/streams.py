@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from duly.client.connection import Wire
 from duly.domain import checks
-from duly.domain.streams.policy import OnFailure, checked_policy
-from duly.domain.streams.stream import Stream, StreamState
-from duly.surfaces.remote.wire import Wire
+from duly.domain.streams.policy import checked_policy
+from duly.records.stream import OnFailure, Stream, StreamState
 
 
 class Streams:

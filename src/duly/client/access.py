@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from duly.client.connection import Wire, page_of
 from duly.domain import checks
 from duly.domain.access import keys
-from duly.domain.access.keys import Made, Scope, StoredKey
-from duly.domain.monitoring.alerts import Alert
+from duly.domain.access.keys import Made, StoredKey
 from duly.ports import AuditEntry, WorkerRow
+from duly.records.alert import Alert
+from duly.records.key import Scope
 from duly.services.access.audit import LAST
-from duly.surfaces.remote.wire import Wire, page_of
 
 
 class Workers:

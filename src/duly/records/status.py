@@ -1,4 +1,4 @@
-"""The status at one moment, for metrics, health checks, alerts and the live view."""
+"""The status of a namespace."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from datetime import datetime
 
 import msgspec
 
-from duly.domain.monitoring.failure_stats import Retries
+from duly.records.stats import Retries
+from duly.records.worker import WorkerRow
 
 COUNTED_UP_TO = 10_000
-NAMED_UP_TO = 100
+"""Counts of deliveries end there: a larger number is not worth its scan."""
 
 
 class BacklogStatus(msgspec.Struct, frozen=True):
@@ -55,3 +56,38 @@ class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True):
         """How long the oldest due delivery has been due."""
         due_at = self.oldest_due_at
         return 0.0 if due_at is None else max((self.at - due_at).total_seconds(), 0.0)
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How it stands; the planner's lag is in seconds.
+
+    No number of deliveries is counted beyond `counted_up_to`.
+    """
+
+    store: str
+    workers: int
+    pending: int
+    processing: int
+    dead: int
+    counted_up_to: int
+    recovering: BacklogStatus | None
+    next_planned_at: datetime | None
+    planner_lag: float
+    zones: str
+
+
+class Top(msgspec.Struct, frozen=True, kw_only=True):
+    """How it goes: what is due and held by nobody, and the last minute by the second.
+
+    Neither what is due nor the retries are counted beyond `counted_up_to`.
+    """
+
+    at: datetime
+    accepted_per_second: float
+    completed_per_second: float
+    failed_per_second: float
+    counted_up_to: int
+    due: int
+    oldest_due_at: datetime | None
+    retries: int
+    workers: list[WorkerRow]

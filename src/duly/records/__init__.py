@@ -1,0 +1,1 @@
+"""Records: the public values that services return, HTTP encodes and the client decodes."""
