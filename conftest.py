@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.postgres import ForeignServer, Server, quick_server, shared_server
 from tests.support.schemas import bring_up, postgres_template
@@ -17,7 +18,12 @@ SLOW = ("mutants", "surfaces", "crash")
 
 
 def pytest_configure() -> None:
-    """Whoever runs the tests in the background ignores SIGINT, and so would all they start."""
+    """No deadline for examples: a busy machine is no failure.
+
+    Tests that run in the background ignore SIGINT, and so would all processes that they start.
+    """
+    settings.register_profile("duly", deadline=None)
+    settings.load_profile("duly")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -143,7 +143,7 @@ def next_birthday(born: date, zone: str, now: datetime) -> datetime:
     return made.due_at
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.dates(date(1900, 1, 1), date(2026, 12, 31)), st.sampled_from(ZONES), MOMENTS)
 def test_it_agrees_with_somebody_who_walks_over_the_days(
     born: date, zone: str, now: datetime

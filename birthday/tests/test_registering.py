@@ -6,6 +6,8 @@ from uuid import UUID
 import pytest
 
 from birthday.tests.people import ANN, Service
+from duly_birthday.service import BirthdayApp
+from duly_birthday.wire import Birthdays
 
 pytestmark = pytest.mark.requirement("B1")
 HEY_ANN = "Hey, Ann Lee it's your birthday"
@@ -46,3 +48,12 @@ async def test_a_greeting_goes_out_at_nine_and_the_next_year_is_on_the_books(
         assert shown["lastBirthdayEvent"]["state"] == "completed"
         assert shown["nextBirthdayEvent"]["dueAt"] == f"{year + 1}-11-15T14:00:00Z"
     assert await service.greetings() == [HEY_ANN] * 3
+
+
+async def test_a_worker_on_an_empty_database_makes_the_users_tables(
+    empty_database_url: str,
+) -> None:
+    app = BirthdayApp(empty_database_url, environment={})
+    async with app.worker():
+        _, greeting = await Birthdays(app, app.manner).register(ANN)
+    assert greeting is not None

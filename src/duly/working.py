@@ -71,10 +71,15 @@ class Working(Namespace):
             raise
         self._open = True
         try:
+            if migrate:
+                await self.migrate_more()
             await self.schedules.declare_all(self.handlers.name_of)
         except BaseException:
             await self.close()
             raise
+
+    async def migrate_more(self) -> None:
+        """Called when the store's schema is up to date; override it for tables of your own."""
 
     async def close(self) -> None:
         """Let go of the store."""

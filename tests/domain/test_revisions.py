@@ -392,7 +392,7 @@ deeds = st.one_of(
 
 
 @pytest.mark.requirement("C1", "C4")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(deeds, max_size=30))
 def test_whatever_people_do_to_a_schedule_no_occurrence_is_made_twice(
     done: list[tuple[str, Any]],

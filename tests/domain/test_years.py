@@ -170,7 +170,7 @@ steps = st.builds(
 
 
 @pytest.mark.requirement("B2", "B4", "B5", "C2", "C3")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(rules, st.lists(steps, max_size=12))
 def test_whatever_is_edited_claimed_and_missed_each_year_is_greeted_when_it_should_be(
     first: Yearly, life: list[Life]
@@ -242,7 +242,7 @@ turns = st.builds(
 
 
 @pytest.mark.requirement("B4", "C2")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(kinds, st.lists(turns, max_size=10))
 def test_a_schedule_may_become_one_of_any_kind_at_any_time(first: Rule, life: list[Turn]) -> None:
     diary, now = Lenient(first), NOON

@@ -51,7 +51,7 @@ async def test_the_loops_outlive_a_failure_at_every_place(database_url: str, pla
 
 @pytest.mark.requirement("D14")
 async def test_a_heart_that_stumbles_beats_on(database_url: str) -> None:
-    app, said, _ = counting_app(database_url, lease=1.5)
+    app, said, _ = counting_app(database_url, lease=6)
     async with app:
         arm("heartbeat.before=raise%2")
         engine = app.engine()

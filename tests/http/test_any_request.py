@@ -101,7 +101,6 @@ def ask_much(found: Stage, operation: Any, examples: int, **how: Any) -> int:
         max_examples=examples,
         derandomize=True,
         database=None,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

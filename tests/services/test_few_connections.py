@@ -118,7 +118,7 @@ async def test_who_asks_for_one_thing_at_a_time_opens_one_connection(postgres_ur
 @pytest.mark.parametrize("size", [SMALLEST_POOL, 10])
 async def test_a_callers_pool_is_never_exhausted(postgres_url: str, size: int) -> None:
     async with asyncpg.create_pool(postgres_url, min_size=0, max_size=size) as pool:
-        app = App(pool=pool, environment={}, connections=100, lease=1)
+        app = App(pool=pool, environment={}, connections=100, lease=3)
         entered, leave = asyncio.Semaphore(0), asyncio.Event()
 
         @app.handler("holds")

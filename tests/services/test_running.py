@@ -121,7 +121,7 @@ async def test_a_run_that_is_cancelled_hands_back_what_it_holds(database_url: st
 
 async def test_an_app_works_over_the_callers_own_pool(postgres_url: str) -> None:
     async with asyncpg.create_pool(postgres_url, min_size=1, max_size=20) as pool:
-        app = App(pool=pool, environment={}, lease=0.5)
+        app = App(pool=pool, environment={}, lease=3)
         said = saying(app)
         async with app:
             async with running(app):
@@ -169,7 +169,7 @@ async def test_an_app_works_over_connections_the_caller_makes(postgres_url: str)
         made.append(await asyncpg.connect(postgres_url))
         return made[-1]
 
-    app = App(connect=connect, environment={}, lease=0.5)
+    app = App(connect=connect, environment={}, lease=3)
     said = saying(app)
     async with app:
         async with running(app):

@@ -40,11 +40,9 @@ class BirthdayApp(App):
         self.routes += user_routes(self.store.namespace, self.manner)
         self.handler(LOG)(_log)
 
-    async def open(self, *, migrate: bool = True) -> None:
-        """Connect, and bring duly's schema and the users' up to date."""
-        await super().open(migrate=migrate)
-        if migrate:
-            await bring_up(self)
+    async def migrate_more(self) -> None:
+        """Bring the users' tables up to date."""
+        await bring_up(self)
 
 
 async def _log(delivery: Delivery[Any]) -> None:
