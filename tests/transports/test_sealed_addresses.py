@@ -119,7 +119,8 @@ async def test_what_cannot_be_opened_is_hidden_kept_and_never_sent(database_url:
             await app.schedule("daily", DAILY, target)
         async with with_keys(database_url, SECOND, clock=clock) as app:
             await run_until_idle(app)
-            assert (await app.get(id)).state == "pending"
+            found = await app.get(id)
+            assert (found.state, found.attempt) == ("pending", 0)
             assert await shown(app) == dict.fromkeys(HEADERS, "***")
             with pytest.raises(Conflict, match="cannot be opened with the keys in DULY_SECRET_KEY"):
                 await exported(app, with_secrets=True)
@@ -140,7 +141,8 @@ async def test_a_sealed_header_opens_for_no_other_url(database_url: str) -> None
             books = Books(app.store, app.clock)  # type: ignore[arg-type]
             await books.sql(f"update duly.deliveries set address = {moved}")
             await run_until_idle(app)
-            assert (await app.get(id)).state == "pending"
+            found = await app.get(id)
+            assert (found.state, found.attempt) == ("pending", 0)
         assert there.taken == []
 
 
