@@ -22,7 +22,7 @@ KEY_BYTES, NONCE_BYTES, ID_LETTERS = 32, 12, 8
 
 
 class CannotOpen(DulyError):
-    """The secret was sealed with a key that is not configured, or for another endpoint."""
+    """The secret was sealed with a key that is not configured, or for another endpoint or URL."""
 
 
 class Vault:
@@ -73,7 +73,7 @@ class Vault:
             cipher = self._cipher(sealed.key)
             return str(cipher.decrypt(nonce, ciphertext, context.encode()), "utf-8")
         except Exception as error:
-            raise CannotOpen("it was changed, or sealed for another endpoint") from error
+            raise CannotOpen("it was changed, or sealed for another endpoint or URL") from error
 
     def _cipher(self, id: str) -> Any:
         if id not in self._ciphers:

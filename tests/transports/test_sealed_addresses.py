@@ -31,11 +31,16 @@ def with_keys(database_url: str, *keys: str, **settings: Any) -> App:
     return App(database_url, environment={}, **given)
 
 
-async def stored(app: App) -> str:
-    """All that the tables, and on SQLite the files, hold of deliveries and schedules."""
+async def rows(app: App) -> str:
+    """All columns of deliveries and schedules."""
     books = Books(app.store, app.clock)  # type: ignore[arg-type]
-    rows = [await books.sql(f"select * from duly.{each}") for each in ("deliveries", "schedules")]
-    found = str(rows)
+    tables = ("deliveries", "schedules")
+    return str([await books.sql(f"select * from duly.{each}") for each in tables])
+
+
+async def stored(app: App) -> str:
+    """The rows and, on SQLite, the bytes of the files."""
+    found = await rows(app)
     if app.settings.database.startswith("sqlite:"):
         file = Path(app.settings.database.removeprefix("sqlite:///"))
         for each in file.parent.glob(f"{file.name}*"):
@@ -162,3 +167,29 @@ async def test_an_export_with_secrets_has_them_plain_and_an_import_seals_them(
         assert {new for new, _ in (await imported(there, lines)).values()} == {1, 2}
         assert plain_values(await stored(there)) == []
         assert "team-seventeen" in str((await there.schedules.get("daily")).contents.address)
+
+
+async def test_a_reseal_lets_go_of_the_old_key_and_seals_what_was_plain(database_url: str) -> None:
+    clock = VirtualClock()
+    async with receiver() as there:
+        plain, sealed = (duly.webhook(there.url(each), headers=HEADERS) for each in ("/a", "/b"))
+        async with with_keys(database_url, clock=clock) as app:
+            await app.deliver(plain, after=60)
+        async with with_keys(database_url, FIRST, clock=clock) as app:
+            await app.deliver(sealed, after=60)
+            await app.schedule("daily", DAILY, sealed)
+        async with with_keys(database_url, SECOND, clock=clock) as app:
+            done = await app.endpoints.reseal_addresses()
+            assert (done.schedules, done.deliveries) == (0, 1), "the plain one"
+            assert "which is not in DULY_SECRET_KEY" in done.failed[sealed.origin]
+        async with with_keys(database_url, SECOND, FIRST, clock=clock) as app:
+            for counts in ((1, 2), (0, 0)):
+                done = await app.endpoints.reseal_addresses()
+                assert (done.schedules, done.deliveries, done.failed) == (*counts, {})
+            actions = [each.action for each in await app.audit.list()]
+            assert actions.count("store.resealed") == 3
+        async with with_keys(database_url, SECOND, clock=clock) as app:
+            assert plain_values(await rows(app)) == []
+            await app.schedules.trigger("daily")
+            await run_until_idle(app, within=90)
+        assert [each.headers["authorization"] for each in there.taken] == ["Bearer hunter2"] * 3

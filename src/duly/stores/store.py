@@ -17,6 +17,7 @@ from duly.stores import migrations
 from duly.stores.access.audit import Audit
 from duly.stores.access.idempotency import IdempotentRequests
 from duly.stores.access.keys import Keys
+from duly.stores.addresses import Addresses
 from duly.stores.dead_letters import DeadLetters
 from duly.stores.deliveries import transactions
 from duly.stores.deliveries.agenda import Agenda
@@ -81,6 +82,7 @@ class SqlStore:
         self.targets = Targets(database, namespace)
         members = Members(database, namespace)
         self.endpoints = Endpoints(database, namespace, self.targets, members)
+        self.addresses = Addresses(database, namespace, addresses)
         self.deliveries = Deliveries(
             database,
             namespace,

@@ -35,8 +35,7 @@ class SealedAddresses:
         """The address for the store; values that are already sealed stay as they are."""
         if address is None or HEADERS not in address:
             return address
-        found = decode_webhook(address)
-        return _with_headers(found, sealed_headers(found.headers, _context(found), self._seal))
+        return self._encoded(decode_webhook(address))
 
     def readable(self, address: str | None) -> str | None:
         """The address as it was given; values that cannot be opened stay sealed."""
@@ -45,6 +44,10 @@ class SealedAddresses:
         found = decode_webhook(address)
         return _with_headers(found, readable_headers(found.headers, _context(found), self._open))
 
+    def resealed(self, address: str) -> str:
+        """The address sealed with the first key; an error of `open` is passed on."""
+        return self._encoded(self.opened(address))
+
     def opened(self, address: str) -> Webhook:
         """The webhook to send; an error of `open` is passed on."""
         found = decode_webhook(address)
@@ -52,6 +55,10 @@ class SealedAddresses:
             return found
         headers = opened_headers(found.headers, _context(found), self._open)
         return msgspec.structs.replace(found, headers=headers)
+
+    def _encoded(self, webhook: Webhook) -> str:
+        headers = sealed_headers(webhook.headers, _context(webhook), self._seal)
+        return _with_headers(webhook, headers)
 
 
 def _with_headers(webhook: Webhook, headers: dict[str, str]) -> str:
