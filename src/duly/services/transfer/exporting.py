@@ -95,9 +95,9 @@ class Exporting:
         async for stream in shelves.streams():
             yield stream
         async for schedule in shelves.schedules():
-            yield _opened(schedule) if with_secrets else entries.without_credentials(schedule)
+            yield _require_open(schedule) if with_secrets else entries.without_credentials(schedule)
         async for delivery in shelves.deliveries(everything=everything):
-            yield _opened(delivery) if with_secrets else entries.without_credentials(delivery)
+            yield _require_open(delivery) if with_secrets else entries.without_credentials(delivery)
 
     def _endpoint(self, endpoint: StoredEndpoint, with_secrets: bool) -> EndpointEntry:
         details: dict[str, Any] = msgspec.structs.asdict(endpoint.details)
@@ -133,7 +133,7 @@ class Exporting:
             raise Conflict(f"the secret of endpoint {endpoint.name!r}: {error}") from error
 
 
-def _opened(entry: entries.Sent) -> entries.Sent:
+def _require_open(entry: entries.Sent) -> entries.Sent:
     """The entry itself; Conflict if one of its headers is still sealed."""
     headers = {} if entry.webhook is None else entry.webhook.headers
     for name, value in headers.items():
