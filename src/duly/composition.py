@@ -11,6 +11,7 @@ import msgspec
 
 from duly.domain.deliveries.retry import DEFAULT, WEBHOOK
 from duly.domain.endpoints.endpoint import is_outside
+from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import ConnectionsShort, DeliveryCompleted, Event
 from duly.domain.monitoring.alerts import AlertLimits
@@ -75,6 +76,7 @@ class Parts:
     store: Store
     tracing: Tracing
     vault: Vault
+    addresses: SealedAddresses
     transports: Transports
     rollup_writer: RollupWriter
 
@@ -85,9 +87,10 @@ def parts_for(
     """The parts of an App in its own namespace."""
     traces: dict[str, str] = {}
     telemetry = Telemetry(clock.monotonic, traces.get)
-    store = store_for(settings, clock, pool, connect, telemetry.emit)
-    tracing = Tracing(store.traces, traces)
     vault = Vault(sealing_keys(settings.secret_key), chance.bytes)
+    addresses = SealedAddresses(vault.seal_repeatably, vault.open)
+    store = store_for(settings, clock, pool, connect, telemetry.emit, addresses)
+    tracing = Tracing(store.traces, traces)
     return Parts(
         settings=settings,
         clock=clock,
@@ -96,7 +99,10 @@ def parts_for(
         store=store,
         tracing=tracing,
         vault=vault,
-        transports=transports_for(settings, clock, store, vault, telemetry.emit, tracing),
+        addresses=addresses,
+        transports=transports_for(
+            settings, clock, store, vault, telemetry.emit, tracing, addresses
+        ),
         rollup_writer=_rollup_writer(store, clock, telemetry),
     )
 
@@ -113,7 +119,12 @@ def parts_within(parts: Parts, namespace: str) -> Parts:
 
 
 def store_for(
-    settings: Settings, clock: Clock, pool: Any, connect: Connect | None, emit: Emit
+    settings: Settings,
+    clock: Clock,
+    pool: Any,
+    connect: Connect | None,
+    emit: Emit,
+    addresses: SealedAddresses,
 ) -> Store:
     """The store at the address in the settings, or on the connections that a caller brought."""
     most = settings.connections if pool is None else postgres.share_of(pool, settings.connections)
@@ -126,6 +137,7 @@ def store_for(
             pooler=settings.pooler,
             connections=most,
             on_short=on_short,
+            addresses=addresses,
         )
     connections = postgres.from_pool(pool) if connect is None else postgres.from_factory(connect)
     return store_on(
@@ -136,6 +148,7 @@ def store_for(
         one_loop=connect is None,
         connections=most,
         on_short=on_short,
+        addresses=addresses,
     )
 
 
@@ -153,7 +166,13 @@ def shortage(clock: Clock, emit: Emit, wanted: int) -> Callable[[int, str], None
 
 
 def transports_for(
-    settings: Settings, clock: Clock, store: Store, vault: Vault, emit: Emit, tracing: Tracing
+    settings: Settings,
+    clock: Clock,
+    store: Store,
+    vault: Vault,
+    emit: Emit,
+    tracing: Tracing,
+    addresses: SealedAddresses,
 ) -> Transports:
     """The handlers of this process, and webhooks to plain URLs and to endpoints."""
     plan = settings.plan
@@ -165,6 +184,7 @@ def transports_for(
         emit,
         settings.namespace,
         plan or WEBHOOK,
+        addresses,
     )
     webhooks = Webhooks(
         clock,
@@ -203,7 +223,7 @@ def services_for(parts: Parts, *, is_served: bool = True) -> Shared:
 
     handlers: Callable[[], Sequence[str]] = transports.handlers.serves if is_served else tuple
     check = transports.webhooks.check
-    intake = Intake(store, clock, chance, handlers, check, settings.payload_limit)
+    intake = Intake(store, clock, chance, handlers, check, parts.addresses, settings.payload_limit)
     grace = timedelta(seconds=settings.grace)
     return Shared(
         settings=settings,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -21,7 +22,7 @@ KEY_BYTES, NONCE_BYTES, ID_LETTERS = 32, 12, 8
 
 
 class CannotOpen(DulyError):
-    """The secret was sealed with a key that is not configured, or for another endpoint."""
+    """The secret was sealed with a key that is not configured, or for another endpoint or URL."""
 
 
 class Vault:
@@ -42,9 +43,21 @@ class Vault:
         """The secret in its stored form, bound to the context."""
         if self._first is None:
             return Sealed(secret, None, until)
-        nonce = self._random(NONCE_BYTES)
-        ciphertext = self._cipher(self._first).encrypt(nonce, secret.encode(), context.encode())
-        return Sealed(base64.b64encode(nonce + ciphertext).decode(), self._first, until)
+        return self._sealed(self._first, self._random(NONCE_BYTES), secret, context, until)
+
+    def seal_repeatably(self, secret: str, context: str) -> Sealed:
+        """Like `seal`, but equal input gives equal text, so that SQL can compare it."""
+        if self._first is None:
+            return Sealed(secret)
+        message = f"{context}\n{secret}".encode()
+        nonce = hmac.digest(_nonce_key(self._keys[self._first]), message, "sha256")[:NONCE_BYTES]
+        return self._sealed(self._first, nonce, secret, context)
+
+    def _sealed(
+        self, id: str, nonce: bytes, secret: str, context: str, until: datetime | None = None
+    ) -> Sealed:
+        ciphertext = self._cipher(id).encrypt(nonce, secret.encode(), context.encode())
+        return Sealed(base64.b64encode(nonce + ciphertext).decode(), id, until)
 
     def open(self, sealed: Sealed, context: str) -> str:
         """The plain secret, or CannotOpen."""
@@ -60,7 +73,7 @@ class Vault:
             cipher = self._cipher(sealed.key)
             return str(cipher.decrypt(nonce, ciphertext, context.encode()), "utf-8")
         except Exception as error:
-            raise CannotOpen("it was changed, or sealed for another endpoint") from error
+            raise CannotOpen("it was changed, or sealed for another endpoint or URL") from error
 
     def _cipher(self, id: str) -> Any:
         if id not in self._ciphers:
@@ -87,6 +100,11 @@ def _key(text: str) -> bytes:
             f"give base64 of {KEY_BYTES} bytes, as `openssl rand -base64 {KEY_BYTES}` prints them",
         )
     return key
+
+
+def _nonce_key(key: bytes) -> bytes:
+    # Derived, so that no key is used for two algorithms.
+    return hashlib.sha256(b"duly secret key nonce" + key).digest()
 
 
 def _id(key: bytes) -> str:

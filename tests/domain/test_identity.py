@@ -3,10 +3,13 @@
 import uuid
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duly.domain.checks import checked_beginning
 from duly.domain.deliveries.identifiers import CLAIMS_PER_WORKER, delivery_id, token, worker_of
+from duly.errors import InvalidInput
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 
@@ -49,3 +52,9 @@ def test_ids_do_not_go_back_with_the_clock() -> None:
     chance = SystemChance(lambda: next(moments))
     before = chance.delivery_id()
     assert chance.delivery_id() > before
+
+
+def test_the_beginning_of_an_id_has_at_least_four_characters() -> None:
+    assert checked_beginning("01A1-e5") == "01a1e5"
+    with pytest.raises(InvalidInput, match="is too short; give 4 characters"):
+        checked_beginning("01a")

@@ -60,6 +60,25 @@ def test_secrets_are_sealed_at_rest_and_resealed_with_a_new_key(home: Home) -> N
     assert with_key != plain
 
 
+@pytest.mark.requirement("X4")
+def test_a_reseal_of_everything_includes_the_headers_of_plain_urls(home: Home) -> None:
+    home.ok("send", URL, "-H", "Authorization: Bearer x", "--after", "1d")
+    assert home.ok("endpoints", "reseal", "--all", environ=sealed(FIRST)) == "0 of 0 resealed"
+    lost = home.duly("endpoints", "reseal", "--all", "--json", environ=sealed(SECOND))
+    assert lost.returncode == 1
+    (problem,) = json.loads(lost.stdout)["failed"].values()
+    assert "which is not in DULY_SECRET_KEY" in problem
+    done = home.duly("endpoints", "reseal", "--all", "--json", environ=sealed(SECOND, FIRST))
+    assert json.loads(done.stdout) == {
+        "endpoints": 0,
+        "resealed": [],
+        "failed": {},
+        "schedules": 0,
+        "deliveries": 1,
+    }
+    assert done.stderr == "1 deliveries to plain URLs resealed\n"
+
+
 @pytest.mark.requirement("C6")
 def test_the_database_holds_no_secret_once_it_is_sealed(sqlite_home: Home) -> None:
     secret = sqlite_home.ok("endpoints", "add", "billing", URL, environ=sealed(FIRST))

@@ -103,10 +103,13 @@ async def test_a_completion_is_logged_at_debug_and_costs_nothing_otherwise(
     await app.close()
 
 
+@pytest.mark.parametrize("by", ["environment", "app"])
 async def test_a_level_leaves_out_what_is_below_it_and_a_strange_one_is_refused(
-    shop: Home,
+    shop: Home, by: str
 ) -> None:
-    quiet = {"DULY_LOG_LEVEL": "error"}
+    quiet = {"DULY_LOG_LEVEL": "error"} if by == "environment" else {}
+    if by == "app":
+        shop.write("shop.py", SHOP.replace("App()", 'App(log_level="error")'))
     with shop.running("work", "shop:app", environ=quiet) as worker:
         worker.wait_for("Tripped")
         worker.signal(signal.SIGTERM)

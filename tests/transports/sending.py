@@ -32,6 +32,7 @@ class Attempt(msgspec.Struct):
     target: str
     started_at: Any
     task: Any
+    namespace: str = "default"
 
     def now(self) -> Any:
         """It takes no time."""

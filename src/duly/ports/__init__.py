@@ -2,7 +2,14 @@
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
 from duly.ports.dead_letters import Again, BulkCursor, DeadLetters, Fortune, GiveUp
-from duly.ports.endpoints import EndpointBacklog, Endpoints, GateChange, Gates, SeenGate
+from duly.ports.endpoints import (
+    EndpointBacklog,
+    Endpoints,
+    GateChange,
+    Gates,
+    ResealedAddresses,
+    SeenGate,
+)
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import KEPT_FOR, PATIENCE, IdempotentRequest, IdempotentRequests
 from duly.ports.keys import Keys
@@ -103,6 +110,7 @@ __all__ = [
     "OpenTransaction",
     "Outbox",
     "Plans",
+    "ResealedAddresses",
     "Rollups",
     "Schedules",
     "SeenGate",

@@ -40,6 +40,21 @@ class EndpointBacklog(msgspec.Struct, frozen=True):
     under_way: int
 
 
+class ResealedAddresses(msgspec.Struct):
+    """How many addresses were sealed anew, and by host why others could not be opened."""
+
+    schedules: int
+    deliveries: int
+    failed: dict[str, str]
+
+
+class Addresses(Protocol):
+    """The addresses of schedules and deliveries to plain URLs."""
+
+    async def reseal(self, actor: str) -> ResealedAddresses:
+        """Seal their headers with the first key; safe to stop and repeat."""
+
+
 class Gates(Protocol):
     """State of targets that all workers share: circuits, rates, and deliveries in flight."""
 

@@ -13,7 +13,7 @@ from duly.domain.deliveries.delivery import Claimed, Lane, PreparedDelivery
 from duly.domain.deliveries.outcomes import Settlement
 from duly.errors import Conflict
 from duly.ports.dead_letters import DeadLetters
-from duly.ports.endpoints import Endpoints, Gates
+from duly.ports.endpoints import Addresses, Endpoints, Gates
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import IdempotentRequests
 from duly.ports.keys import Keys
@@ -263,6 +263,8 @@ class Store(Protocol):
     def plans(self) -> Plans: ...
     @property
     def endpoints(self) -> Endpoints: ...
+    @property
+    def addresses(self) -> Addresses: ...
     @property
     def gates(self) -> Gates: ...
     @property

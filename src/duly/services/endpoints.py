@@ -30,7 +30,15 @@ from duly.domain.endpoints.sealed_headers import (
 )
 from duly.domain.endpoints.signatures import new_secret, secret_key
 from duly.errors import Conflict, DulyError, InvalidInput, Outdated
-from duly.ports import BulkProgress, Chance, Clock, DeadFilter, EndpointBacklog, Store
+from duly.ports import (
+    BulkProgress,
+    Chance,
+    Clock,
+    DeadFilter,
+    EndpointBacklog,
+    ResealedAddresses,
+    Store,
+)
 from duly.records.endpoint import EndpointState
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import Webhook
@@ -272,6 +280,10 @@ class Endpoints:
 
         await self._revised(name, decide, "resealed")
         return True
+
+    async def reseal_addresses(self) -> ResealedAddresses:
+        """Seal the headers of schedules and deliveries to plain URLs with the first key."""
+        return await self._store.addresses.reseal(self.actor)
 
     def problem(self, endpoint: StoredEndpoint) -> str | None:
         """Why its secrets or headers cannot be read with the keys configured here, if so."""

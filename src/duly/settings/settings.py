@@ -208,7 +208,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             title="base64 of 32 bytes, several with spaces between",
-            description="what endpoints' secrets and headers are sealed with; several to change it",
+            description="encrypts secrets of endpoints, and headers; several to change it",
         ),
     ] = ""
     analytics: Annotated[

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from duly.domain.database_urls import address
+from duly.domain.endpoints.sealed_addresses import PLAIN, SealedAddresses
 from duly.errors import BadSetting
 from duly.ports import Clock, OpenTransaction, Transaction
 from duly.stores import migrations
 from duly.stores.access.audit import Audit
 from duly.stores.access.idempotency import IdempotentRequests
 from duly.stores.access.keys import Keys
+from duly.stores.addresses import Addresses
 from duly.stores.dead_letters import DeadLetters
 from duly.stores.deliveries import transactions
 from duly.stores.deliveries.agenda import Agenda
@@ -64,8 +66,10 @@ class SqlStore:
         namespace: str,
         wakeups: Notifications | DataVersion,
         clock: Clock,
+        addresses: SealedAddresses,
     ) -> None:
         self.database = database
+        self._addresses = addresses
         self._clock = clock
         self.source: object = database.source
         self.namespace = namespace
@@ -78,11 +82,19 @@ class SqlStore:
         self.targets = Targets(database, namespace)
         members = Members(database, namespace)
         self.endpoints = Endpoints(database, namespace, self.targets, members)
+        self.addresses = Addresses(database, namespace, addresses)
         self.deliveries = Deliveries(
-            database, namespace, self.targets, self.agenda, self.workers, self.endpoints, members
+            database,
+            namespace,
+            self.targets,
+            self.agenda,
+            self.workers,
+            self.endpoints,
+            members,
+            addresses,
         )
         self.dead_letters = DeadLetters(database, namespace, self.deliveries, members)
-        self.schedules = Schedules(database, namespace, self.targets, wakeups.hint)
+        self.schedules = Schedules(database, namespace, self.targets, wakeups.hint, addresses)
         self.plans = Plans(database, namespace)
         self.gates = Gates(database)
         self.streams = Streams(database, namespace)
@@ -95,7 +107,7 @@ class SqlStore:
         self.audit = Audit(database, namespace)
         self.keys = Keys(database, namespace)
         self.maintenance = Maintenance(database, [namespace])
-        self.transfer = Transfer(database, namespace, self.targets)
+        self.transfer = Transfer(database, namespace, self.targets, addresses)
         self.inbox = Inbox(database, namespace)
         self.idempotency = IdempotentRequests(database, namespace)
         self.outbox = Outbox(database, namespace, self.deliveries, wakeups.hint)
@@ -137,7 +149,9 @@ class SqlStore:
             return self
         if namespace not in self._others:
             wakeups = self.wakeups.within(namespace)
-            self._others[namespace] = SqlStore(self.database, namespace, wakeups, self._clock)
+            self._others[namespace] = SqlStore(
+                self.database, namespace, wakeups, self._clock, self._addresses
+            )
         return self._others[namespace]
 
     def serving(self, served: Sequence[str] | None) -> SqlStore:
@@ -219,12 +233,13 @@ def store_at(
     pooler: bool = False,
     connections: int = CONNECTIONS,
     on_short: OnShort = _ignore,
+    addresses: SealedAddresses = PLAIN,
 ) -> SqlStore:
     """The store at a URL."""
     if url.startswith("sqlite:"):
         moment = clock.now if clock.virtual else Steady(clock).now
         database = Sqlite(_path(url), moment)
-        return SqlStore(database, namespace, DataVersion(database), clock)
+        return SqlStore(database, namespace, DataVersion(database), clock, addresses)
     scheme = address(url).scheme
     if SCHEME.match(scheme):
         place = place_of(url)
@@ -236,6 +251,7 @@ def store_at(
             pooler=pooler,
             connections=connections,
             on_short=on_short,
+            addresses=addresses,
         )
     # Text without a scheme may contain a password, so it is not shown.
     subject = f"{scheme} is" if re.fullmatch(r"[a-z0-9.+-]+", scheme) else "this is"
@@ -256,6 +272,7 @@ def store_on(
     one_loop: bool = False,
     connections: int = CONNECTIONS,
     on_short: OnShort = _ignore,
+    addresses: SealedAddresses = PLAIN,
 ) -> SqlStore:
     """The store on PostgreSQL, with connections from a function.
 
@@ -271,7 +288,8 @@ def store_on(
         pooler=pooler,
         one_loop=one_loop,
     )
-    return SqlStore(database, namespace, Notifications(database, namespace, clock), clock)
+    wakeups = Notifications(database, namespace, clock)
+    return SqlStore(database, namespace, wakeups, clock, addresses)
 
 
 def _database_decides() -> None:

@@ -125,7 +125,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.SecretUnreadable: (
         logging.ERROR,
-        "the secret of endpoint {endpoint} cannot be read, its deliveries wait: {problem}",
+        "a secret or header of {endpoint} cannot be read, its deliveries wait: {problem}",
     ),
     events.AlertRaised: (logging.ERROR, "ALERT {kind} {subject}: {detail}"),
     events.AlertCleared: (logging.INFO, "alert {kind} {subject} is over after {minutes} minutes"),

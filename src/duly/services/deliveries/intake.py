@@ -18,6 +18,7 @@ from duly.domain.deliveries import payloads
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.deliveries.retry import encode_checked
 from duly.domain.endpoints.endpoint import endpoint_name, no_endpoint
+from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.endpoints.webhooks import encode_webhook, is_webhook
 from duly.domain.streams.policy import checked_own_stream, checked_policy
 from duly.errors import DulyError, InvalidInput, NotFound
@@ -65,6 +66,7 @@ class Intake:
         chance: Chance,
         handlers: Callable[[], Sequence[str]],
         check: Callable[[Webhook], None],
+        addresses: SealedAddresses,
         payload_limit: int,
     ) -> None:
         self._store = store
@@ -72,6 +74,7 @@ class Intake:
         self._chance = chance
         self._handlers = handlers
         self._check = check
+        self._addresses = addresses
         self._payload_limit = payload_limit
         self._elsewhere: set[str] = set()
         self._seen: dict[str, float] = {}
@@ -119,7 +122,7 @@ class Intake:
             None if expires_at is None else checks.checked_moment("expires_at", expires_at),
             checks.checked_tags(tags) if tags else (),
             None if retry is None else encode_checked(retry),
-            address,
+            self._addresses.sealed(address),
             None if stream is None else checked_own_stream(stream),
             None if on_failure is None else _policy(stream, on_failure),
             id is not None,
@@ -195,7 +198,7 @@ class Intake:
                 self._chance.delivery_id(),
                 name,
                 payloads.payload_bytes(payload, self._payload_limit),
-                address=address,
+                address=self._addresses.sealed(address),
             )
         try:
             return self.request(**item)

@@ -24,6 +24,7 @@ from duly.domain.transfer.entries import (
 )
 from duly.errors import Conflict, DulyError
 from duly.ports import Clock, ExportSnapshot, Store
+from duly.records.target import SEALED_MARK
 from duly.version import __version__
 
 
@@ -94,9 +95,9 @@ class Exporting:
         async for stream in shelves.streams():
             yield stream
         async for schedule in shelves.schedules():
-            yield schedule if with_secrets else entries.without_credentials(schedule)
+            yield _require_open(schedule) if with_secrets else entries.without_credentials(schedule)
         async for delivery in shelves.deliveries(everything=everything):
-            yield delivery if with_secrets else entries.without_credentials(delivery)
+            yield _require_open(delivery) if with_secrets else entries.without_credentials(delivery)
 
     def _endpoint(self, endpoint: StoredEndpoint, with_secrets: bool) -> EndpointEntry:
         details: dict[str, Any] = msgspec.structs.asdict(endpoint.details)
@@ -130,6 +131,18 @@ class Exporting:
             return self._vault.open(sealed, endpoint.name)
         except DulyError as error:
             raise Conflict(f"the secret of endpoint {endpoint.name!r}: {error}") from error
+
+
+def _require_open(entry: entries.Sent) -> entries.Sent:
+    """The entry itself; Conflict if one of its headers is still sealed."""
+    headers = {} if entry.webhook is None else entry.webhook.headers
+    for name, value in headers.items():
+        if value.startswith(SEALED_MARK):
+            raise Conflict(
+                f"header {name!r} of {entries.name_of(entry)} cannot be opened with the keys in "
+                "DULY_SECRET_KEY; add the key that sealed it"
+            )
+    return entry
 
 
 def _told(thing: Thing) -> ExportSummary:

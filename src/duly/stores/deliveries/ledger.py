@@ -11,6 +11,7 @@ import msgspec
 
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.domain.endpoints.endpoint import endpoint_name
+from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.errors import Conflict, NotFound
 from duly.ports import Filter
 from duly.records.attempt import Attempt
@@ -40,6 +41,7 @@ class Deliveries:
         workers: Workers,
         endpoints: Endpoints,
         members: Members,
+        addresses: SealedAddresses,
     ) -> None:
         self._database = database
         self._namespace = namespace
@@ -48,6 +50,7 @@ class Deliveries:
         self._workers = workers
         self._endpoints = endpoints
         self._members = members
+        self._addresses = addresses
 
     async def accept(self, requests: Sequence[PreparedDelivery]) -> list[Accepted | Conflict]:
         """Store each independently; safe to repeat with the same ids."""
@@ -95,7 +98,7 @@ class Deliveries:
         stored, accepted_at = await self._store(session, statement, columns)
         if stored == len(requests):
             return [_new(each, accepted_at) for each in requests]
-        existing = Known(await self._existing(session, requests))
+        existing = Known(await self._existing(session, requests), self._addresses)
         return [existing.answer_to(each, numbers[each.target]) for each in requests]
 
     async def _accept_new(
@@ -279,7 +282,8 @@ def _new(request: PreparedDelivery, accepted_at: datetime) -> Accepted:
 class Known:
     """Existing deliveries, found by their id or key."""
 
-    def __init__(self, rows: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, rows: Sequence[Sequence[Any]], addresses: SealedAddresses) -> None:
+        self._addresses = addresses
         # Dictionaries, since comparing thousands of requests with each other takes a second.
         self._by_id = {row[0]: row for row in rows}
         self._by_key = {row[-2]: row for row in rows if row[-2] is not None}
@@ -289,10 +293,15 @@ class Known:
         found = self._by_id.get(request.id) or self._by_key.get(request.key)
         if found is None:
             raise AssertionError(f"{request.id} was neither stored nor known")
-        id, *stored, _key, due_at = found
-        if stored == [target, request.payload, request.address]:
+        id, *stored, address, _key, due_at = found
+        if stored == [target, request.payload] and self._is_same(address, request.address):
             return Accepted(id, due_at, id != request.id)
         return key_taken(request.key, id)
+
+    def _is_same(self, stored: str | None, given: str | None) -> bool:
+        # The same address has another text if it was sealed with another key.
+        readable = self._addresses.readable
+        return stored == given or readable(stored) == readable(given)
 
 
 def key_taken(key: str | None, id: str) -> Conflict:

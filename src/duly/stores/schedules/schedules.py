@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.schedules.planning import Drop, Planned
 from duly.domain.schedules.revisions import Revision, Unclaimed
 from duly.domain.schedules.schedule import Contents, StoredSchedule, no_schedule
@@ -39,12 +40,18 @@ class Schedules:
     """The schedules of one namespace."""
 
     def __init__(
-        self, database: Database, namespace: str, targets: Targets, hint: Callable[[], None]
+        self,
+        database: Database,
+        namespace: str,
+        targets: Targets,
+        hint: Callable[[], None],
+        addresses: SealedAddresses,
     ) -> None:
         self._database = database
         self._namespace = namespace
         self._targets = targets
         self._hint = hint
+        self._addresses = addresses
 
     async def get(self, name: str) -> StoredSchedule:
         """One schedule, or NotFound; UnreadableRule if a newer version wrote it."""
@@ -53,14 +60,14 @@ class Schedules:
         )
         if not rows:
             raise no_schedule(name)
-        return schedule_of(rows[0])
+        return schedule_of(rows[0], self._addresses)
 
     async def page(self, after: str, limit: int) -> list[StoredSchedule | UnreadableSchedule]:
         """Schedules by name; one that cannot be read is returned as UnreadableSchedule."""
         rows = await self._database.fetch_named(
             "schedules.page", namespace=self._namespace, after=after, limit=limit
         )
-        return [_readable(row) for row in rows]
+        return [_readable(row, self._addresses) for row in rows]
 
     async def revise(
         self,
@@ -140,7 +147,7 @@ class Schedules:
 
     async def _lock(self, session: Session, name: str) -> StoredSchedule | None:
         rows = await session.fetch_named("schedules.lock", namespace=self._namespace, name=name)
-        return schedule_of(rows[0]) if rows else None
+        return schedule_of(rows[0], self._addresses) if rows else None
 
     async def _now(self, session: Session) -> datetime:
         rows = await session.fetch("schedules.now", namespace=self._namespace)
@@ -161,7 +168,7 @@ class Schedules:
         else:
             number = schedule.id
             targets = await self._targets.numbers_within(session, [revision.contents.target])
-            columns = _columns(revision, targets)
+            columns = _columns(revision, targets, self._addresses)
             await session.fetch(
                 "schedules.change", "any", namespace=self._namespace, name=name, **columns
             )
@@ -175,7 +182,9 @@ class Schedules:
         """
         targets = {revision.contents.target for _, revision in new}
         numbers = await self._targets.numbers_within(session, targets)
-        rows = [{"name": name} | _columns(revision, numbers) for name, revision in new]
+        rows = [
+            {"name": name} | _columns(revision, numbers, self._addresses) for name, revision in new
+        ]
         columns = {each: [row[each] for row in rows] for each in rows[0]}
         inserted = await session.fetch_batch(
             "schedules.create", columns=columns, namespace=self._namespace
@@ -261,9 +270,11 @@ class Schedules:
         return msgspec.json.decode(missing), last if size == batch else None
 
 
-def _readable(row: Mapping[str, Any]) -> StoredSchedule | UnreadableSchedule:
+def _readable(
+    row: Mapping[str, Any], addresses: SealedAddresses
+) -> StoredSchedule | UnreadableSchedule:
     try:
-        return schedule_of(row)
+        return schedule_of(row, addresses)
     except UnreadableRule as error:
         return UnreadableSchedule(row["name"], str(error))
 
@@ -297,7 +308,9 @@ async def _unfinished(session: Session, schedule: StoredSchedule) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _columns(revision: Revision, numbers: Mapping[str, int]) -> dict[str, Any]:
+def _columns(
+    revision: Revision, numbers: Mapping[str, int], addresses: SealedAddresses
+) -> dict[str, Any]:
     timing, contents = revision.timing, revision.contents
     return {
         "rule": encode_rule(timing.rule),
@@ -310,7 +323,7 @@ def _columns(revision: Revision, numbers: Mapping[str, int]) -> dict[str, Any]:
         "max_runs": timing.max_runs,
         "jitter": timing.jitter,
         "target": numbers[contents.target],
-        "address": contents.address,
+        "address": addresses.sealed(contents.address),
         "payload": contents.payload,
         "priority": contents.priority,
         "stream": contents.stream,
@@ -322,11 +335,11 @@ def _columns(revision: Revision, numbers: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def schedule_of(row: Mapping[str, Any]) -> StoredSchedule:
+def schedule_of(row: Mapping[str, Any], addresses: SealedAddresses) -> StoredSchedule:
     """A schedule from its row; UnreadableRule if a newer version wrote it."""
     contents = Contents(
         target=row["target_name"],
-        address=row["address"],
+        address=addresses.readable(row["address"]),
         payload=None if row["payload"] is None else bytes(row["payload"]),
         priority=row["priority"],
         stream=row["stream"],

@@ -12,6 +12,7 @@ import msgspec
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.crashes import CrashRule
 from duly.domain.deliveries.delivery import ALONE, Lane
+from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
 from duly.domain.schedules.schedule import encode_occasion
 from duly.domain.streams.stream import NEVER, Halt
@@ -57,6 +58,7 @@ async def sorted_out(
     namespace: str,
     entries: Sequence[DeliveryEntry],
     targets: Mapping[str, int],
+    addresses: SealedAddresses,
 ) -> list[ImportResult | Conflict]:
     """For each entry, whether it is new, exists already, or conflicts with another delivery."""
     schedules = await _schedules(session, namespace, entries)
@@ -71,7 +73,7 @@ async def sorted_out(
         },
         namespace=namespace,
     )
-    existing = _Existing([ExistingDelivery(*row) for row in rows], namespace)
+    existing = _Existing([ExistingDelivery(*row) for row in rows], namespace, addresses)
     return [
         existing.decide(each, targets.get(each.target), _number(namespace, each, schedules))
         for each in entries
@@ -102,8 +104,11 @@ def _number(namespace: str, entry: DeliveryEntry, schedules: Mapping[str, int]) 
 class _Existing:
     """The existing deliveries, and the earlier entries of the same batch."""
 
-    def __init__(self, known: Sequence[ExistingDelivery], namespace: str) -> None:
+    def __init__(
+        self, known: Sequence[ExistingDelivery], namespace: str, addresses: SealedAddresses
+    ) -> None:
         self._namespace = namespace
+        self._addresses = addresses
         self._ids = {each.id: each.namespace for each in known}
         self._keys = {each.key: each for each in known if each.key is not None}
         self._occurrences: set[tuple[int | None, str | None]] = {
@@ -142,7 +147,8 @@ class _Existing:
     def _by_key(
         self, entry: DeliveryEntry, target: int | None, known: ExistingDelivery
     ) -> ImportResult | Conflict:
-        webhook = None if known.address is None else decode_webhook(known.address)
+        address = self._addresses.readable(known.address)
+        webhook = None if address is None else decode_webhook(address)
         stored = (known.target, bytes(known.payload or b""), webhook)
         if stored == (target or 0, content(entry), entry.webhook):
             return ImportResult.KNOWN
@@ -154,6 +160,7 @@ async def write(
     namespace: str,
     entries: Sequence[DeliveryEntry],
     targets: Mapping[str, int],
+    addresses: SealedAddresses,
 ) -> None:
     """Write new deliveries; those of streams are appended in their order."""
     if not entries:
@@ -165,6 +172,7 @@ async def write(
     placed, reached = places(entries, {name: each.counter for name, each in tails.items()})
     rows = [
         _row(each, targets[each.target], numbers[each.id], tails, placed.get(each.id))
+        | {"address": addresses.sealed(_address(each))}
         for each in entries
     ]
     stored = await session.fetch_batch(
@@ -214,7 +222,6 @@ def _row(
         "lane": tails[entry.stream or ""].lane if entry.in_line else None,
         "target": target,
         "position": position,
-        "address": _address(entry),
         "schedule": schedule,
         "crashes": entry.crashes if entry.state == "dead" else None,
         "occasion": None if entry.occasion is None else encode_occasion(entry.occasion),

@@ -12,6 +12,7 @@ import msgspec
 
 from duly.domain.deliveries import retry
 from duly.domain.endpoints.endpoint import StoredEndpoint
+from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import decode_occasion
 from duly.domain.transfer.entries import (
@@ -46,10 +47,13 @@ Found = TypeVar("Found", StoredEndpoint, StreamEntry, ScheduleEntry)
 class Transfer:
     """Exports and imports one namespace."""
 
-    def __init__(self, database: Database, namespace: str, targets: Targets) -> None:
+    def __init__(
+        self, database: Database, namespace: str, targets: Targets, addresses: SealedAddresses
+    ) -> None:
         self._database = database
         self._namespace = namespace
         self._targets = targets
+        self._addresses = addresses
 
     @property
     def schema(self) -> int:
@@ -60,7 +64,7 @@ class Transfer:
     async def snapshot(self) -> AsyncIterator[ExportSnapshot]:
         """The namespace at one moment, unaffected by concurrent writes."""
         async with self._database.snapshot() as session:
-            yield SnapshotShelves(session, self._namespace)
+            yield SnapshotShelves(session, self._namespace, self._addresses)
 
     async def scheduled(self, names: Collection[str]) -> set[str]:
         """The names among these that are schedules."""
@@ -72,7 +76,7 @@ class Transfer:
     async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
         """What `deliver` would do with each entry; nothing is written."""
         numbers = await self._targets.numbers({each.target for each in entries}, create=False)
-        return await sorted_out(self._database, self._namespace, entries, numbers)
+        return await sorted_out(self._database, self._namespace, entries, numbers, self._addresses)
 
     async def deliver(
         self, entries: Sequence[DeliveryEntry], *, skip: bool
@@ -84,11 +88,11 @@ class Transfer:
         async with self._database.together("plan") as session:
             names = {each.target for each in entries}
             numbers = await self._targets.numbers_within(session, names)
-            answers = await sorted_out(session, self._namespace, entries, numbers)
+            answers = await sorted_out(session, self._namespace, entries, numbers, self._addresses)
             if skip or not any(isinstance(each, Conflict) for each in answers):
                 pairs = zip(entries, answers, strict=True)
                 new = [entry for entry, answer in pairs if answer is ImportResult.NEW]
-                await write(session, self._namespace, new, numbers)
+                await write(session, self._namespace, new, numbers, self._addresses)
                 await hit("import.middle")
         await hit("import.after")
         return answers
@@ -101,9 +105,10 @@ class Transfer:
 class SnapshotShelves:
     """Reads a namespace as of one moment."""
 
-    def __init__(self, session: Session, namespace: str) -> None:
+    def __init__(self, session: Session, namespace: str, addresses: SealedAddresses) -> None:
         self._session = session
         self._namespace = namespace
+        self._addresses = addresses
 
     async def moment(self) -> datetime:
         """The time of the snapshot, which both stores take at the first statement."""
@@ -121,7 +126,10 @@ class SnapshotShelves:
 
     def schedules(self) -> AsyncIterator[ScheduleEntry]:
         """Schedules by name."""
-        return self._by_name("schedules.page", _schedule)
+        return self._by_name("schedules.page", self._schedule)
+
+    def _schedule(self, row: NamedRow) -> ScheduleEntry:
+        return schedule_entry(schedule_of(row, self._addresses), _plan(row["retry"]))
 
     async def _by_name(
         self, statement: str, value_of: Callable[[NamedRow], Found]
@@ -167,7 +175,7 @@ class SnapshotShelves:
         )
         for row in rows:
             yield DeliveryEntry(
-                **_facts(row),
+                **_facts(row, self._addresses),
                 steps=tuple(step_of(**each) for each in steps[row["id"]]),
                 history=tuple(_past(each) for each in history[row["id"]]),
             )
@@ -180,13 +188,9 @@ class SnapshotShelves:
         return rows
 
 
-def _schedule(row: NamedRow) -> ScheduleEntry:
-    return schedule_entry(schedule_of(row), _plan(row["retry"]))
-
-
-def _facts(row: NamedRow) -> dict[str, Any]:
+def _facts(row: NamedRow, addresses: SealedAddresses) -> dict[str, Any]:
     facts = dict(row)
-    address, occasion = facts.pop("address"), facts.pop("occasion")
+    address, occasion = addresses.readable(facts.pop("address")), facts.pop("occasion")
     content, blocks = told(bytes(facts.pop("payload"))), facts.pop("blocked_at")
     return (
         facts

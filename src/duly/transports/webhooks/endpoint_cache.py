@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
 
 from duly.domain.deliveries import retry
 from duly.domain.endpoints.endpoint import Details, Sealed, StoredEndpoint, still_used
+from duly.domain.endpoints.sealed_addresses import PLAIN, SealedAddresses
 from duly.domain.endpoints.sealed_headers import opened_headers
 from duly.domain.endpoints.signatures import secret_key
 from duly.domain.events import Event, SecretUnreadable
@@ -19,6 +21,8 @@ from duly.records.endpoint import EndpointState
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import Webhook
 
+SHORT = 500
+"""Characters of the longest address that is cached; with headers it may be much longer."""
 FRESH_SECONDS = 1.0
 KEPT_SECONDS = 600.0
 """How long an endpoint is refreshed after its last use: longer than any attempt, so that its retry
@@ -65,10 +69,13 @@ class Book:
         emit: Callable[[Event], None],
         own: str,
         default: RetryPlan = retry.WEBHOOK,
+        addresses: SealedAddresses = PLAIN,
     ) -> None:
         self._source = source
         self._clock = clock
         self._open = open_secret
+        self._opened = addresses.opened
+        self._opened_and_cached = lru_cache(1000)(addresses.opened)
         self._emit = emit
         self._own = own
         self.default = default
@@ -135,16 +142,25 @@ class Book:
 
     def reach_of(self, endpoint: StoredEndpoint, namespace: str) -> Reach | None:
         """The endpoint's `Reach`; None, with one SecretUnreadable, if it cannot be decrypted."""
-        secrets, place = still_used(endpoint.secrets, self._clock.now()), (namespace, endpoint.name)
+        secrets = still_used(endpoint.secrets, self._clock.now())
         try:
             headers = opened_headers(endpoint.details.headers, endpoint.name, self._open)
             webhook = msgspec.structs.replace(endpoint.details.webhook, headers=headers)
             return Reach(webhook, [secret_key(self._open(each, endpoint.name)) for each in secrets])
         except DulyError as error:
-            if place not in self._reported:
-                self._reported.add(place)
-                foreign, problem = None if namespace == self._own else namespace, str(error)
-                self._emit(
-                    SecretUnreadable(endpoint=endpoint.name, problem=problem, namespace=foreign)
-                )
+            self._report(endpoint.name, namespace, error)
             return None
+
+    def webhook(self, target: str, namespace: str, address: str) -> Webhook | None:
+        """A stored webhook; None, with one SecretUnreadable, if a header cannot be decrypted."""
+        try:
+            return (self._opened_and_cached if len(address) <= SHORT else self._opened)(address)
+        except DulyError as error:
+            self._report(target, namespace, error)
+            return None
+
+    def _report(self, name: str, namespace: str, error: DulyError) -> None:
+        if (namespace, name) not in self._reported:
+            self._reported.add((namespace, name))
+            foreign = None if namespace == self._own else namespace
+            self._emit(SecretUnreadable(endpoint=name, problem=str(error), namespace=foreign))

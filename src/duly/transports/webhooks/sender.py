@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from yarl import URL
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import STORE_AWAY, Deferred, Outcome
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside
-from duly.domain.endpoints.webhooks import decode_webhook
 from duly.errors import Conflict, InvalidInput, StoreUnavailable
 from duly.ports import Clock, Execution
 from duly.records.retry_plan import RetryPlan
@@ -26,10 +24,8 @@ if TYPE_CHECKING:
     from duly.transports.webhooks.exchanges import Exchanges
 
 CLIENT = "duly.transports.webhooks.exchanges"
-SHORT = 500
-"""Characters of the longest address that is cached; with headers it may be much longer."""
 UNREACHABLE_SECONDS = 15.0
-"""Delay if the endpoint is paused, removed, or its secret cannot be read."""
+"""Delay if the endpoint is paused or removed, or a secret or header cannot be opened."""
 
 
 class Webhooks:
@@ -97,7 +93,10 @@ class Webhooks:
         if name is not None:
             return await self._endpoints.reach(name, execution.namespace)
         assert execution.claimed.address is not None
-        return Reach(_decoded(execution.claimed.address), self._keys)
+        webhook = self._endpoints.webhook(
+            execution.target, execution.namespace, execution.claimed.address
+        )
+        return None if webhook is None else Reach(webhook, self._keys)
 
     async def try_out(self, endpoint: StoredEndpoint, id: str, body: bytes) -> Outcome:
         """Send a test request to an endpoint, regardless of its state and its gate."""
@@ -140,10 +139,3 @@ class Webhooks:
         self._endpoints.begin_anew()
         if self._client is not None:
             await self._client.close()
-
-
-def _decoded(address: str) -> Webhook:
-    return _decoded_and_cached(address) if len(address) <= SHORT else decode_webhook(address)
-
-
-_decoded_and_cached = lru_cache(1000)(decode_webhook)

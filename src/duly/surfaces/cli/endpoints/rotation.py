@@ -71,10 +71,13 @@ async def reseal(
     name: str | None = None,
     /,
     *,
-    all: Annotated[bool, Parameter(negative=(), help="Those of every endpoint.")] = False,
+    all: Annotated[bool, Parameter(negative=(), help="Of everything.")] = False,
     common: Common = COMMON,
 ) -> int:
-    """Seal secrets and headers with the first key of DULY_SECRET_KEY; what is sealed so stays."""
+    """Encrypt secrets and headers with the first key of DULY_SECRET_KEY.
+
+    With --all, also the headers of schedules and deliveries to plain URLs.
+    """
     if (name is None) is not all:
         raise InvalidInput("name", "give an endpoint's name, or --all")
     async with client(common) as app:
@@ -85,8 +88,16 @@ async def reseal(
         pages = app.endpoints.list
         names = [each.name async for each in every_endpoint(pages)] if name is None else [name]
         resealed, failed = await _resealed(app, names)
-    document = {"endpoints": len(names), "resealed": resealed, "failed": failed}
+        counts: dict[str, int] = {}
+        if all:
+            webhooks = await app.endpoints.reseal_addresses()
+            failed |= webhooks.failed
+            counts = {"schedules": webhooks.schedules, "deliveries": webhooks.deliveries}
+    document = {"endpoints": len(names), "resealed": resealed, "failed": failed, **counts}
     answer(common.json, document, lambda: f"{len(resealed)} of {len(names)} resealed")
+    for kind, count in counts.items():
+        if count:
+            talk(f"{count} {kind} to plain URLs resealed")
     for each, problem in failed.items():
         talk(f"{each}: {problem}")
     return FAILED if failed else 0
