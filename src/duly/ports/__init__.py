@@ -2,7 +2,7 @@
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
 from duly.ports.dead_letters import Again, BulkCursor, DeadLetters, Fortune, GiveUp
-from duly.ports.endpoints import EndpointBacklog, Endpoints, GateChange, Gates, SeenGate
+from duly.ports.endpoints import Endpoints, GateChange, Gates, SeenGate
 from duly.ports.failure_stats import FailureStatsTable
 from duly.ports.idempotency import KEPT_FOR, PATIENCE, IdempotentRequest, IdempotentRequests
 from duly.ports.keys import Keys
@@ -81,7 +81,6 @@ __all__ = [
     "Deliveries",
     "DueSchedule",
     "Emit",
-    "EndpointBacklog",
     "Endpoints",
     "Execution",
     "ExportSnapshot",

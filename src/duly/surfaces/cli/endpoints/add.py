@@ -9,15 +9,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
-from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
-from duly.surfaces.cli.endpoints.rotation import NewSecret, secret_of, tell_once
+from duly.records.endpoint import Endpoint
+from duly.surfaces.cli.endpoints.rotation import NewSecret, secret_of, show_once
 from duly.surfaces.cli.terminal.delivery_options import RetryText
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
 from duly.surfaces.cli.terminal.headers import Headers, each_once, pairs
 from duly.surfaces.cli.terminal.output import answer
-from duly.surfaces.standing import record
 
 Text = str | None
 
@@ -107,7 +106,7 @@ async def add(
     own = secret_of(secret)
     async with books(common, create=True) as app:
         added = await app.endpoints.add(name, url, secret=own, **details)
-        await tell_once(app, added, f"{name} added", own is None, common)
+    show_once(added, f"{name} added", own is None, common)
 
 
 async def edit(
@@ -129,13 +128,12 @@ async def edit(
     changes = dict.fromkeys(taken.no_header) | more
     async with books(common) as app:
         endpoint = await _edited(app, name, changes, details)
-        document = record(await app.endpoints.standing(endpoint))
-    answer(common.json, document, lambda: f"{name} edited, version {endpoint.version}")
+    answer(common.json, endpoint, lambda: f"{name} edited, version {endpoint.version}")
 
 
 async def _edited(
     app: Books, name: str, changes: Mapping[str, str | None], details: Mapping[str, Any]
-) -> StoredEndpoint:
+) -> Endpoint:
     try:
         return await app.endpoints.edit(name, header_changes=changes, **details)
     except InvalidInput as error:
