@@ -55,12 +55,13 @@ class Endpoints:
         self,
         name: str,
         *,
+        version: int | None = None,
         header_changes: Mapping[str, str | None] | None = None,
         **options: Unpack[EndpointChangeKeywords],
     ) -> Endpoint:
         """Change the given options; each delivery uses them from its next attempt on."""
         body = _checked(options) | ({"header_changes": header_changes} if header_changes else {})
-        return await self._wire.patch(Endpoint, *_place(name), body=body)
+        return await self._wire.patch(Endpoint, *_place(name), body=body, version=version)
 
     async def pause(self, name: str, reason: str | None = None) -> Endpoint:
         """Let its deliveries wait until it is resumed; attempts under way continue."""
@@ -84,9 +85,11 @@ class Endpoints:
             body["payload"] = msgspec.Raw(payloads.payload_bytes(payload, LONGEST_TEST))
         return await self._wire.post(EndpointTest, *_place(name), "test", body=body)
 
-    async def remove(self, name: str, *, cancel_waiting: bool = False) -> None:
+    async def remove(
+        self, name: str, *, cancel_waiting: bool = False, version: int | None = None
+    ) -> None:
         """Remove it; Conflict if deliveries wait for it, unless they are to be cancelled too."""
-        await self._wire.delete(*_place(name), cancel_waiting=cancel_waiting)
+        await self._wire.delete(*_place(name), cancel_waiting=cancel_waiting, version=version)
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """The number of dead letters that `recover` would retry."""

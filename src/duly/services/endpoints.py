@@ -305,7 +305,7 @@ class Endpoints:
 
     async def remove(
         self, name: str, *, cancel_waiting: bool = False, version: int | None = None
-    ) -> None:
+    ) -> Endpoint:
         """Remove it; Conflict if deliveries wait for it, unless they are to be cancelled too.
 
         Also a Conflict while attempts are under way. Outdated if the endpoint is no longer at the
@@ -319,9 +319,10 @@ class Endpoints:
             version = None if version is None else paused.version
             while await self._store.endpoints.cancel_waiting(endpoint.target, BATCH):
                 pass
-        await self._store.endpoints.remove(
+        removed = await self._store.endpoints.remove(
             name, self.actor, lambda found: _check_version(found, version)
         )
+        return await self._record(removed)
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """How many deliveries `recover` would try again."""
