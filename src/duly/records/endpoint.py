@@ -40,10 +40,8 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     method: str = "POST"
     headers: dict[str, str] = {}
     timeout: float = DEFAULT_TIMEOUT
-    rate: Annotated[float, Meta(description="the most deliveries per second")] | None = None
-    in_flight: Annotated[int, Meta(description="the most deliveries in flight at once")] | None = (
-        None
-    )
+    rate: float | None = None
+    in_flight: int | None = None
     retry: RetryPlan | None = None
 
     def __repr__(self) -> str:

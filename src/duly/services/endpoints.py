@@ -1,4 +1,4 @@
-"""Endpoints as people handle them: added, edited, paused, resumed, rotated, recovered, removed."""
+"""Endpoints: add, change, pause, resume, rotate, test, recover and remove them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from duly.domain import checks
 from duly.domain.deliveries import payloads, retry
-from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
+from duly.domain.deliveries.outcomes import Outcome
 from duly.domain.endpoints import endpoint as endpoint_rules
 from duly.domain.endpoints import gates
 from duly.domain.endpoints.endpoint import (
@@ -27,31 +27,28 @@ from duly.domain.endpoints.sealed_headers import (
     readable_headers,
     sealed_headers,
 )
+from duly.domain.endpoints.shown import endpoint_record, result_of_test
 from duly.domain.endpoints.signatures import new_secret, secret_key
 from duly.errors import Conflict, DulyError, InvalidInput, Outdated
 from duly.ports import BulkProgress, Chance, Clock, DeadFilter, Store
 from duly.records.endpoint import (
-    CircuitStatus,
     Endpoint,
     EndpointChangeKeywords,
     EndpointKeywords,
     EndpointState,
     EndpointTest,
     EndpointWithSecret,
-    SecretStatus,
 )
 from duly.records.retry_plan import RetryPlan
-from duly.records.target import Webhook, shown_headers
-from duly.safe_text import shown_url
+from duly.records.target import Webhook
 
 SECRET_BYTES = 32
 BATCH = 1000
-NOT_SENT = "nothing left this machine: it has no route, no sockets, or no resolver"
 Decide = Callable[[StoredEndpoint, datetime], StoredEndpoint]
 
 
 class Vault(Protocol):
-    """What seals secrets before they are stored."""
+    """Seals secrets before they are stored."""
 
     @property
     def seals(self) -> str | None: ...
@@ -60,7 +57,7 @@ class Vault(Protocol):
 
 
 class DeadLetters(Protocol):
-    """What tries dead letters again."""
+    """Retries dead letters."""
 
     async def count(self, filter: DeadFilter) -> int: ...
     def retry_all(
@@ -69,7 +66,7 @@ class DeadLetters(Protocol):
 
 
 class Endpoints:
-    """The endpoints of one app; `actor` is who the audit trail says it was."""
+    """The endpoints of one app; the audit trail names `actor`."""
 
     def __init__(
         self,
@@ -155,35 +152,11 @@ class Endpoints:
         return [self._shown(each, *counts[each.target]) for each in found]
 
     def _shown(self, found: StoredEndpoint, waiting: int, under_way: int) -> Endpoint:
-        details, gate = found.details, found.gate
-        headers = readable_headers(details.headers, found.name, self._vault.open)
-        plan = self._default_plan if details.retry is None else retry.decode(details.retry)
-        used = endpoint_rules.still_used(found.secrets, self._clock.now())
-        options = msgspec.structs.asdict(details) | {
-            "url": shown_url(details.url),
-            "headers": shown_headers(headers),
-            "retry": plan,
-        }
-        return Endpoint(
-            **options,
-            name=found.name,
-            state=found.state,
-            state_reason=found.state_reason,
-            state_at=found.state_at,
-            circuit=CircuitStatus(
-                state=gate.circuit,
-                failures=gate.failures,
-                failing_since=gate.first_failed_at,
-                opened_at=gate.opened_at,
-                probe_at=gate.probe_at,
-            ),
-            waiting=waiting,
-            under_way=under_way,
-            secrets=[SecretStatus(sealed_with=each.key, signs_until=each.until) for each in used],
-            secrets_problem=self.problem(found),
-            created_at=found.created_at,
-            version=found.version,
-        )
+        headers = readable_headers(found.details.headers, found.name, self._vault.open)
+        stored = found.details.retry
+        plan = self._default_plan if stored is None else retry.decode(stored)
+        now, problem = self._clock.now(), self.problem(found)
+        return endpoint_record(found, headers, plan, problem, (waiting, under_way), now)
 
     async def _with_secret(self, found: StoredEndpoint, secret: str) -> EndpointWithSecret:
         record = msgspec.structs.asdict(await self._record(found))
@@ -301,7 +274,8 @@ class Endpoints:
         endpoint = await self._stored(name)
         given = {"type": "duly.test", "endpoint": name} if payload is None else payload
         body = payloads.payload_bytes(given, LONGEST_TEST)
-        return _tested(endpoint, await self._try_out(endpoint, self._chance.delivery_id(), body))
+        outcome = await self._try_out(endpoint, self._chance.delivery_id(), body)
+        return result_of_test(endpoint, outcome)
 
     async def remove(
         self, name: str, *, cancel_waiting: bool = False, version: int | None = None
@@ -325,7 +299,7 @@ class Endpoints:
         return await self._record(removed)
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
-        """How many deliveries `recover` would try again."""
+        """The number of dead letters that `recover` would retry."""
         return await self._dead_letters.count(await self._dead(name, since, until))
 
     async def recover(
@@ -336,10 +310,9 @@ class Endpoints:
         rate: float | None = None,
         until: datetime | None = None,
     ) -> AsyncIterator[BulkProgress]:
-        """Try its dead letters since then again, at most `rate` a second; yields how far it is.
+        """Retry its dead letters since a moment, at most `rate` per second; yields the progress.
 
-        Interrupted, the rest stay dead letters; the next call goes on with them, and with the
-        `until` of its progress it is the same recovery.
+        If it is interrupted, call it again with the `until` of the progress to continue.
         """
         wanted = await self._dead(name, since, until)
         async for progress in self._dead_letters.retry_all(wanted, rate=rate):
@@ -360,18 +333,6 @@ class Endpoints:
         await self._stored(name)
         store = self._store.endpoints
         return await store.revise(name, known, self.actor, action, detail or None)
-
-
-def _tested(endpoint: StoredEndpoint, outcome: Outcome) -> EndpointTest:
-    """The result of a test request, out of the outcome of its attempt."""
-    answer = getattr(outcome, "answer", None)
-    found: dict[str, Any] = msgspec.json.decode(answer) if answer else {}
-    if isinstance(outcome, Failed):
-        found |= {"reason": outcome.reason, "error": outcome.error}
-    elif not isinstance(outcome, Completed):
-        found |= {"reason": "not_sent", "error": NOT_SENT}
-    url, ok = shown_url(endpoint.details.url), isinstance(outcome, Completed)
-    return EndpointTest(name=endpoint.name, url=url, ok=ok, **found)
 
 
 def _check_version(endpoint: StoredEndpoint, version: int | None) -> None:

@@ -8,6 +8,7 @@ from duly.records.endpoint import (
     Circuit,
     CircuitStatus,
     Endpoint,
+    EndpointOptions,
     EndpointState,
     SecretStatus,
 )
@@ -46,10 +47,11 @@ def listed(found: Sequence[Endpoint]) -> str:
 def shown(endpoint: Endpoint) -> str:
     """All of an endpoint, and which commands to try."""
     problem = endpoint.secrets_problem
-    found = {
-        "name": endpoint.name,
-        "description": endpoint.description,
+    found: dict[str, object] = {"name": endpoint.name, "description": endpoint.description}
+    found |= {name: getattr(endpoint, name) for name in EndpointOptions.__struct_fields__}
+    found |= {
         "url": f"{endpoint.method} {endpoint.url}",
+        "method": None,
         "headers": [f"{name}: {value}" for name, value in endpoint.headers.items()],
         "timeout": spelled(endpoint.timeout),
         "rate": _rate(endpoint.rate) or "any",
