@@ -1,6 +1,7 @@
 """Endpoints from Python: moves that are refused leave everything as it was."""
 
 import base64
+from collections.abc import Collection
 from datetime import timedelta
 
 import pytest
@@ -27,6 +28,40 @@ async def test_a_removal_that_a_schedule_forbids_cancels_nothing(app: App) -> No
         await app.endpoints.remove("billing", cancel_waiting=True)
     assert (await app.get(waiting.id)).state == "pending"
     assert (await app.endpoints.get("billing")).state == "active"
+
+
+async def test_a_list_counts_what_waits_for_all_its_endpoints_in_one_read(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        await app.endpoints.add(name, URL)
+    for name in ("a", "c", "c"):
+        await app.deliver(duly.endpoint(name), after=60)
+    reads, count = [], app.store.endpoints.waiting
+
+    async def counted(targets: Collection[int]) -> dict[int, tuple[int, int]]:
+        reads.append(targets)
+        return await count(targets)
+
+    monkeypatch.setattr(app.store.endpoints, "waiting", counted)
+    found = await app.endpoints.list()
+    assert [(each.name, each.waiting, each.under_way) for each in found] == [
+        *(("a", 1, 0), ("b", 0, 0), ("c", 2, 0)),
+    ]
+    assert len(reads) == 1
+
+
+@pytest.mark.requirement("C6")
+async def test_only_get_has_the_values_of_a_query(app: App) -> None:
+    added = await app.endpoints.add("billing", f"{URL}?token=hunter2")
+    (listed,) = await app.endpoints.list()
+    edited = await app.endpoints.edit("billing", rate=5)
+    for each in (added, listed, edited):
+        assert each.url == f"{URL}?token=…"
+    found = await app.endpoints.get("billing")
+    assert found.url == f"{URL}?token=hunter2"
+    assert "hunter2" not in repr(found)
+    assert added.secret not in repr(added)
 
 
 @pytest.mark.requirement("C6")
