@@ -36,7 +36,7 @@ async def list_(
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
-    """List endpoints by name, with what waits for each."""
+    """List endpoints by name, with the number of deliveries that wait for each."""
     checked_limit(limit)
     async with books(common) as app:
         found = await app.endpoints.list(after=after, limit=limit + 1)
@@ -67,14 +67,14 @@ async def pause(
     reason: Why = None,
     common: Common = COMMON,
 ) -> None:
-    """Let its deliveries wait until it is resumed; what is under way goes on."""
+    """Let its deliveries wait until it is resumed; attempts under way continue."""
     async with books(common) as app:
         _print(await app.endpoints.pause(name, reason), common)
 
 
 @commands.command
 async def resume(name: str, /, *, common: Common = COMMON) -> None:
-    """Let its deliveries go, whether it was paused, disabled or its circuit was open."""
+    """Send its deliveries again after it was paused or disabled, or its circuit opened."""
     async with books(common) as app:
         _print(await app.endpoints.resume(name), common)
 
@@ -95,7 +95,8 @@ async def remove(
     /,
     *,
     cancel_waiting: Annotated[
-        bool, Parameter(negative=(), help="Cancel what waits for it; else that is refused.")
+        bool,
+        Parameter(negative=(), help="Cancel deliveries that wait for it; else it is refused."),
     ] = False,
     yes: Yes = False,
     common: Common = COMMON,

@@ -1,4 +1,4 @@
-"""`duly endpoints rotate` and `reseal`: new secrets, and old ones under a new key."""
+"""`duly endpoints rotate` and `reseal`: new secrets, and a new key for old ones."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def show_once(found: EndpointWithSecret, done: str, is_new: bool, common: Common
     """Print the endpoint, for people only its secret if that is new: it is not shown again."""
     answer(common.json, found, lambda: found.secret if is_new else done)
     if is_new:
-        talk(f"{done}; its secret is not shown again: give it to whoever receives")
+        talk(f"{done}; its secret is not shown again: give it to the receiver")
 
 
 async def reseal(
