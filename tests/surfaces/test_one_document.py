@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from duly.client.client import Remote
+from duly.errors import Conflict
 from duly.system import SystemChance, SystemClock
 from tests.support.postgres import ForeignServer, Server
 from tests.surfaces.sides import Sides, both_sides, fresh_home
@@ -140,6 +141,18 @@ async def test_five_forms_are_one_document(sides: Sides, resource: str) -> None:
     forms["client"] = encoded(await call(client_of(sides)))
     items = {name: content(each) for name, each in forms.items()}
     assert items == dict.fromkeys(items, items["API"])
+
+
+@pytest.mark.requirement("C10")
+async def test_an_outdated_change_of_an_endpoint_is_refused_by_both(sides: Sides) -> None:
+    async with sides.home.app() as app:
+        for each in (app, client_of(sides)):
+            version = (await each.endpoints.get("shut")).version
+            for change in (each.endpoints.edit, each.endpoints.remove):
+                with pytest.raises(Conflict, match=f"is at version {version}, and not at"):
+                    await change("shut", version=version + 1)
+            assert (await each.endpoints.edit("shut", rate=9, version=version)).rate == 9
+            assert (await each.endpoints.edit("shut", rate=5)).version == version + 2
 
 
 def content(document: Any) -> Any:
