@@ -10,13 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol, Unpack
 
 from duly.domain.access.keys import Made, StoredKey
-from duly.domain.deliveries.outcomes import Outcome
-from duly.domain.endpoints.endpoint import (
-    OVERLAP,
-    EndpointChanges,
-    EndpointOptions,
-    StoredEndpoint,
-)
+from duly.domain.endpoints.endpoint import OVERLAP
 from duly.domain.monitoring.failure_stats import DAY
 from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.domain.schedules.options import Keyworded
@@ -27,13 +21,19 @@ from duly.ports import (
     BulkProgress,
     DeadFilter,
     DeadGroup,
-    EndpointBacklog,
     UnreadableSchedule,
     WorkerRow,
 )
 from duly.records.alert import Alert
 from duly.records.attempt import Attempt, Step
 from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
+from duly.records.endpoint import (
+    Endpoint,
+    EndpointChangeKeywords,
+    EndpointKeywords,
+    EndpointTest,
+    EndpointWithSecret,
+)
 from duly.records.key import Scope
 from duly.records.retry_plan import RetryPlan
 from duly.records.stats import FailureStats, Series
@@ -43,7 +43,6 @@ from duly.services.access.audit import LAST
 from duly.services.dead_letters import ALL, CrashSuspect, DeadPage
 from duly.services.deliveries.deliveries import Page, Wanted
 from duly.services.deliveries.intake import Item, Target
-from duly.services.endpoints import Added, Standing
 from duly.services.schedules import Declared
 
 
@@ -93,31 +92,27 @@ class Endpoints(Protocol):
     """Webhook receivers with a name, a secret and limits."""
 
     async def add(
-        self, name: str, url: str, *, secret: str | None = None, **details: Unpack[EndpointOptions]
-    ) -> Added: ...
-    async def get(self, name: str) -> StoredEndpoint: ...
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredEndpoint]: ...
-    async def standing(self, endpoint: StoredEndpoint) -> Standing: ...
-    async def waiting(self, name: str) -> EndpointBacklog: ...
+        self, name: str, url: str, *, secret: str | None = None, **options: Unpack[EndpointKeywords]
+    ) -> EndpointWithSecret: ...
+    async def get(self, name: str) -> Endpoint: ...
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]: ...
     async def edit(
         self,
         name: str,
         *,
         version: int | None = None,
         header_changes: Mapping[str, str | None] | None = None,
-        **details: Unpack[EndpointChanges],
-    ) -> StoredEndpoint: ...
-    async def pause(
-        self, name: str, reason: str | None = None, *, version: int | None = None
-    ) -> StoredEndpoint: ...
-    async def resume(self, name: str) -> StoredEndpoint: ...
+        **options: Unpack[EndpointChangeKeywords],
+    ) -> Endpoint: ...
+    async def pause(self, name: str, reason: str | None = None) -> Endpoint: ...
+    async def resume(self, name: str) -> Endpoint: ...
     async def rotate(
         self, name: str, *, secret: str | None = None, overlap: timedelta = OVERLAP
-    ) -> Added: ...
-    async def test(self, name: str, payload: Any = None) -> Outcome: ...
+    ) -> EndpointWithSecret: ...
+    async def test(self, name: str, payload: Any = None) -> EndpointTest: ...
     async def remove(
         self, name: str, *, cancel_waiting: bool = False, version: int | None = None
-    ) -> StoredEndpoint: ...
+    ) -> Endpoint | None: ...
     async def count_dead(
         self, name: str, since: datetime, until: datetime | None = None
     ) -> int: ...

@@ -8,9 +8,8 @@ import pytest
 from duly.domain.endpoints.endpoint import Details, Sealed, StoredEndpoint, why_shut, why_waiting
 from duly.domain.endpoints.gates import Gate
 from duly.domain.endpoints.webhooks import webhook
-from duly.records.endpoint import EndpointState
+from duly.records.endpoint import EndpointState, NewEndpoint
 from duly.records.target import shown_headers
-from duly.services.endpoints import Added
 from duly.settings import load
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -77,7 +76,7 @@ def test_nothing_that_is_printed_by_accident_tells_a_secret() -> None:
     for value in (
         billing(),
         billing().details,
-        Added(billing(), SECRET),
+        NewEndpoint(url=URL, name="billing", secret=SECRET),
         webhook(URL, headers={"X-Token": "hunter2"}),
         load({}, environment),
     ):

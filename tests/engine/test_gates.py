@@ -108,7 +108,7 @@ async def five_failures(house: House, life: Life) -> None:
     for _ in range(3):
         await life.engine.worker.step()
         house.clock.advance(1)
-    assert (await life.app.endpoints.get("x")).gate.circuit is Circuit.OPEN
+    assert (await life.app.endpoints.get("x")).circuit.state is Circuit.OPEN
 
 
 @pytest.mark.requirement("F9")
@@ -201,7 +201,7 @@ class TestAProbe:
         await life.engine.worker.admission.tick()
         endpoint = await life.app.endpoints.get("x")
         assert (endpoint.state, endpoint.state_reason) == ("active", None)
-        assert endpoint.gate.circuit is circuit
+        assert endpoint.circuit.state is circuit
 
 
 @pytest.mark.requirement("C8", "F9")
@@ -338,7 +338,7 @@ async def test_resuming_an_endpoint_and_disabling_it_do_not_wait_for_each_other(
     app = shared_house.app()
     await app.open()
     await app.endpoints.add("x", "https://example.org/")
-    target = (await app.endpoints.get("x")).target
+    target = (await app.store.endpoints.get("x")).target
     gates, began, go_on = app.store.gates, asyncio.Event(), asyncio.Event()
     disable = gates._disable  # type: ignore[attr-defined]
 
@@ -371,7 +371,7 @@ async def test_whoever_waits_for_each_other_is_told_to_try_again(shared_house: H
     numbers = []
     for name in "xy":
         await app.endpoints.add(name, "https://example.org/")
-        numbers.append((await app.endpoints.get(name)).target)
+        numbers.append((await app.store.endpoints.get(name)).target)
     both = asyncio.Barrier(2)
 
     async def lock(*targets: int) -> str:

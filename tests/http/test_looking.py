@@ -162,7 +162,7 @@ async def test_single_headers_of_an_endpoint_are_changed_unseen(app: App, client
     changes = {"x-team": "8", "x-old": None}
     changed = await client.patch("/v1/endpoints/shop", json={"header_changes": changes})
     assert changed.json()["headers"] == {"X-Api-Key": "***", "x-team": "8"}
-    kept = (await app.endpoints.get("shop")).details.headers
+    kept = (await app.store.endpoints.get("shop")).details.headers
     assert kept == {"X-Api-Key": "hush", "x-team": "8"}
     for wrong in ({"x-none": None}, {"a b": "c"}):
         refused = await client.patch("/v1/endpoints/shop", json={"header_changes": wrong})

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import validate
 
 from duly import App
+from duly.records import endpoint as endpoint_records
 from duly.surfaces.http import streams
 from duly.surfaces.http.access import key_bodies as keys
 from duly.surfaces.http.application import site
@@ -32,7 +33,17 @@ from duly_birthday.users.checks import NAMES, REQUIRED
 from tests.http.doors import BESIDE, document_of
 
 pytestmark = pytest.mark.requirement("S2")
-SENT = (shapes, deliveries, schedules, endpoints, keys, dead_letters, streams, birthday_shapes)
+SENT = (
+    endpoint_records,
+    shapes,
+    deliveries,
+    schedules,
+    endpoints,
+    keys,
+    dead_letters,
+    streams,
+    birthday_shapes,
+)
 """The modules with what callers send."""
 MOMENTS = {"since", "until", "start", "end", "at", "after_at", "scheduled_for", "oldest"}
 

@@ -1,6 +1,7 @@
 """Endpoints from Python: moves that are refused leave everything as it was."""
 
 import base64
+from collections.abc import Collection
 from datetime import timedelta
 
 import pytest
@@ -29,6 +30,40 @@ async def test_a_removal_that_a_schedule_forbids_cancels_nothing(app: App) -> No
     assert (await app.endpoints.get("billing")).state == "active"
 
 
+async def test_a_list_counts_what_waits_for_all_its_endpoints_in_one_read(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        await app.endpoints.add(name, URL)
+    for name in ("a", "c", "c"):
+        await app.deliver(duly.endpoint(name), after=60)
+    reads, count = [], app.store.endpoints.waiting
+
+    async def counted(targets: Collection[int]) -> dict[int, tuple[int, int]]:
+        reads.append(targets)
+        return await count(targets)
+
+    monkeypatch.setattr(app.store.endpoints, "waiting", counted)
+    found = await app.endpoints.list()
+    assert [(each.name, each.waiting, each.under_way) for each in found] == [
+        *(("a", 1, 0), ("b", 0, 0), ("c", 2, 0)),
+    ]
+    assert len(reads) == 1
+
+
+@pytest.mark.requirement("C6")
+async def test_only_get_has_the_values_of_a_query(app: App) -> None:
+    added = await app.endpoints.add("billing", f"{URL}?token=hunter2")
+    (listed,) = await app.endpoints.list()
+    edited = await app.endpoints.edit("billing", rate=5)
+    for each in (added, listed, edited):
+        assert each.url == f"{URL}?token=…"
+    found = await app.endpoints.get("billing")
+    assert found.url == f"{URL}?token=hunter2"
+    assert "hunter2" not in repr(found)
+    assert added.secret not in repr(added)
+
+
 @pytest.mark.requirement("C6")
 async def test_a_secret_that_is_no_longer_used_may_outlive_its_key(
     database_url: str, clock: VirtualClock
@@ -39,11 +74,11 @@ async def test_a_secret_that_is_no_longer_used_may_outlive_its_key(
         await between.endpoints.rotate("billing", overlap=timedelta(hours=1))
     async with keyed(database_url, clock, KEPT) as after:
         found = await after.endpoints.get("billing")
-        assert "not in DULY_SECRET_KEY" in str(after.endpoints.problem(found))
+        assert "not in DULY_SECRET_KEY" in str(found.secrets_problem)
         with pytest.raises(CannotOpen):
             await after.endpoints.reseal("billing")
         clock.advance(3600)
-        assert after.endpoints.problem(found) is None
+        assert (await after.endpoints.get("billing")).secrets_problem is None
         assert await after.endpoints.reseal("billing")
         assert len((await after.endpoints.get("billing")).secrets) == 1
 
@@ -64,6 +99,6 @@ async def test_an_edit_asks_about_the_address_only_if_it_is_given(
     async with App(sqlite_url, clock=clock, environment={}, egress_allow="10.0.0.1") as inside:
         await inside.endpoints.add("billing", private)
     async with App(sqlite_url, clock=clock, environment={}) as outside:
-        assert (await outside.endpoints.edit("billing", rate=5)).details.rate == 5
+        assert (await outside.endpoints.edit("billing", rate=5)).rate == 5
         with pytest.raises(duly.InvalidInput, match=r"url: 10.0.0.1 is not for the public"):
             await outside.endpoints.edit("billing", url=private)

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from duly.domain.endpoints.endpoint import Details, EndpointChanges
 from duly.domain.schedules.options import Keyworded, Options
+from duly.records.endpoint import EndpointChangeKeywords, EndpointOptions
 from duly.settings import Keywords, Settings
 
 pytestmark = pytest.mark.requirement("S6")
@@ -75,4 +75,5 @@ def test_the_keyword_arguments_are_the_settings_and_the_options() -> None:
         name: settings[name] | None for name in names if name not in ("database", "origins")
     }
     assert typing.get_type_hints(Keyworded) == typing.get_type_hints(Options)
-    assert sorted(typing.get_type_hints(EndpointChanges)) == sorted(Details.__struct_fields__)
+    keywords = typing.get_type_hints(EndpointChangeKeywords)
+    assert sorted(keywords) == sorted(EndpointOptions.__struct_fields__)

@@ -187,6 +187,17 @@ async def test_without_a_worker_everything_that_goes_outside_is_stuck(books: Boo
     ] * 2
 
 
+async def test_what_waits_for_targets_is_counted_apart_from_what_is_under_way(books: Books) -> None:
+    for target, many in (("mail", 3), ("other", 2)):
+        for _ in range(many):
+            await books.deliver(target=target)
+    mail, other, idle = [await books.target(name) for name in ("mail", "other", "idle")]
+    assert len(await books.claim(await books.worker(), 1)) == 1
+    counts = await books.store.endpoints.waiting([mail, other, idle])
+    assert counts == {mail: (2, 1), other: (2, 0), idle: (0, 0)}
+    assert await books.store.endpoints.waiting([]) == {}
+
+
 async def add_endpoint(books: Books, name: str, state: str) -> None:
     def decide(before: StoredEndpoint | None, now: datetime) -> StoredEndpoint:
         return StoredEndpoint(

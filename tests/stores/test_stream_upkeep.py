@@ -246,4 +246,4 @@ class TestEndpoints:
         assert lane is not None
         assert lane["head"] == ids[2]
         assert (await lines.people.get("blocked")).state == "blocked"
-        assert (await lines.books.store.endpoints.waiting(target)).waiting == 0
+        assert await lines.books.store.endpoints.waiting([target]) == {target: (0, 0)}

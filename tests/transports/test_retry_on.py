@@ -115,6 +115,6 @@ async def test_retry_after_is_honoured_and_the_circuit_opens(app: App, clock: Vi
         await app.endpoints.add("billing", there.url(), retry=WHOLE)
         ids = [(await app.deliver(duly.endpoint("billing"))).id for _ in range(5)]
         first, _ = await ended(app, ids[0], within=0)
-        assert (await app.endpoints.get("billing")).gate.circuit is Circuit.OPEN
+        assert (await app.endpoints.get("billing")).circuit.state is Circuit.OPEN
     assert first.next_at is not None
     assert (first.next_at - clock.now()).total_seconds() == 3600

@@ -3,7 +3,6 @@
 from duly.ports.analytics import Analytics, AnalyticsFailure
 from duly.ports.dead_letters import Again, BulkCursor, DeadLetters, Fortune, GiveUp
 from duly.ports.endpoints import (
-    EndpointBacklog,
     Endpoints,
     GateChange,
     Gates,
@@ -88,7 +87,6 @@ __all__ = [
     "Deliveries",
     "DueSchedule",
     "Emit",
-    "EndpointBacklog",
     "Endpoints",
     "Execution",
     "ExportSnapshot",

@@ -33,13 +33,6 @@ class GateChange(msgspec.Struct, frozen=True):
     """The reason to disable the endpoint, if it is to be disabled."""
 
 
-class EndpointBacklog(msgspec.Struct, frozen=True):
-    """The unfinished deliveries of an endpoint; `waiting` includes those under way."""
-
-    waiting: int
-    under_way: int
-
-
 class ResealedAddresses(msgspec.Struct):
     """How many addresses were sealed anew, and by host why others could not be opened."""
 
@@ -100,8 +93,8 @@ class Endpoints(Protocol):
         `check` is called with the locked endpoint, and may raise.
         """
 
-    async def waiting(self, target: int) -> EndpointBacklog:
-        """The unfinished deliveries to the target, counted up to a million."""
+    async def waiting(self, targets: Collection[int]) -> dict[int, tuple[int, int]]:
+        """How many deliveries of each target wait and are under way, counted up to a million."""
 
     async def cancel_waiting(self, target: int, limit: int) -> int:
         """Cancel one batch of waiting deliveries that are not claimed; returns how many."""

@@ -64,21 +64,25 @@ class _Plan(
         return msgspec.structs.replace(self, rules=rules)  # type: ignore[return-value]
 
 
+BASE, CAP, JITTER = 30.0, 3600.0, 0.2
+"""Defaults; a number that is equal but not the same object would not be left out of the JSON."""
+
+
 class Exponential(_Plan, frozen=True, tag="exponential", kw_only=True):
     """Wait `base * 2^n` seconds, at most `cap`, plus a random share of up to `jitter`."""
 
     base: Annotated[
         float, Meta(ge=SHORTEST, le=YEAR, description="seconds before the second attempt")
-    ] = 30.0
+    ] = BASE
     cap: Annotated[float, Meta(ge=SHORTEST, le=YEAR, description="the longest wait in seconds")] = (
-        3600.0
+        CAP
     )
     attempts: Annotated[
         int, Meta(ge=1, le=MOST_ATTEMPTS, description="how many in all, the first included")
     ] = 10
     jitter: Annotated[
         float, Meta(ge=0, le=10, description="up to this share of a wait is added to it")
-    ] = 0.2
+    ] = JITTER
 
     def delay(self, failures: int, spread: float) -> float:
         """Seconds to wait after this many failures; `spread` is a random number from 0 to 1."""

@@ -1,4 +1,4 @@
-"""Endpoints as people handle them: added, edited, paused, resumed, rotated, recovered, removed."""
+"""Endpoints: add, change, pause, resume, rotate, test, recover and remove them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from duly.domain.endpoints import endpoint as endpoint_rules
 from duly.domain.endpoints import gates
 from duly.domain.endpoints.endpoint import (
     LONGEST_OVERLAP,
+    LONGEST_TEST,
     OVERLAP,
     Details,
-    EndpointChanges,
-    EndpointOptions,
     Sealed,
     StoredEndpoint,
 )
@@ -28,29 +27,28 @@ from duly.domain.endpoints.sealed_headers import (
     readable_headers,
     sealed_headers,
 )
+from duly.domain.endpoints.shown import endpoint_record, result_of_test
 from duly.domain.endpoints.signatures import new_secret, secret_key
 from duly.errors import Conflict, DulyError, InvalidInput, Outdated
-from duly.ports import (
-    BulkProgress,
-    Chance,
-    Clock,
-    DeadFilter,
-    EndpointBacklog,
-    ResealedAddresses,
-    Store,
+from duly.ports import BulkProgress, Chance, Clock, DeadFilter, ResealedAddresses, Store
+from duly.records.endpoint import (
+    Endpoint,
+    EndpointChangeKeywords,
+    EndpointKeywords,
+    EndpointState,
+    EndpointTest,
+    EndpointWithSecret,
 )
-from duly.records.endpoint import EndpointState
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import Webhook
 
 SECRET_BYTES = 32
 BATCH = 1000
-LONGEST_TEST = 262_144
 Decide = Callable[[StoredEndpoint, datetime], StoredEndpoint]
 
 
 class Vault(Protocol):
-    """What seals secrets before they are stored."""
+    """Seals secrets before they are stored."""
 
     @property
     def seals(self) -> str | None: ...
@@ -59,7 +57,7 @@ class Vault(Protocol):
 
 
 class DeadLetters(Protocol):
-    """What tries dead letters again."""
+    """Retries dead letters."""
 
     async def count(self, filter: DeadFilter) -> int: ...
     def retry_all(
@@ -67,31 +65,8 @@ class DeadLetters(Protocol):
     ) -> AsyncIterator[BulkProgress]: ...
 
 
-class Added(msgspec.Struct, frozen=True):
-    """An endpoint with its new secret, which is told once and never again."""
-
-    endpoint: StoredEndpoint
-    secret: str
-
-    def __repr__(self) -> str:
-        # Whoever prints it, as in a log, does not mean to tell the secret.
-        return f"Added({self.endpoint.name!r})"
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """An endpoint at one moment, with what is on the books for it."""
-
-    endpoint: StoredEndpoint
-    now: datetime
-    waiting: EndpointBacklog
-    plan: RetryPlan = retry.WEBHOOK
-    """How its deliveries are tried again, unless one has a plan of its own."""
-    problem: str | None = None
-    """Why its secrets cannot be read with the keys that are configured here."""
-
-
 class Endpoints:
-    """The endpoints of one app; `actor` is who the audit trail says it was."""
+    """The endpoints of one app; the audit trail names `actor`."""
 
     def __init__(
         self,
@@ -121,11 +96,11 @@ class Endpoints:
         url: str,
         *,
         secret: str | None = None,
-        **details: Unpack[EndpointOptions],
-    ) -> Added:
-        """Create one; without a secret it gets one. Conflict when the name is taken."""
+        **options: Unpack[EndpointKeywords],
+    ) -> EndpointWithSecret:
+        """Add an endpoint; a secret is made unless one is given. Conflict if the name exists."""
         name = checks.checked_name("name", name)
-        checked = endpoint_rules.details({"url": url, **details})
+        checked = endpoint_rules.details({"url": url, **options})
         self._check(checked.webhook)
         secret = self._checked_secret(secret)
 
@@ -142,47 +117,50 @@ class Endpoints:
                 secrets=(self._vault.seal(secret, name),),
             )
 
-        endpoint = await self._store.endpoints.revise(name, decide, self.actor, "added")
-        return Added(self._readable(endpoint), secret)
+        added = await self._store.endpoints.revise(name, decide, self.actor, "added")
+        return await self._with_secret(added, secret)
 
     def _sealed(self, given: Details, name: str) -> Details:
         headers = sealed_headers(given.headers, name, self._vault.seal)
         return msgspec.structs.replace(given, headers=headers)
-
-    def _readable(self, found: StoredEndpoint) -> StoredEndpoint:
-        """As people see it: with its headers opened, as far as the keys are here."""
-        headers = readable_headers(found.details.headers, found.name, self._vault.open)
-        details = msgspec.structs.replace(found.details, headers=headers)
-        return msgspec.structs.replace(found, details=details)
 
     def _checked_secret(self, secret: str | None) -> str:
         if secret is None:
             return new_secret(self._chance.bytes(SECRET_BYTES))
         return new_secret(secret_key(secret))
 
-    async def get(self, name: str) -> StoredEndpoint:
-        """One endpoint, or NotFound."""
-        return self._readable(await self._stored(name))
+    async def get(self, name: str) -> Endpoint:
+        """One endpoint with its whole URL, or NotFound."""
+        found = await self._stored(name)
+        return msgspec.structs.replace(await self._record(found), url=found.details.url)
 
     async def _stored(self, name: str) -> StoredEndpoint:
         return await self._store.endpoints.get(checks.checked_text("name", name))
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredEndpoint]:
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
         """Endpoints by name; `after` is the last name of the page before."""
         start = checks.checked_start("after", after)
-        found = await self._store.endpoints.page(start, checks.checked_limit(limit))
-        return [self._readable(each) for each in found]
+        return await self._records(
+            await self._store.endpoints.page(start, checks.checked_limit(limit))
+        )
 
-    async def waiting(self, name: str) -> EndpointBacklog:
-        """What is on the books for it."""
-        return await self._store.endpoints.waiting((await self.get(name)).target)
+    async def _record(self, found: StoredEndpoint) -> Endpoint:
+        return (await self._records([found]))[0]
 
-    async def standing(self, endpoint: StoredEndpoint) -> Standing:
-        """How it stands now."""
-        waiting = await self._store.endpoints.waiting(endpoint.target)
-        stored = endpoint.details.retry
+    async def _records(self, found: Sequence[StoredEndpoint]) -> Sequence[Endpoint]:
+        counts = await self._store.endpoints.waiting([each.target for each in found])
+        return [self._shown(each, *counts[each.target]) for each in found]
+
+    def _shown(self, found: StoredEndpoint, waiting: int, under_way: int) -> Endpoint:
+        headers = readable_headers(found.details.headers, found.name, self._vault.open)
+        stored = found.details.retry
         plan = self._default_plan if stored is None else retry.decode(stored)
-        return Standing(endpoint, self._clock.now(), waiting, plan, self.problem(endpoint))
+        now, problem = self._clock.now(), self.problem(found)
+        return endpoint_record(found, headers, plan, problem, (waiting, under_way), now)
+
+    async def _with_secret(self, found: StoredEndpoint, secret: str) -> EndpointWithSecret:
+        record = msgspec.structs.asdict(await self._record(found))
+        return EndpointWithSecret(**record, secret=secret)
 
     async def edit(
         self,
@@ -190,35 +168,35 @@ class Endpoints:
         *,
         version: int | None = None,
         header_changes: Mapping[str, str | None] | None = None,
-        **details: Unpack[EndpointChanges],
-    ) -> StoredEndpoint:
-        """Change what is given; deliveries that wait go by it from their next attempt on.
+        **options: Unpack[EndpointChangeKeywords],
+    ) -> Endpoint:
+        """Change the given options; each delivery uses them from its next attempt on.
 
-        Of its headers `header_changes` adds or changes some, or with None leaves them out, whatever
-        their case. Outdated when it is no longer at the `version` that is given.
+        `header_changes` adds or changes headers, or removes those with None, regardless of case.
+        Outdated if the endpoint is no longer at the given `version`.
         """
-        if header_changes and "headers" in details:
+        if header_changes and "headers" in options:
             raise InvalidInput("header_changes", "give them or headers, not both")
 
         def decide(before: StoredEndpoint, now: datetime) -> StoredEndpoint:  # noqa: ARG001
             _check_version(before, version)
-            changed = endpoint_rules.details(details, before.details)
+            changed = endpoint_rules.details(options, before.details)
             if header_changes:
                 headers = endpoint_rules.changed_headers(before.details.headers, header_changes)
                 changed = msgspec.structs.replace(changed, headers=headers)
-            if "url" in details:
+            if "url" in options:
                 self._check(changed.webhook)
             return msgspec.structs.replace(before, details=self._sealed(changed, name))
 
-        names = sorted({*details, *(["headers"] if header_changes else [])})
-        return await self._revised(name, decide, "edited", changed=names)
+        names = sorted({*options, *(["headers"] if header_changes else [])})
+        return await self._record(await self._revised(name, decide, "edited", changed=names))
 
     async def pause(
         self, name: str, reason: str | None = None, *, version: int | None = None
-    ) -> StoredEndpoint:
-        """Let its deliveries wait until it is resumed; what is under way goes on.
+    ) -> Endpoint:
+        """Let its deliveries wait until it is resumed; attempts under way continue.
 
-        Outdated when it is no longer at the `version` that is given.
+        Outdated if the endpoint is no longer at the given `version`.
         """
         reason = None if reason is None else checks.checked_text("reason", reason, 1000)
 
@@ -230,10 +208,10 @@ class Endpoints:
                 before, state=EndpointState.PAUSED, state_reason=reason, state_at=now
             )
 
-        return await self._revised(name, decide, "paused", reason=reason)
+        return await self._record(await self._revised(name, decide, "paused", reason=reason))
 
-    async def resume(self, name: str) -> StoredEndpoint:
-        """Let its deliveries go, whether it was paused, disabled or only failed too often."""
+    async def resume(self, name: str) -> Endpoint:
+        """Send its deliveries again after it was paused or disabled, or its circuit opened."""
 
         def decide(before: StoredEndpoint, now: datetime) -> StoredEndpoint:
             gate = gates.succeeded(before.gate)
@@ -243,14 +221,14 @@ class Endpoints:
                 before, state=EndpointState.ACTIVE, state_reason=None, state_at=now, gate=gate
             )
 
-        endpoint = await self._revised(name, decide, "resumed")
+        resumed = await self._revised(name, decide, "resumed")
         self._store.wakeups.hint()
-        return endpoint
+        return await self._record(resumed)
 
     async def rotate(
         self, name: str, *, secret: str | None = None, overlap: timedelta = OVERLAP
-    ) -> Added:
-        """Give it a new secret; it signs with the old one too for `overlap` more."""
+    ) -> EndpointWithSecret:
+        """Set a new secret; for `overlap`, requests are signed with the old one too."""
         if not timedelta() <= overlap <= LONGEST_OVERLAP:
             raise InvalidInput("overlap", f"give a time up to {LONGEST_OVERLAP.days} days")
         secret = self._checked_secret(secret)
@@ -261,7 +239,7 @@ class Endpoints:
                 before, secrets=endpoint_rules.rotated(before.secrets, new, now, overlap)
             )
 
-        return Added(await self._revised(name, decide, "rotated"), secret)
+        return await self._with_secret(await self._revised(name, decide, "rotated"), secret)
 
     async def reseal(self, name: str) -> bool:
         """Seal its secrets and headers with the first key of DULY_SECRET_KEY; whether it had to."""
@@ -295,24 +273,25 @@ class Endpoints:
             return str(error)
         return None
 
-    async def test(self, name: str, payload: Any = None) -> Outcome:
-        """Send something there at once, whatever its state; it leaves no trace on the books."""
+    async def test(self, name: str, payload: Any = None) -> EndpointTest:
+        """Send a test request at once, in any state of the endpoint; nothing is stored."""
         endpoint = await self._stored(name)
         given = {"type": "duly.test", "endpoint": name} if payload is None else payload
         body = payloads.payload_bytes(given, LONGEST_TEST)
-        return await self._try_out(endpoint, self._chance.delivery_id(), body)
+        outcome = await self._try_out(endpoint, self._chance.delivery_id(), body)
+        return result_of_test(endpoint, outcome)
 
     async def remove(
         self, name: str, *, cancel_waiting: bool = False, version: int | None = None
-    ) -> StoredEndpoint:
-        """Remove it; Conflict while deliveries wait for it, unless they are to be cancelled too.
+    ) -> Endpoint:
+        """Remove it; Conflict if deliveries wait for it, unless they are to be cancelled too.
 
-        What is under way then ends first: while a worker holds any, it is a Conflict still.
-        Outdated when it is no longer at the `version` that is given.
+        Also a Conflict while attempts are under way. Outdated if the endpoint is no longer at the
+        given `version`.
         """
-        endpoint = await self.get(name)
+        endpoint = await self._stored(name)
         if cancel_waiting:
-            # Asked first: what is cancelled for nothing does not come back.
+            # Checked first: a cancellation cannot be undone.
             await self._store.endpoints.refuse_if_scheduled(endpoint)
             paused = await self.pause(name, "it is being removed", version=version)
             version = None if version is None else paused.version
@@ -321,10 +300,10 @@ class Endpoints:
         removed = await self._store.endpoints.remove(
             name, self.actor, lambda found: _check_version(found, version)
         )
-        return self._readable(removed)
+        return await self._record(removed)
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
-        """How many deliveries `recover` would try again."""
+        """The number of dead letters that `recover` would retry."""
         return await self._dead_letters.count(await self._dead(name, since, until))
 
     async def recover(
@@ -335,17 +314,16 @@ class Endpoints:
         rate: float | None = None,
         until: datetime | None = None,
     ) -> AsyncIterator[BulkProgress]:
-        """Try its dead letters since then again, at most `rate` a second; yields how far it is.
+        """Retry its dead letters since a moment, at most `rate` per second; yields the progress.
 
-        Interrupted, the rest stay dead letters; the next call goes on with them, and with the
-        `until` of its progress it is the same recovery.
+        If it is interrupted, call it again with the `until` of the progress to continue.
         """
         wanted = await self._dead(name, since, until)
         async for progress in self._dead_letters.retry_all(wanted, rate=rate):
             yield progress
 
     async def _dead(self, name: str, since: datetime, until: datetime | None = None) -> DeadFilter:
-        await self.get(name)
+        await self._stored(name)
         return DeadFilter(target=endpoint_rules.endpoint(name).target, since=since, until=until)
 
     async def _revised(
@@ -356,9 +334,9 @@ class Endpoints:
                 raise endpoint_rules.no_endpoint(name)
             return decide(before, now)
 
-        await self.get(name)
+        await self._stored(name)
         store = self._store.endpoints
-        return self._readable(await store.revise(name, known, self.actor, action, detail or None))
+        return await store.revise(name, known, self.actor, action, detail or None)
 
 
 def _check_version(endpoint: StoredEndpoint, version: int | None) -> None:

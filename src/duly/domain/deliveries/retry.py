@@ -13,9 +13,12 @@ import msgspec
 from duly.errors import InvalidInput, misfit
 from duly.records.reason import Reason
 from duly.records.retry_plan import (
+    BASE,
+    CAP,
     CLIENT_ERRORS,
     DEEPEST,
     GONE,
+    JITTER,
     LEAST_STATUS,
     MOST_ATTEMPTS,
     MOST_STATUS,
@@ -33,10 +36,10 @@ NEVER_AGAIN = frozenset({Reason.VALIDATION_FAILURE, Reason.SERIALIZATION_ERROR})
 
 
 def exponential(
-    base: float = 30.0,
-    cap: float = 3600.0,
+    base: float = BASE,
+    cap: float = CAP,
     attempts: int = 10,
-    jitter: float = 0.2,
+    jitter: float = JITTER,
     *,
     retry_on: str | Iterable[int] = (),
 ) -> Exponential:

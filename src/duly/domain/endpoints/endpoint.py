@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
 from duly.domain import checks
 from duly.domain.deliveries.retry import encode_checked
-from duly.domain.endpoints.gates import Gate, TargetLimits
+from duly.domain.endpoints.gates import Gate
 from duly.domain.endpoints.webhooks import (
     MOST_HEADERS,
     checked_headers,
@@ -21,9 +21,9 @@ from duly.domain.endpoints.webhooks import (
     is_webhook,
 )
 from duly.errors import InvalidInput, NotFound
-from duly.records.endpoint import Circuit, EndpointState
+from duly.records.endpoint import Circuit, Endpoint, EndpointOptions, EndpointState
 from duly.records.retry_plan import RetryPlan
-from duly.records.target import DEFAULT_TIMEOUT, PREFIX, EndpointTarget, Webhook, origin_of
+from duly.records.target import PREFIX, EndpointTarget, Webhook, origin_of
 
 LEAST_RATE, MOST_RATE = 0.001, 100_000.0
 MOST_IN_FLIGHT = 10_000
@@ -32,6 +32,8 @@ UNKEPT = re.compile("[\\0\ud800-\udfff]")
 """Characters that a store cannot keep: NUL and surrogates."""
 OVERLAP = timedelta(hours=24)
 LONGEST_OVERLAP = timedelta(days=30)
+LONGEST_TEST = 262_144
+"""Bytes of the payload of a test request."""
 
 
 def endpoint(name: str) -> EndpointTarget:
@@ -72,49 +74,16 @@ class Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"Sealed(key={self.key!r}, until={self.until!r})"
 
 
-class Details(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of an endpoint."""
+class Details(EndpointOptions, frozen=True, kw_only=True):
+    """The options of an endpoint as they are stored."""
 
-    url: str
-    description: str = ""
-    method: str = "POST"
-    headers: dict[str, str] = {}
-    timeout: float = DEFAULT_TIMEOUT
-    rate: float | None = None
-    in_flight: int | None = None
-    retry: str | None = None
+    # A plan that cannot be decoded must not make the endpoint unreadable.
+    retry: str | None = None  # type: ignore[assignment]
 
     @property
     def webhook(self) -> Webhook:
         """The webhook that its deliveries are sent to."""
         return Webhook(self.url, self.method, self.headers, self.timeout)
-
-    def __repr__(self) -> str:
-        # A repr may appear in a log, and headers contain credentials.
-        return f"Details({self.webhook!r}, rate={self.rate!r}, in_flight={self.in_flight!r})"
-
-    @property
-    def limits(self) -> TargetLimits:
-        """The rate limit and in-flight limit."""
-        return TargetLimits(self.rate, self.in_flight)
-
-
-class EndpointOptions(TypedDict, total=False):
-    """What may be said of an endpoint besides its name and URL, as keyword arguments."""
-
-    description: str
-    method: str
-    headers: Mapping[str, str]
-    timeout: float
-    rate: float | None
-    in_flight: int | None
-    retry: RetryPlan | None
-
-
-class EndpointChanges(EndpointOptions, total=False):
-    """What may be changed of an endpoint, as keyword arguments."""
-
-    url: str
 
 
 class StoredEndpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +194,7 @@ def no_endpoint(name: str) -> NotFound:
     return NotFound("endpoint", name, "duly endpoints list shows what there is")
 
 
-def why_shut(name: str, found: StoredEndpoint | None) -> str | None:
+def why_shut(name: str, found: StoredEndpoint | Endpoint | None) -> str | None:
     """Why its deliveries wait for an operator, and what to do; None if they do not."""
     if found is None:
         return f"endpoint {name} no longer exists; add it again: duly endpoints add {name} URL"

@@ -17,11 +17,11 @@ from duly.domain.time.rules import Rule
 from duly.errors import InvalidInput
 from duly.records.attempt import Step
 from duly.records.delivery import DEFAULT_PRIORITY
-from duly.records.endpoint import EndpointState
+from duly.records.endpoint import EndpointOptions, EndpointState
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
 from duly.records.stream import OnFailure
-from duly.records.target import DEFAULT_TIMEOUT, Webhook, is_hidden
+from duly.records.target import Webhook, is_hidden
 
 VERSION = 1
 SECRET = "secret"
@@ -68,18 +68,10 @@ class Secret(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
         return f"Secret(until={self.until!r})"
 
 
-class EndpointEntry(Entry, tag="endpoint", frozen=True, kw_only=True):
+class EndpointEntry(EndpointOptions, Entry, tag="endpoint", frozen=True, kw_only=True):
     """A named endpoint; `missing` lists the secret parts that were left out."""
 
     name: str
-    url: str
-    description: str = ""
-    method: str = "POST"
-    headers: dict[str, str] = {}
-    timeout: float = DEFAULT_TIMEOUT
-    rate: float | None = None
-    in_flight: int | None = None
-    retry: RetryPlan | None = None
     state: EndpointState
     state_reason: str | None = None
     state_at: Moment
@@ -214,7 +206,11 @@ def name_of(thing: Thing) -> str:
 
 def encode(entry: Entry) -> bytes:
     """The entry as a line of the file."""
-    return msgspec.json.encode(entry) + b"\n"
+    if not isinstance(entry, EndpointEntry):
+        return msgspec.json.encode(entry) + b"\n"
+    # The name comes first in the file, but inherited fields come first in a struct.
+    fields = msgspec.to_builtins(entry)
+    return msgspec.json.encode({"kind": fields["kind"], "name": entry.name} | fields) + b"\n"
 
 
 def decode_heading(line: bytes) -> Heading:

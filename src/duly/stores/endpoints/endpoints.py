@@ -7,7 +7,7 @@ with the row locked.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,6 @@ import msgspec
 from duly.domain.endpoints.endpoint import Details, Sealed, StoredEndpoint, no_endpoint
 from duly.domain.endpoints.gates import Gate
 from duly.errors import Conflict
-from duly.ports import EndpointBacklog
 from duly.records.endpoint import EndpointState
 from duly.records.target import PREFIX
 from duly.stores.access.audit import note
@@ -148,20 +147,16 @@ class Endpoints:
 
     async def _refuse_if_used(self, session: Session, found: StoredEndpoint) -> None:
         await self._refuse_if_scheduled(session, found)
-        waiting, _ = await self._count(session, found.target)
+        waiting = sum((await _count(session, [found.target]))[found.target])
         if waiting:
             raise Conflict(
                 f"{waiting} deliveries wait for endpoint {found.name!r}; pause it instead, "
                 "or remove it with its waiting deliveries cancelled (--cancel-waiting)"
             )
 
-    async def waiting(self, target: int) -> EndpointBacklog:
-        """How many deliveries wait for the target, counted up to a million."""
-        return EndpointBacklog(*await self._count(self._database, target))
-
-    async def _count(self, session: Session, target: int) -> Sequence[int]:
-        rows = await session.fetch_named("endpoints.waiting", target=target, limit=COUNTED_UP_TO)
-        return rows[0]["waiting"], rows[0]["held"]
+    async def waiting(self, targets: Collection[int]) -> dict[int, tuple[int, int]]:
+        """How many deliveries of each target wait and are under way, counted up to a million."""
+        return await _count(self._database, targets)
 
     async def cancel_waiting(self, target: int, limit: int) -> int:
         """Cancel one batch of waiting deliveries that no worker holds; returns how many."""
@@ -176,6 +171,13 @@ class Endpoints:
             with contextlib.suppress(Conflict):
                 cancelled += await self._members.cancel(id)
         return cancelled
+
+
+async def _count(session: Session, targets: Collection[int]) -> dict[int, tuple[int, int]]:
+    rows = await session.fetch_named(
+        "endpoints.waiting", targets=list(targets), limit=COUNTED_UP_TO
+    )
+    return {row["target"]: (row["waiting"], row["under_way"]) for row in rows}
 
 
 async def _write_gate(session: Session, target: int, gate: Gate) -> None:

@@ -39,12 +39,16 @@ returning target;
 select name from duly.schedules where target = :target order by name limit 1;
 
 -- name: waiting
--- How many deliveries wait, and how many of them a worker holds, counted up to the limit.
-select count(*) as waiting, count(a.token) as held from (
-    select token from duly.agenda
-    where target = :target and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+-- How many deliveries of each target wait, and how many a worker holds, counted up to the limit.
+select t.target, count(*) filter (where a.lane is not null and a.token is null) as waiting,
+    count(a.token) as under_way
+from unnest(:targets::integer[]) t (target)
+left join lateral (
+    select lane, token from duly.agenda
+    where target = t.target and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
       and halted is distinct from 'blocked' limit :limit
-) a;
+) a on true
+group by t.target;
 
 -- name: cancel_waiting
 -- One batch of deliveries that are neither held nor in a stream's queue.

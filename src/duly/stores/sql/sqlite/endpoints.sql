@@ -38,12 +38,17 @@ returning target;
 select name from duly.schedules where target = :target order by name limit 1;
 
 -- name: waiting
--- How many deliveries wait, and how many of them a worker holds, counted up to the limit.
-select count(*) as waiting, count(a.token) as held from (
-    select token from duly.agenda
-    where target = :target and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
-      and halted is not 'blocked' limit :limit
-) a;
+-- How many deliveries of each target wait, and how many a worker holds, counted up to the limit.
+select t.value as target,
+    (select count(*) from (
+        select 1 from duly.agenda
+        where token is null and target = t.value and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+          and halted is not 'blocked' limit :limit)) as waiting,
+    (select count(*) from (
+        select 1 from duly.agenda
+        where token is not null and target = t.value and halted is not 'blocked'
+        limit :limit)) as under_way
+from json_each(:targets) t;
 
 -- name: cancel_waiting
 -- One batch of deliveries that are neither held nor in a stream's queue.

@@ -100,10 +100,9 @@ async def _say_what_follows(
         return
     wait = (delivery.due_at - app.clock.now()).total_seconds()
     when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
-    if isinstance(target, EndpointTarget):
-        target = (await app.endpoints.get(target.name)).details.webhook
+    found = target if isinstance(target, Webhook) else await app.endpoints.get(target.name)
     ahead = await app.outlook(delivery)
-    place = f"{target.method} {shown_url(target.url)}"
+    place = f"{found.method} {shown_url(found.url)}"
     talk(f"{place} goes out {when}; at most {ahead.attempts_allowed} attempts")
     if ahead.waits is not None:
         talk(f"it waits: {ahead.waits}")

@@ -1,4 +1,4 @@
-"""`duly endpoints add` and `edit`: what people say of an endpoint on a command line."""
+"""`duly endpoints add` and `edit`: the options of an endpoint as flags."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
-from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
-from duly.surfaces.cli.endpoints.rotation import NewSecret, secret_of, tell_once
+from duly.records.endpoint import Endpoint
+from duly.surfaces.cli.endpoints.rotation import NewSecret, secret_of, show_once
 from duly.surfaces.cli.terminal.delivery_options import RetryText
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
 from duly.surfaces.cli.terminal.headers import Headers, each_once, pairs
 from duly.surfaces.cli.terminal.output import answer
-from duly.surfaces.standing import record
 
 Text = str | None
 
@@ -25,20 +24,20 @@ Text = str | None
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Given:
-    """Everything about an endpoint but its name and URL."""
+    """The options of an endpoint besides its URL."""
 
-    description: Annotated[Text, Parameter(help="What it is, for whoever wonders.")] = None
+    description: Annotated[Text, Parameter(help="What the endpoint is for.")] = None
     method: Annotated[Text, Parameter(help="POST, PUT, PATCH, DELETE or GET.")] = None
     headers: Headers = ()
     timeout: Annotated[
         Text, Parameter(help="How long one attempt may take in all, from 1s to 60s.")
     ] = None
-    rate: Annotated[float | None, Parameter(help="At most so many deliveries a second.")] = None
-    in_flight: Annotated[int | None, Parameter(help="At most so many at once.")] = None
+    rate: Annotated[float | None, Parameter(help="The most deliveries per second.")] = None
+    in_flight: Annotated[int | None, Parameter(help="The most deliveries in flight.")] = None
     retry: RetryText = None
 
     def details(self) -> dict[str, Any]:
-        """What was given, but for the headers, as `app.endpoints` takes it."""
+        """The given options without the headers, as `app.endpoints` takes them."""
         found = {
             "description": self.description,
             "method": None if self.method is None else self.method.upper(),
@@ -55,26 +54,28 @@ class Given:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Taken:
-    """What is taken away from an endpoint."""
+    """Options to remove from an endpoint."""
 
-    no_rate: Annotated[bool, Parameter(negative=(), help="Any number a second.")] = False
-    no_in_flight: Annotated[bool, Parameter(negative=(), help="Any number at once.")] = False
+    no_rate: Annotated[bool, Parameter(negative=(), help="Remove the limit per second.")] = False
+    no_in_flight: Annotated[
+        bool, Parameter(negative=(), help="Remove the limit of deliveries in flight.")
+    ] = False
     default_retry: Annotated[
-        bool, Parameter(negative=(), help="No plan of its own: the server's default counts.")
+        bool, Parameter(negative=(), help="Remove its plan: the default applies.")
     ] = False
     no_header: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), show_default=False, help="The name of a header to leave out."),
+        Parameter(negative=(), show_default=False, help="The name of a header to remove."),
     ] = ()
 
     def limits(self, given: Mapping[str, Any]) -> dict[str, None]:
-        """The limits that are taken away."""
-        taken = {
+        """The limits to remove."""
+        flags = {
             "rate": self.no_rate,
             "in_flight": self.no_in_flight,
             "retry": self.default_retry,
         }
-        names = [name for name, is_taken in taken.items() if is_taken]
+        names = [name for name, is_set in flags.items() if is_set]
         for name in names:
             if name in given:
                 raise InvalidInput(name, "give it or take it away, not both")
@@ -99,27 +100,27 @@ async def add(
     Parameters
     ----------
     name
-        What it is known by.
+        The name that deliveries use.
     url
-        Where its deliveries go, as https://example.org/hook.
+        Where its deliveries are sent, as https://example.org/hook.
     """
     details = given.details() | {"headers": each_once(pairs(given.headers))}
     own = secret_of(secret)
     async with books(common, create=True) as app:
         added = await app.endpoints.add(name, url, secret=own, **details)
-        await tell_once(app, added, f"{name} added", own is None, common)
+    show_once(added, f"{name} added", own is None, common)
 
 
 async def edit(
     name: str,
     /,
     *,
-    url: Annotated[Text, Parameter(help="Where its deliveries go.")] = None,
+    url: Annotated[Text, Parameter(help="Where its deliveries are sent.")] = None,
     given: Given = GIVEN,
     taken: Taken = TAKEN,
     common: Common = COMMON,
 ) -> None:
-    """Change what is given of an endpoint; it counts from the next attempt of each delivery."""
+    """Change options of an endpoint; each delivery uses them from its next attempt on."""
     details = given.details()
     details |= taken.limits(details)
     details |= {} if url is None else {"url": url}
@@ -129,16 +130,15 @@ async def edit(
     changes = dict.fromkeys(taken.no_header) | more
     async with books(common) as app:
         endpoint = await _edited(app, name, changes, details)
-        document = record(await app.endpoints.standing(endpoint))
-    answer(common.json, document, lambda: f"{name} edited, version {endpoint.version}")
+    answer(common.json, endpoint, lambda: f"{name} edited, version {endpoint.version}")
 
 
 async def _edited(
     app: Books, name: str, changes: Mapping[str, str | None], details: Mapping[str, Any]
-) -> StoredEndpoint:
+) -> Endpoint:
     try:
         return await app.endpoints.edit(name, header_changes=changes, **details)
     except InvalidInput as error:
-        # Headers are left out by a flag of another name here.
+        # Here the flag that removes headers has another name.
         said = {"header_changes": "no_header"}.get(error.field, error.field)
         raise InvalidInput(said, error.problem) from error

@@ -1,13 +1,14 @@
-"""`duly endpoints`: named webhooks, how they stand, and the moves an operator can make."""
+"""`duly endpoints`: list, show, add, change, test and remove named webhooks."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from cyclopts import App, Parameter
 
-from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.errors import Conflict
+from duly.records.endpoint import Endpoint
 from duly.safe_text import shown_url
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.endpoints.add import add, edit
@@ -18,7 +19,6 @@ from duly.surfaces.cli.endpoints.trial import try_out
 from duly.surfaces.cli.terminal.confirmation import Yes, agreed
 from duly.surfaces.cli.terminal.flags import COMMON, After, Books, Common, Why, books
 from duly.surfaces.cli.terminal.output import answer, answer_page, talk
-from duly.surfaces.standing import record
 
 LOOK_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 90.0
@@ -36,22 +36,23 @@ async def list_(
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
-    """List endpoints by name, with what waits for each."""
+    """List endpoints by name, with the number of deliveries that wait for each."""
     checked_limit(limit)
     async with books(common) as app:
         found = await app.endpoints.list(after=after, limit=limit + 1)
-        page = [await app.endpoints.standing(each) for each in found[:limit]]
-    next_name = page[-1].endpoint.name if len(found) > limit else None
-    records = [record(each) for each in page]
-    answer_page(common.json, records, next_name, lambda: listed(page))
+    page = found[:limit]
+    next_name = page[-1].name if len(found) > limit else None
+    answer_page(common.json, page, next_name, lambda: listed(page))
 
 
 @commands.command
 async def show(name: str, /, *, common: Common = COMMON) -> None:
     """Show one endpoint: its state, circuit, limits and plan, and which keys seal its secrets."""
     async with books(common) as app:
-        found = await app.endpoints.standing(await app.endpoints.get(name))
-    answer(common.json, record(found), lambda: shown(found))
+        found = await app.endpoints.get(name)
+    # No command prints the values of a URL's query: they may be credentials.
+    found = msgspec.structs.replace(found, url=shown_url(found.url))
+    answer(common.json, found, lambda: shown(found))
 
 
 commands.command(add)
@@ -66,21 +67,20 @@ async def pause(
     reason: Why = None,
     common: Common = COMMON,
 ) -> None:
-    """Let its deliveries wait until it is resumed; what is under way goes on."""
+    """Let its deliveries wait until it is resumed; attempts under way continue."""
     async with books(common) as app:
-        await _tell(app, await app.endpoints.pause(name, reason), common)
+        _print(await app.endpoints.pause(name, reason), common)
 
 
 @commands.command
 async def resume(name: str, /, *, common: Common = COMMON) -> None:
-    """Let its deliveries go, whether it was paused, disabled or its circuit was open."""
+    """Send its deliveries again after it was paused or disabled, or its circuit opened."""
     async with books(common) as app:
-        await _tell(app, await app.endpoints.resume(name), common)
+        _print(await app.endpoints.resume(name), common)
 
 
-async def _tell(app: Books, endpoint: StoredEndpoint, common: Common) -> None:
-    document = record(await app.endpoints.standing(endpoint))
-    answer(common.json, document, lambda: f"{endpoint.name} {state_in_words(endpoint)}")
+def _print(found: Endpoint, common: Common) -> None:
+    answer(common.json, found, lambda: f"{found.name} {state_in_words(found)}")
 
 
 commands.command(rotate)
@@ -95,7 +95,8 @@ async def remove(
     /,
     *,
     cancel_waiting: Annotated[
-        bool, Parameter(negative=(), help="Cancel what waits for it; else that is refused.")
+        bool,
+        Parameter(negative=(), help="Cancel deliveries that wait for it; else it is refused."),
     ] = False,
     yes: Yes = False,
     common: Common = COMMON,
@@ -112,10 +113,11 @@ async def remove(
 
 
 async def _agreed(app: Books, name: str, cancel_waiting: bool) -> bool:
-    endpoint, found = await app.endpoints.get(name), await app.endpoints.waiting(name)
-    fate = "; they are cancelled" if cancel_waiting and found.waiting else ""
+    found = await app.endpoints.get(name)
+    waiting = found.waiting + found.under_way
+    fate = "; they are cancelled" if cancel_waiting and waiting else ""
     return agreed(
-        f"{name} sends to {shown_url(endpoint.details.url)}, and {found.waiting} deliveries "
+        f"{name} sends to {shown_url(found.url)}, and {waiting} deliveries "
         f"wait for it{fate}.\nRemove it for good?"
     )
 
@@ -128,9 +130,9 @@ async def _remove_with_all(app: Books, name: str) -> None:
             await app.endpoints.remove(name, cancel_waiting=True)
             return
         except Conflict:
-            under_way = (await app.endpoints.waiting(name)).under_way
+            under_way = (await app.endpoints.get(name)).under_way
             if not under_way or app.clock.monotonic() > until:
                 raise
         talk(f"it is paused, and {under_way} deliveries are under way; waiting for them to end")
-        while (await app.endpoints.waiting(name)).under_way and app.clock.monotonic() <= until:
+        while (await app.endpoints.get(name)).under_way and app.clock.monotonic() <= until:
             await app.clock.sleep(LOOK_SECONDS)

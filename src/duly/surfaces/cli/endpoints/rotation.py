@@ -1,4 +1,4 @@
-"""`duly endpoints rotate` and `reseal`: new secrets, and old ones under a new key."""
+"""`duly endpoints rotate` and `reseal`: new secrets, and a new key for old ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from duly.app import App
 from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.time.durations import duration
 from duly.errors import BadSetting, InvalidInput
-from duly.services.endpoints import Added
+from duly.records.endpoint import EndpointWithSecret
 from duly.surfaces.cli.terminal.delivery_options import STDIN, bytes_of
 from duly.surfaces.cli.terminal.exit_codes import FAILED
-from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books, client
+from duly.surfaces.cli.terminal.flags import COMMON, Common, books, client
 from duly.surfaces.cli.terminal.output import answer, cell, talk
-from duly.surfaces.standing import record
 from duly.vault import CannotOpen
 
 PAGE = 1000
@@ -50,21 +49,18 @@ async def rotate(
     """Give an endpoint a new secret and print it, once; for a while the old one signs as well."""
     given, span = secret_of(secret), duration("overlap", overlap)
     async with books(common) as app:
-        added = await app.endpoints.rotate(name, secret=given, overlap=span)
-        await tell_once(app, added, f"{name} rotated", given is None, common)
-    old = [each.until for each in added.endpoint.secrets if each.until is not None]
+        rotated = await app.endpoints.rotate(name, secret=given, overlap=span)
+    show_once(rotated, f"{name} rotated", given is None, common)
+    old = [each.signs_until for each in rotated.secrets if each.signs_until is not None]
     if old:
         talk(f"the old secret is signed with too, until {cell(max(old))}")
 
 
-async def tell_once(app: Books, added: Added, done: str, is_new: bool, common: Common) -> None:
-    """Print the endpoint's secret if it was made here; nobody can ask for it again."""
-    document = record(await app.endpoints.standing(added.endpoint))
-    if not is_new:
-        answer(common.json, document, lambda: done)
-        return
-    answer(common.json, document | {"secret": added.secret}, lambda: added.secret)
-    talk(f"{done}; its secret is not shown again: give it to whoever receives")
+def show_once(found: EndpointWithSecret, done: str, is_new: bool, common: Common) -> None:
+    """Print the endpoint, for people only its secret if that is new: it is not shown again."""
+    answer(common.json, found, lambda: found.secret if is_new else done)
+    if is_new:
+        talk(f"{done}; its secret is not shown again: give it to the receiver")
 
 
 async def reseal(
@@ -85,7 +81,7 @@ async def reseal(
             raise BadSetting(
                 "secret_key", "there is none to seal with; `openssl rand -base64 32` makes one"
             )
-        pages = app.endpoints.list
+        pages = app.store.endpoints.page
         names = [each.name async for each in every_endpoint(pages)] if name is None else [name]
         resealed, failed = await _resealed(app, names)
         counts: dict[str, int] = {}

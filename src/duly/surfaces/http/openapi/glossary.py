@@ -144,7 +144,7 @@ ANSWERED = {
     "DeliveryRecord.worker": Words("the number of the worker that holds or held it"),
     "DeliveryRecord.payload": Words("what is delivered"),
     "ScheduleRecord.version": Words("counts its changes; it is the `ETag`"),
-    "EndpointRecord.version": Words("counts its changes; it is the `ETag`"),
+    "Endpoint.version": Words("counts its changes; it is the `ETag`"),
     "Moved.matching": Words("how many matched"),
     "Moved.moved": Words("how many this call changed"),
     "Moved.until": Words("pass it with the same request to continue"),
