@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-
-import msgspec
+from typing import TypedDict
 
 from duly.domain.deliveries.retry import attempts_allowed, decode
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_waiting
 from duly.domain.streams.stream import plight, to_do
 from duly.errors import NotFound
 from duly.ports import Store
-from duly.records.delivery import Delivery
+from duly.records.delivery import Delivery, EndpointPlace
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 from duly.safe_text import shown_url
@@ -21,19 +20,12 @@ Problem = Callable[[StoredEndpoint], str | None]
 """Why an endpoint's secrets cannot be read here, if so."""
 
 
-class EndpointPlace(msgspec.Struct, frozen=True):
-    """The endpoint that a delivery goes to; no URL once it was removed."""
-
-    name: str
-    url: str | None
-
-
-class Outlook(msgspec.Struct, frozen=True):
+class Outlook(TypedDict):
     """The endpoint of a delivery, and what it waits for besides its moment, if there are any."""
 
     endpoint: EndpointPlace | None
     waits: str | None
-    attempts_allowed: int | None = None
+    attempts_allowed: int | None
     """By the plan that counts; None for handlers, whose plans only their workers know."""
 
 
@@ -50,7 +42,8 @@ async def outlook(
     if delivery.state is State.PENDING and waits is None:
         waits = await _circuit(store, delivery) if name is None else _why(problem, name, endpoint)
     place = None if name is None else EndpointPlace(name, url)
-    return Outlook(place, waits, _allowed(delivery, endpoint, default))
+    allowed = _allowed(delivery, endpoint, default)
+    return Outlook(endpoint=place, waits=waits, attempts_allowed=allowed)
 
 
 def _allowed(delivery: Delivery, endpoint: StoredEndpoint | None, default: RetryPlan) -> int | None:

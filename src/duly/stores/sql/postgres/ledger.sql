@@ -47,7 +47,9 @@ with given as materialized (
 select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from given;
 
 -- name: known
-select id::text as id, target, payload, address, key, due_at from duly.deliveries
+select id::text as id, target, payload, address, key, due_at,
+       (select b.state from duly.booked b where b.id = d.id) as state
+from duly.deliveries d
 where id = any(:id::uuid[]) or (namespace = :namespace and key = any(:key::text[]));
 
 -- name: get

@@ -25,7 +25,9 @@ select changes() as stored, :now as accepted_at;
 
 -- name: known
 -- Runs once for each request.
-select id, target, payload, address, key, due_at from duly.deliveries
+select id, target, payload, address, key, due_at,
+       (select b.state from duly.booked b where b.id = d.id) as state
+from duly.deliveries d
 where id = :id or (namespace = :namespace and key = :key);
 
 -- name: get

@@ -16,7 +16,7 @@ from duly.domain.endpoints.webhooks import webhook
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.records.delivery import DEFAULT_PRIORITY
-from duly.services.deliveries.intake import Target
+from duly.records.target import Target
 from duly.surfaces.cli.terminal.times import moment
 
 STDIN = "-"

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from duly.records.delivery import null
 from duly.records.endpoint import Circuit, EndpointState
 from duly.records.retry_plan import RetryPlan
 from duly.surfaces.http.dead_letters.bodies import BUDGET_SECONDS, Seconds
-from duly.surfaces.http.deliveries.bodies import null
 from duly.surfaces.http.protocol.bodies import Moment
 
 Secret = Annotated[str, Meta(description="whsec_ and base64; without it one is made")]
