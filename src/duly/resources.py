@@ -39,7 +39,7 @@ from duly.records.delivery import (
     DeliveryDetail,
     DeliveryKeywords,
     ExplainedDelivery,
-    FilterKeywords,
+    PageKeywords,
 )
 from duly.records.key import Scope
 from duly.records.page import Page
@@ -54,32 +54,23 @@ from duly.services.endpoints import Added, Standing
 from duly.services.schedules import Declared
 
 
-class Deliveries(Protocol):
-    """Deliveries that were accepted."""
+class DeliveryMethods(Protocol):
+    """What is asked of deliveries most; an App and a client have short forms of it."""
 
     async def get(self, id: str) -> Delivery: ...
-    async def detail(self, id: str) -> DeliveryDetail: ...
-    async def list(
-        self,
-        *,
-        before: str | None = None,
-        limit: int = 50,
-        payloads: bool = True,
-        **wanted: Unpack[FilterKeywords],
-    ) -> Sequence[Delivery]: ...
-    async def page(
-        self,
-        *,
-        before: str | None = None,
-        limit: int = 50,
-        payloads: bool = True,
-        **wanted: Unpack[FilterKeywords],
-    ) -> Page[Delivery]: ...
+    async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]: ...
+    async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]: ...
     async def attempts(self, id: str) -> Sequence[Attempt]: ...
-    async def history(self, id: str) -> Sequence[HistoryEntry]: ...
     async def steps(self, id: str) -> Sequence[Step]: ...
     async def cancel(self, id: str) -> Delivery: ...
     async def retry(self, id: str) -> Delivery: ...
+
+
+class Deliveries(DeliveryMethods, Protocol):
+    """Deliveries that were accepted."""
+
+    async def detail(self, id: str) -> DeliveryDetail: ...
+    async def history(self, id: str) -> Sequence[HistoryEntry]: ...
 
 
 class Schedules(Protocol):
@@ -252,7 +243,7 @@ class Audit(Protocol):
     async def list(self, *, before: int = LAST, limit: int = 50) -> Sequence[AuditEntry]: ...
 
 
-class Resources(Protocol):
+class Resources(DeliveryMethods, Protocol):
     """All resources of a namespace, and the short forms of what is used most."""
 
     @property
@@ -277,10 +268,7 @@ class Resources(Protocol):
     def audit(self) -> Audit: ...
 
     async def deliver(
-        self,
-        target: Target,
-        payload: Any = None,
-        **options: Unpack[DeliveryKeywords],
+        self, target: Target, payload: Any = None, **options: Unpack[DeliveryKeywords]
     ) -> Accepted: ...
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]: ...
     async def schedule(
@@ -292,14 +280,3 @@ class Resources(Protocol):
         payload: Any = None,
         **options: Unpack[Keyworded],
     ) -> Declared: ...
-    async def get(self, id: str) -> Delivery: ...
-    async def page(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[FilterKeywords]
-    ) -> Page[Delivery]: ...
-    async def attempts(self, id: str) -> Sequence[Attempt]: ...
-    async def steps(self, id: str) -> Sequence[Step]: ...
-    async def cancel(self, id: str) -> Delivery: ...
-    async def retry(self, id: str) -> Delivery: ...
-    async def list(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[FilterKeywords]
-    ) -> Sequence[Delivery]: ...

@@ -13,11 +13,12 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import validate
 
 from duly import App
+from duly.records import delivery as deliveries
+from duly.records import target as targets
 from duly.surfaces.http import streams
 from duly.surfaces.http.access import key_bodies as keys
 from duly.surfaces.http.application import site
 from duly.surfaces.http.dead_letters import bodies as dead_letters
-from duly.surfaces.http.deliveries import bodies as deliveries
 from duly.surfaces.http.endpoints import bodies as endpoints
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.surfaces.http.openapi.glossary import GLOSSARY, TAGS
@@ -32,7 +33,17 @@ from duly_birthday.users.checks import NAMES, REQUIRED
 from tests.http.doors import BESIDE, document_of
 
 pytestmark = pytest.mark.requirement("S2")
-SENT = (shapes, deliveries, schedules, endpoints, keys, dead_letters, streams, birthday_shapes)
+SENT = (
+    shapes,
+    deliveries,
+    targets,
+    schedules,
+    endpoints,
+    keys,
+    dead_letters,
+    streams,
+    birthday_shapes,
+)
 """The modules with what callers send."""
 MOMENTS = {"since", "until", "start", "end", "at", "after_at", "scheduled_for", "oldest"}
 

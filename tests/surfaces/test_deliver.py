@@ -39,11 +39,12 @@ async def test_a_payload_may_be_left_out_or_look_like_a_flag(sqlite_home: Home) 
 
 async def test_every_fact_that_is_given_is_kept(sqlite_home: Home) -> None:
     await known_log(sqlite_home)
-    found = sqlite_home.json(
+    id = sqlite_home.ok(
         "deliver", "log", "{}", "--at", "2040-01-02T03:04:05+01:00",
         "--expires-at", "2041-01-01T00:00Z", "--key", "k", "--priority", "8",
         "--tag", "red", "--tag", "blue",
     )  # fmt: skip
+    found = sqlite_home.json("deliveries", "show", id)
     assert found["due_at"] == "2040-01-02T02:04:05Z"
     assert found["expires_at"] == "2041-01-01T00:00:00Z"
     assert (found["key"], found["priority"], found["tags"]) == ("k", 8, ["red", "blue"])

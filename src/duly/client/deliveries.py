@@ -21,7 +21,7 @@ from duly.records.delivery import (
     Delivery,
     DeliveryDetail,
     DeliveryKeywords,
-    FilterKeywords,
+    PageKeywords,
 )
 from duly.records.page import Page
 from duly.records.target import Target
@@ -66,29 +66,13 @@ class Deliveries:
         """One delivery with its attempts, steps, state changes, and what it waits for."""
         return await self._wire.get(DeliveryDetail, "deliveries", checked_id(id))
 
-    async def list(
-        self,
-        *,
-        before: str | None = None,
-        limit: int = 50,
-        payloads: bool = True,
-        **wanted: Unpack[FilterKeywords],
-    ) -> Sequence[Delivery]:
-        """Deliveries, newest first; `before` is the last id of the page before."""
-        query = _query(wanted, before, limit, payloads)
-        return await self._wire.listed(Delivery, "deliveries", **query)
+    async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]:
+        """Deliveries, newest first."""
+        return await self._wire.listed(Delivery, "deliveries", **_query(wanted))
 
-    async def page(
-        self,
-        *,
-        before: str | None = None,
-        limit: int = 50,
-        payloads: bool = True,
-        **wanted: Unpack[FilterKeywords],
-    ) -> Page[Delivery]:
+    async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]:
         """As `list`, one page; go on from its `next`. The server has at most 200 on a page."""
-        query = _query(wanted, before, limit, payloads)
-        return await self._wire.get(page_of(Delivery), "deliveries", **query)
+        return await self._wire.get(page_of(Delivery), "deliveries", **_query(wanted))
 
     async def attempts(self, id: str) -> Sequence[Attempt]:
         """The attempts of a delivery, oldest first."""
@@ -111,8 +95,6 @@ class Deliveries:
         return await self._wire.post(Delivery, "deliveries", checked_id(id), "retry")
 
 
-def _query(
-    wanted: FilterKeywords, before: str | None, limit: int, payloads: bool
-) -> dict[str, Any]:
-    query = msgspec.structs.asdict(checked(wanted, before, limit))
-    return query | {"cursor": query.pop("before"), "payloads": payloads}
+def _query(wanted: PageKeywords) -> dict[str, Any]:
+    query = msgspec.structs.asdict(checked(wanted))
+    return query | {"cursor": query.pop("before")}

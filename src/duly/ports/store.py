@@ -66,6 +66,7 @@ class Filter(DeliveryFilter, frozen=True, kw_only=True):
 
     before: str | None = None
     limit: int = 50
+    payloads: bool = True
 
 
 class Swept(msgspec.Struct, frozen=True):

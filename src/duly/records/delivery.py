@@ -185,6 +185,17 @@ class FilterKeywords(TypedDict, total=False):
     until: datetime | None
 
 
+class PageKeywords(FilterKeywords, total=False):
+    """A filter, and which part of the list: `before` is the last id of the page before.
+
+    Usual are 50 (`limit`), with their payloads (`payloads`).
+    """
+
+    before: str | None
+    limit: int
+    payloads: bool
+
+
 Kind = TypeVar("Kind", bound=Delivery)
 
 

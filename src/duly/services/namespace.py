@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Unpack
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from duly.domain.deliveries import retry as retries
 from duly.domain.deliveries.outcomes import Outcome
@@ -13,9 +14,7 @@ from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.time.rules import Rule
 from duly.errors import DulyError
 from duly.ports import Chance, Clock, Message, Store, Transaction
-from duly.records.attempt import Attempt, Step
-from duly.records.delivery import Accepted, Delivery, DeliveryKeywords, FilterKeywords
-from duly.records.page import Page
+from duly.records.delivery import Accepted, DeliveryKeywords
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import Target, Webhook
 from duly.services.access.audit import Audit
@@ -39,6 +38,8 @@ from duly.settings import Settings
 PROGRAM = "python"
 """The actor in the audit trail when a program acts for itself."""
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 AcceptTraced = Callable[[str, Callable[[], Awaitable[Accepted]]], Awaitable[Accepted]]
 
 
@@ -64,6 +65,18 @@ class Shared:
     outbox: Outbox
     requests: IdempotentRequests
     monitoring: Monitoring
+
+
+def _short(
+    method: Callable[Concatenate[Deliveries, Given], Awaitable[Found]],
+) -> Callable[Concatenate[Namespace, Given], Coroutine[Any, Any, Found]]:
+    """The short form of a method of `deliveries`."""
+
+    @wraps(method)
+    async def short(self: Namespace, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        return await method(self.deliveries, *args, **kwargs)
+
+    return short
 
 
 class Namespace:
@@ -107,6 +120,13 @@ class Namespace:
         self.importing = Importing(store, vault, limit, name)
         self.requests = shared.requests
         self._shared = shared
+
+    get = _short(Deliveries.get)
+    page = _short(Deliveries.page)
+    attempts = _short(Deliveries.attempts)
+    steps = _short(Deliveries.steps)
+    cancel = _short(Deliveries.cancel)
+    retry = _short(Deliveries.retry)
 
     def acting_as(self, actor: str) -> Namespace:
         """The same namespace, with `actor` as the one who the audit trail says made the changes."""
@@ -212,37 +232,8 @@ class Namespace:
         """Create or change a schedule: the short form of `schedules.declare`."""
         return await self.schedules.declare(name, rule, target, payload, **options)
 
-    async def get(self, id: str) -> Delivery:
-        """The short form of `deliveries.get`."""
-        return await self.deliveries.get(id)
-
-    async def page(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[FilterKeywords]
-    ) -> Page[Delivery]:
-        """The short form of `deliveries.page`."""
-        return await self.deliveries.page(before=before, limit=limit, **wanted)
-
-    async def attempts(self, id: str) -> Sequence[Attempt]:
-        """The short form of `deliveries.attempts`."""
-        return await self.deliveries.attempts(id)
-
-    async def steps(self, id: str) -> Sequence[Step]:
-        """The short form of `deliveries.steps`."""
-        return await self.deliveries.steps(id)
-
-    async def cancel(self, id: str) -> Delivery:
-        """The short form of `deliveries.cancel`."""
-        return await self.deliveries.cancel(id)
-
-    async def retry(self, id: str) -> Delivery:
-        """The short form of `deliveries.retry`."""
-        return await self.deliveries.retry(id)
-
     def _webhook_plan(self) -> RetryPlan:
         return self.settings.plan or retries.WEBHOOK
 
-    async def list(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[FilterKeywords]
-    ) -> Sequence[Delivery]:
-        """The short form of `deliveries.list`."""
-        return await self.deliveries.list(before=before, limit=limit, **wanted)
+    # Last: the name hides the type.
+    list = _short(Deliveries.list)

@@ -32,11 +32,15 @@ NEVER_AGAIN = frozenset({Reason.VALIDATION_FAILURE, Reason.SERIALIZATION_ERROR})
 """Reasons retried only if the plan has a rule for them: the same payload would fail again."""
 
 
+# Its own defaults: a plan is encoded without the fields that hold the same object as the struct.
+USUAL = Exponential()
+
+
 def exponential(
-    base: float = 30.0,
-    cap: float = 3600.0,
-    attempts: int = 10,
-    jitter: float = 0.2,
+    base: float = USUAL.base,
+    cap: float = USUAL.cap,
+    attempts: int = USUAL.attempts,
+    jitter: float = USUAL.jitter,
     *,
     retry_on: str | Iterable[int] = (),
 ) -> Exponential:

@@ -14,7 +14,7 @@ from duly.domain.endpoints.endpoint import wanted_target
 from duly.domain.streams.policy import checked_stream
 from duly.ports import Filter, Store
 from duly.records.attempt import Attempt, HistoryEntry, Step, tries
-from duly.records.delivery import Delivery, DeliveryDetail, FilterKeywords, listed, transitions
+from duly.records.delivery import Delivery, DeliveryDetail, PageKeywords, transitions
 from duly.records.page import Page
 from duly.records.retry_plan import RetryPlan
 from duly.services.deliveries.waiting import Problem, outlook
@@ -50,40 +50,26 @@ class Deliveries:
             transitions=transitions(delivery, history),
         )
 
-    async def list(
-        self,
-        *,
-        before: str | None = None,
-        limit: int = 50,
-        payloads: bool = True,
-        **wanted: Unpack[FilterKeywords],
-    ) -> Sequence[Delivery]:
-        """Deliveries, newest first; `before` is the last id of the page before.
+    async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]:
+        """Deliveries, newest first.
 
         A target is a handler's name, `endpoint:` and a name, or a URL, which stands for its host.
         """
-        filter, found = checked(wanted, before, limit), builtins.list[Delivery]()
+        filter, found = checked(wanted), builtins.list[Delivery]()
         while True:
             more, next = await self._store.deliveries.page(filter)
             found += more
-            if next is None or len(found) >= limit:
-                return listed(found, payloads=payloads)
-            filter = msgspec.structs.replace(filter, before=next, limit=limit - len(found))
+            left = filter.limit - len(more)
+            if next is None or left <= 0:
+                return found
+            filter = msgspec.structs.replace(filter, before=next, limit=left)
 
-    async def page(
-        self,
-        *,
-        before: str | None = None,
-        limit: int = 50,
-        payloads: bool = True,
-        **wanted: Unpack[FilterKeywords],
-    ) -> Page[Delivery]:
+    async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]:
         """As `list`, in time that does not grow with the ledger; go on from its `next`.
 
         There may be fewer than asked for and still more to come.
         """
-        found, next = await self._store.deliveries.page(checked(wanted, before, limit))
-        return Page(listed(found, payloads=payloads), next)
+        return Page(*await self._store.deliveries.page(checked(wanted)))
 
     async def attempts(self, id: str) -> Sequence[Attempt]:
         """The attempts of a delivery, oldest first."""
@@ -111,11 +97,10 @@ class Deliveries:
         return delivery
 
 
-def checked(wanted: FilterKeywords, before: str | None, limit: int) -> Filter:
+def checked(wanted: PageKeywords) -> Filter:
     """The filter with each of its fields checked."""
     given = {name: FIELDS[name](value) for name, value in wanted.items() if value is not None}
-    start = None if before is None else checks.checked_id(before)
-    return Filter(**given, before=start, limit=checks.checked_limit(limit))
+    return Filter(**given)
 
 
 def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
@@ -131,4 +116,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "text": _text("text", 1000),
     "since": lambda value: checks.checked_moment("since", value),
     "until": lambda value: checks.checked_moment("until", value),
+    "before": checks.checked_id,
+    "limit": checks.checked_limit,
+    "payloads": bool,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any
 
 from duly.domain.deliveries.retry import attempts_allowed, decode
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_waiting
@@ -20,19 +20,13 @@ Problem = Callable[[StoredEndpoint], str | None]
 """Why an endpoint's secrets cannot be read here, if so."""
 
 
-class Outlook(TypedDict):
-    """The endpoint of a delivery, and what it waits for besides its moment, if there are any."""
-
-    endpoint: EndpointPlace | None
-    waits: str | None
-    attempts_allowed: int | None
-    """By the plan that counts; None for handlers, whose plans only their workers know."""
-
-
 async def outlook(
     store: Store, problem: Problem, delivery: Delivery, default: RetryPlan
-) -> Outlook:
-    """The delivery's endpoint with its present URL, and what it waits for besides its moment."""
+) -> dict[str, Any]:
+    """The fields of `DeliveryDetail` that depend on the present: endpoint, wait, attempts allowed.
+
+    The attempts allowed are None for handlers, whose plans only their workers know.
+    """
     name = endpoint_name(delivery.target)
     endpoint = None if name is None else await _found(store, name)
     url = None if endpoint is None else shown_url(endpoint.details.url)
@@ -41,9 +35,11 @@ async def outlook(
         waits = await _turn(store, delivery)
     if delivery.state is State.PENDING and waits is None:
         waits = await _circuit(store, delivery) if name is None else _why(problem, name, endpoint)
-    place = None if name is None else EndpointPlace(name, url)
-    allowed = _allowed(delivery, endpoint, default)
-    return Outlook(endpoint=place, waits=waits, attempts_allowed=allowed)
+    return {
+        "endpoint": None if name is None else EndpointPlace(name, url),
+        "waits": waits,
+        "attempts_allowed": _allowed(delivery, endpoint, default),
+    }
 
 
 def _allowed(delivery: Delivery, endpoint: StoredEndpoint | None, default: RetryPlan) -> int | None:

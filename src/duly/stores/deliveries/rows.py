@@ -18,12 +18,12 @@ from duly.records.state import State
 from duly.safe_text import shown_url
 
 
-def delivery_of(found: Mapping[str, Any]) -> Delivery:
-    """A delivery from its row."""
+def delivery_of(found: Mapping[str, Any], *, payload: bool = True) -> Delivery:
+    """A delivery from its row, with its payload if that is wanted."""
     row = dict(found)
     tags, token = row.pop("tags"), row.pop("token")
     occasion, address = row.pop("occasion"), row.pop("address")
-    payload = row.pop("payload")
+    content = row.pop("payload")
     row.pop("schedule")
     due_at, started_at = row["due_at"], row["started_at"]
     return Delivery(
@@ -35,7 +35,7 @@ def delivery_of(found: Mapping[str, Any]) -> Delivery:
             "late_seconds": started_at and late_by(due_at, started_at).total_seconds(),
             "worker": None if token is None else worker_of(token),
             "crashes": row["crashes"] or 0,
-            "payload_json": msgspec.Raw(payload),
+            "payload_json": msgspec.Raw(content) if payload else msgspec.UNSET,
             "retry": _plan(row["retry"]),
             "url": None if address is None else shown_url(decode_webhook(address).url),
         }
