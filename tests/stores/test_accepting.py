@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from duly.domain.deliveries.delivery import PreparedDelivery
+from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict
 from duly.records.delivery import Accepted
 from duly.records.state import State
@@ -135,6 +136,24 @@ async def test_a_key_gives_the_same_delivery_again(books: Books) -> None:
     again = books.request(key="invoice:7", payload=b"[7]")
     assert await books.accept(again) == [Accepted(id=first, due_at=START, known=True)]
     assert (await books.count("deliveries"), await books.count("agenda")) == (1, 1)
+
+
+@pytest.mark.parametrize("stream", [None, "orders"])
+async def test_a_known_key_tells_the_state_that_its_delivery_is_in(
+    books: Books, stream: str | None
+) -> None:
+    held = await books.claimed(key="held", stream=stream)
+    dead = await books.finished(Verdict.DEAD, key="dead")
+    waits = await books.deliver(key="waits", due_at=START + timedelta(hours=1), stream=stream)
+    answers = await books.accept(
+        *(books.request(key=key, stream=stream) for key in ("held", "waits")),
+        books.request(key="dead"),
+    )
+    assert [(each.id, each.state) for each in answers if isinstance(each, Accepted)] == [
+        (held.id, "processing"),
+        (waits, "pending"),
+        (dead, "dead"),
+    ]
 
 
 async def test_a_key_is_remembered_after_its_delivery_was_finished(books: Books) -> None:

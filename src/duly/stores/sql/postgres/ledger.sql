@@ -48,7 +48,9 @@ select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at fro
 
 -- name: known
 select id::text as id, target, payload, address, key, due_at,
-       (select b.state from duly.booked b where b.id = d.id) as state
+       case when (select a.token from duly.agenda a
+                  where a.lane = coalesce(d.lane, d.id) and a.delivery = d.id) is null
+            then d.state else 'processing' end as state
 from duly.deliveries d
 where id = any(:id::uuid[]) or (namespace = :namespace and key = any(:key::text[]));
 
