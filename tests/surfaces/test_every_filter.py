@@ -303,7 +303,7 @@ def test_on_the_command_line(database_url: str) -> None:
             found = ask(group, *words)
             return [each.get("id") or each["name"] for each in found]
 
-        rows = ask(group)
+        rows = ask(group, *([] if group == "streams" else ["--payloads"]))
         assert rows
         await compare(rows, group, _options(group), find, pairs=0)
 
