@@ -33,7 +33,10 @@ async def whole_id(app: Books, given: str, *, dead: bool = False) -> str:
 
 async def _beginning(app: Books, beginning: str, state: State | None = None) -> list[str]:
     return [
-        each.id for each in await app.deliveries.list(id=beginning, state=state, limit=TOLD + 1)
+        each.id
+        for each in await app.deliveries.list(
+            id=beginning, state=state, limit=TOLD + 1, payloads=False
+        )
     ]
 
 
