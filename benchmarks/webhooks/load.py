@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import duly
-from duly.services.deliveries.intake import Target
+from duly.records.target import Target
 
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SETTINGS: dict[str, Any] = {"egress_allow": "127.0.0.0/8", "webhook_secret": SECRET}

@@ -14,7 +14,7 @@ from duly.domain.time.rules import Rule
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock
 from duly.records.retry_plan import RetryPlan
-from duly.services.deliveries.intake import Target
+from duly.records.target import Target
 from duly.services.schedules import Declaration, Declared
 from duly.settings import Keywords, load
 from duly.stores.postgres.connections import Connect

@@ -25,8 +25,15 @@ from duly.ports import (
     WorkerRow,
 )
 from duly.records.alert import Alert
-from duly.records.attempt import Attempt, Step
-from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
+from duly.records.attempt import Attempt, HistoryEntry, Step
+from duly.records.delivery import (
+    Accepted,
+    Delivery,
+    DeliveryDetail,
+    DeliveryKeywords,
+    ExplainedDelivery,
+    PageKeywords,
+)
 from duly.records.endpoint import (
     Endpoint,
     EndpointChangeKeywords,
@@ -35,31 +42,34 @@ from duly.records.endpoint import (
     EndpointWithSecret,
 )
 from duly.records.key import Scope
-from duly.records.retry_plan import RetryPlan
+from duly.records.page import Page
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Status, Top
 from duly.records.stream import OnFailure, Stream, StreamState
+from duly.records.target import Target
 from duly.services.access.audit import LAST
-from duly.services.dead_letters import ALL, CrashSuspect, DeadPage
-from duly.services.deliveries.deliveries import Page, Wanted
-from duly.services.deliveries.intake import Item, Target
+from duly.services.dead_letters import ALL
+from duly.services.deliveries.intake import Item
 from duly.services.schedules import Declared
 
 
-class Deliveries(Protocol):
-    """Deliveries that were accepted."""
+class DeliveryMethods(Protocol):
+    """What is asked of deliveries most; an App and a client have short forms of it."""
 
     async def get(self, id: str) -> Delivery: ...
-    async def list(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
-    ) -> Sequence[Delivery]: ...
-    async def page(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
-    ) -> Page: ...
+    async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]: ...
+    async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]: ...
     async def attempts(self, id: str) -> Sequence[Attempt]: ...
     async def steps(self, id: str) -> Sequence[Step]: ...
     async def cancel(self, id: str) -> Delivery: ...
     async def retry(self, id: str) -> Delivery: ...
+
+
+class Deliveries(DeliveryMethods, Protocol):
+    """Deliveries that were accepted."""
+
+    async def detail(self, id: str) -> DeliveryDetail: ...
+    async def history(self, id: str) -> Sequence[HistoryEntry]: ...
 
 
 class Schedules(Protocol):
@@ -146,11 +156,21 @@ class DeadLetters(Protocol):
     """Deliveries that will not be tried again by themselves."""
 
     async def list(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+        self,
+        filter: DeadFilter = ALL,
+        *,
+        before: str | None = None,
+        limit: int = 50,
+        payloads: bool = True,
     ) -> Sequence[Delivery]: ...
     async def page(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
-    ) -> DeadPage: ...
+        self,
+        filter: DeadFilter = ALL,
+        *,
+        before: str | None = None,
+        limit: int = 50,
+        payloads: bool = True,
+    ) -> Page[Delivery]: ...
     async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]: ...
     async def count(self, filter: DeadFilter = ALL) -> int: ...
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery: ...
@@ -161,8 +181,8 @@ class DeadLetters(Protocol):
     ) -> AsyncIterator[BulkProgress]: ...
     def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]: ...
     async def poison_candidates(
-        self, *, limit: int = 50, last_attempts: bool = False
-    ) -> Sequence[CrashSuspect]: ...
+        self, *, limit: int = 50, last_attempts: bool = False, payloads: bool = True
+    ) -> Sequence[ExplainedDelivery]: ...
 
 
 class Workers(Protocol):
@@ -205,11 +225,11 @@ class Stats(Protocol):
     async def status(self) -> Status: ...
     async def top(self) -> Top: ...
     async def late(
-        self, grace: timedelta | None = None, *, limit: int = 50
+        self, grace: timedelta | None = None, *, limit: int = 50, payloads: bool = True
     ) -> Sequence[Delivery]: ...
     async def stuck(
-        self, held_for: timedelta, *, limit: int = 50
-    ) -> Sequence[tuple[Delivery, str]]: ...
+        self, held_for: timedelta, *, limit: int = 50, payloads: bool = True
+    ) -> Sequence[ExplainedDelivery]: ...
 
 
 class Audit(Protocol):
@@ -218,7 +238,7 @@ class Audit(Protocol):
     async def list(self, *, before: int = LAST, limit: int = 50) -> Sequence[AuditEntry]: ...
 
 
-class Resources(Protocol):
+class Resources(DeliveryMethods, Protocol):
     """All resources of a namespace, and the short forms of what is used most."""
 
     @property
@@ -243,19 +263,7 @@ class Resources(Protocol):
     def audit(self) -> Audit: ...
 
     async def deliver(
-        self,
-        target: Target,
-        payload: Any = None,
-        *,
-        at: datetime | None = None,
-        after: float | timedelta | None = None,
-        key: str | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        expires_at: datetime | None = None,
-        tags: Iterable[str] = (),
-        retry: RetryPlan | None = None,
-        stream: str | None = None,
-        on_failure: OnFailure | str | None = None,
+        self, target: Target, payload: Any = None, **options: Unpack[DeliveryKeywords]
     ) -> Accepted: ...
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]: ...
     async def schedule(
@@ -267,14 +275,3 @@ class Resources(Protocol):
         payload: Any = None,
         **options: Unpack[Keyworded],
     ) -> Declared: ...
-    async def get(self, id: str) -> Delivery: ...
-    async def page(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
-    ) -> Page: ...
-    async def attempts(self, id: str) -> Sequence[Attempt]: ...
-    async def steps(self, id: str) -> Sequence[Step]: ...
-    async def cancel(self, id: str) -> Delivery: ...
-    async def retry(self, id: str) -> Delivery: ...
-    async def list(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
-    ) -> Sequence[Delivery]: ...

@@ -54,7 +54,7 @@ async def deliver(
 async def told(books: Books, id: str) -> tuple[Any, Sequence[Any]]:
     """The delivery and its history; an SQLite file has one process at a time, so after all."""
     async with duly.App(books.database, environment={}) as app:
-        return await app.get(id), await app.attempts(id)
+        return await app.get(id), await app.deliveries.history(id)
 
 
 async def end_of(fleet: Fleet, books: Books, id: str) -> tuple[str, int, list[str]]:

@@ -53,7 +53,7 @@ async def test_a_worker_that_comes_back_takes_back_the_crash_it_was_counted(
         assert (before, await lane(life)) == ((1, 7), (0, 7))
     assert life.app.telemetry.counts["CrashesTakenBack"] == 2
     found = await only(life.app)
-    history = await life.app.attempts(found.id)
+    history = await life.app.deliveries.history(found.id)
     assert [each.outcome for each in history] == ["released", "released"]
     assert "came back" in str(history[0].error)
     assert len({each.worker for each in history}) == 2
@@ -96,7 +96,9 @@ async def test_what_ran_alone_gets_its_attempt_back_and_is_no_suspect_any_more(
     assert await lane(life) == (2, 0)
     found = await only(life.app)
     assert (found.attempt, found.reason, found.error) == (0, None, None)
-    outcomes = [(each.outcome, each.attempt) for each in await life.app.attempts(found.id)]
+    outcomes = [
+        (each.outcome, each.attempt) for each in await life.app.deliveries.history(found.id)
+    ]
     assert outcomes == [("reclaimed", 0), ("reclaimed", 0), ("released", 0)]
 
 
@@ -112,7 +114,7 @@ async def test_one_that_comes_back_before_its_lanes_were_taken_hands_them_back(
     assert (await only(life.app)).state == "pending"
     assert await lane(life) == (0, 5)
     assert await life.engine.worker.recovery.take_back() == 0
-    (told,) = await life.app.attempts((await only(life.app)).id)
+    (told,) = await life.app.deliveries.history((await only(life.app)).id)
     assert (told.outcome, told.attempt) == ("released", 0)
 
 

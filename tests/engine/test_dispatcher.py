@@ -182,9 +182,9 @@ async def test_what_another_process_serves_is_left_alone_and_seen_as_stuck(house
     await app.deliver("elsewhere")
     assert await life.tick() == 0
     house.clock.advance(1)
-    ((stuck, why),) = await app.store.deliveries.stuck(timedelta(minutes=5), 9)
+    (stuck,) = await app.store.deliveries.stuck(timedelta(minutes=5), 9)
     assert (stuck.target, stuck.state, stuck.attempt) == ("elsewhere", "pending", 0)
-    assert why == "no worker alive has the handler 'elsewhere'"
+    assert stuck.why == "no worker alive has the handler 'elsewhere'"
 
 
 @pytest.mark.requirement("D2")
@@ -332,6 +332,6 @@ async def test_a_stop_hands_back_what_does_not_end_in_time(house: House) -> None
     await life.engine.stop()
     booked = await only(app)
     assert (booked.state, booked.attempt) == ("pending", 0)
-    assert [each.outcome for each in await app.attempts(booked.id)] == ["released"]
+    assert [each.outcome for each in await app.deliveries.history(booked.id)] == ["released"]
     (worker,) = await app.store.workers.roster()
     assert worker.ended_how == "stopped"

@@ -198,7 +198,7 @@ async def finish(stage: Stage) -> None:
 async def check(stage: Stage, kind: str, ids: list[str]) -> None:
     for id in ids:
         booked = await stage.app.get(id)
-        outcomes = [each.outcome for each in await stage.app.attempts(id)]
+        outcomes = [each.outcome for each in await stage.app.deliveries.history(id)]
         ended = (booked.state, booked.attempt)
         assert ended == ("completed", SPENDING.get(kind, 1)), f"{ended} {booked.error} {outcomes}"
         failures = outcomes.count("retry")

@@ -268,7 +268,7 @@ async def test_the_last_attempt_makes_the_dead_letter_in_its_own_write(any_house
     async with app:
         id = (await app.deliver("work")).id
         assert await run_until_idle(app) == 3
-        booked, history = await app.get(id), await app.attempts(id)
+        booked, history = await app.get(id), await app.deliveries.history(id)
     assert (booked.state, booked.attempt) == ("dead", 3)
     assert [(each.outcome, each.attempt) for each in history] == [
         ("retry", 1),
@@ -293,7 +293,7 @@ async def test_what_expired_is_not_attempted(any_house: House) -> None:
             "completed",
         )
         assert (await app.get(late.id)).attempt == 0
-        assert [each.outcome for each in await app.attempts(late.id)] == ["expired"]
+        assert [each.outcome for each in await app.deliveries.history(late.id)] == ["expired"]
     assert gate.entered == ["fine"]
 
 

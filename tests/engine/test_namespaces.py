@@ -126,7 +126,7 @@ async def test_what_a_worker_does_not_work_for_is_left_and_stuck_says_why(
     assert seen.calls == [("default", "ours")]
     any_house.clock.advance(1)
     found = await tenant.watch.stuck(timedelta(minutes=5))
-    assert [why for _, why in found] == [
+    assert [each.why for each in found] == [
         "no worker that is alive works for namespace 'two'; start one: duly serve --namespaces two"
     ] * 2
 

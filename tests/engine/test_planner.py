@@ -330,7 +330,7 @@ async def test_skip_does_not_run_what_falls_due_while_an_earlier_one_is_unfinish
     skipped = await worker.app.list(state="cancelled")
     assert [each.reason for each in skipped] == ["overlap"] * 2
     for each in skipped:
-        assert [was.outcome for was in await worker.app.attempts(each.id)] == ["skipped"]
+        assert [was.outcome for was in await worker.app.deliveries.history(each.id)] == ["skipped"]
     gate.open.set()
     await worker.life.finish()
     await quarter_passes(worker, gate=gate)
@@ -354,7 +354,9 @@ async def test_queue_lets_them_wait_and_then_run_in_their_order(any_house: House
     done = await worker.app.list(state="completed")
     assert [each.attempt for each in done] == [1] * 4
     for each in done:
-        assert [was.outcome for was in await worker.app.attempts(each.id)] == ["completed"]
+        assert [was.outcome for was in await worker.app.deliveries.history(each.id)] == [
+            "completed"
+        ]
     assert (await worker.app.schedules.get("often")).progress.skipped == 0
 
 

@@ -147,7 +147,7 @@ async def test_a_lost_lease_abandons_what_runs_and_a_new_worker_is_born(any_hous
     booked = await only(life.app)
     assert (booked.state, booked.attempt) == ("completed", 1)
     assert booked.worker == life.engine.worker.membership.worker
-    assert [each.outcome for each in await life.app.attempts(booked.id)] == [
+    assert [each.outcome for each in await life.app.deliveries.history(booked.id)] == [
         "released",
         "completed",
     ]

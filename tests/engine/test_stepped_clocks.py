@@ -59,7 +59,7 @@ async def test_no_step_of_the_clock_cancels_what_has_time_left(
             assert each.finished_at is not None
             assert began - A_WHILE < each.started_at < began + A_WHILE
             assert began - A_WHILE < each.finished_at < began + A_WHILE
-            for attempt in await app.attempts(each.id):
+            for attempt in await app.deliveries.history(each.id):
                 assert began - A_WHILE < attempt.finished_at < began + A_WHILE
 
 

@@ -13,12 +13,13 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import validate
 
 from duly import App
+from duly.records import delivery as deliveries
 from duly.records import endpoint as endpoint_records
+from duly.records import target as targets
 from duly.surfaces.http import streams
 from duly.surfaces.http.access import key_bodies as keys
 from duly.surfaces.http.application import site
 from duly.surfaces.http.dead_letters import bodies as dead_letters
-from duly.surfaces.http.deliveries import bodies as deliveries
 from duly.surfaces.http.endpoints import bodies as endpoints
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.surfaces.http.openapi.glossary import GLOSSARY, TAGS
@@ -37,6 +38,7 @@ SENT = (
     endpoint_records,
     shapes,
     deliveries,
+    targets,
     schedules,
     endpoints,
     keys,
@@ -195,7 +197,7 @@ def test_no_field_with_a_default_is_required_nor_would_a_generator_think_so() ->
 def test_what_is_answered_is_there_unless_it_is_left_out() -> None:
     assert "shifted" in schema_named("#/components/schemas/Moment")["required"]
     assert "id" not in schema_named("#/components/schemas/BulkItem").get("required", ())
-    assert "payload" not in schema_named("#/components/schemas/DeliveryRecord")["required"]
+    assert "payload" not in schema_named("#/components/schemas/Delivery")["required"]
 
 
 def test_every_body_has_an_example_that_is_taken() -> None:

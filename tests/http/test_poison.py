@@ -7,7 +7,7 @@ import pytest
 import duly
 from duly import App
 from duly.domain.deliveries.delivery import ALONE
-from duly.surfaces.cli.deliveries.commands import _shown, document
+from duly.surfaces.cli.deliveries.commands import _shown
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
 from tests.stores.books import Books
@@ -52,9 +52,9 @@ async def test_a_poison_letter_tells_its_crashes_and_who_died(
         for worker, at in deaths
     ]
     assert all("died" in each["error"] for each in told["attempts"])
-    shown = await document(app, id)
-    assert [each.worker for each in shown["attempts"]] == [worker for worker, _ in deaths]
-    text = _shown(shown)
+    shown = await app.deliveries.detail(id)
+    assert [each.worker for each in shown.attempts] == [worker for worker, _ in deaths]
+    text = _shown(shown, await app.deliveries.history(id))
     assert re.search(r"^crashes +5$", text, re.MULTILINE)
     for worker, _ in deaths[:2]:
         assert f"worker {worker} died while it held this" in text

@@ -118,7 +118,7 @@ async def test_of_many_each_has_its_own(app: App, client: Client) -> None:
 
 async def test_the_description_knows_the_plans(small_client: Client) -> None:
     schemas = (await small_client.get("/docs/openapi.json")).json()["components"]["schemas"]
-    for name in ("NewDelivery", "ScheduleSpec", "NewEndpoint", "DeliveryRecord"):
+    for name in ("NewDelivery", "ScheduleSpec", "NewEndpoint", "Delivery"):
         assert "Exponential" in str(schemas[name]["properties"]["retry"]), name
     assert schemas["Exponential"]["properties"]["attempts"]["maximum"] == 1000
 

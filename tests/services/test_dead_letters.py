@@ -128,7 +128,7 @@ class TestRetryingOne:
         work.fails("a", 2)
         await run_until_idle(work.app, within=600)
         assert await work.states(id) == ["completed"]
-        outcomes = [each.outcome for each in await work.app.attempts(id)]
+        outcomes = [each.outcome for each in await work.app.deliveries.history(id)]
         assert outcomes == ["dead", "retried", "retry", "retry", "completed"]
 
     @pytest.mark.parametrize("stream", [None, NAME])
@@ -190,7 +190,7 @@ class TestEditing:
         assert (edited.state, edited.payload) == ("pending", "mended")
         await run_until_idle(work.app)
         assert (work.seen, await work.states(id)) == (["mended"], ["completed"])
-        history = [(each.outcome, each.answer) for each in await work.app.attempts(id)]
+        history = [(each.outcome, each.answer) for each in await work.app.deliveries.history(id)]
         assert ("edited", {"payload": "a"}) in history
         (latest, *_) = await work.app.audit.list()
         assert (latest.actor, latest.action, latest.subject) == ("kim", "dead_letter.edited", id)
@@ -210,7 +210,7 @@ class TestDiscarding:
         (id,) = await die(work, "a")
         gone = await work.app.dead_letters.discard(id, "the order was withdrawn")
         assert (gone.state, gone.reason) == ("cancelled", "validation_failure")
-        (_, last) = await work.app.attempts(id)
+        (_, last) = await work.app.deliveries.history(id)
         assert (last.outcome, last.error) == ("discarded", "the order was withdrawn")
         assert (last.before, last.after) == ("dead", "cancelled")
         (latest, *_) = await work.app.audit.list()
@@ -414,7 +414,7 @@ class TestPoison:
         assert await work.app.dead_letters.poison_candidates(last_attempts=True) == []
         await run_until_idle(work.app, within=61)
         (found,) = await work.app.dead_letters.poison_candidates(last_attempts=True)
-        assert (found.delivery.id, found.why) == (a, "its next attempt is the last of 3")
+        assert (found.id, found.why) == (a, "its next attempt is the last of 3")
         await run_until_idle(work.app, within=61)
         assert await work.states(a) == ["dead"]
         assert await work.app.dead_letters.poison_candidates(last_attempts=True) == []

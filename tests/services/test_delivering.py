@@ -136,7 +136,7 @@ async def test_a_dead_letter_can_be_tried_again_with_all_its_attempts(app: App) 
     assert (await app.retry(accepted.id)).state == "pending"
     assert await run_until_idle(app) == 1
     assert tries == [1, 2, 1]
-    outcomes = [each.outcome for each in await app.attempts(accepted.id)]
+    outcomes = [each.outcome for each in await app.deliveries.history(accepted.id)]
     assert sorted(outcomes) == ["completed", "dead", "retried", "retry"]
     with pytest.raises(duly.Conflict, match="completed"):
         await app.retry(accepted.id)

@@ -178,7 +178,7 @@ async def test_what_a_handler_writes_in_its_transaction_happens_exactly_once(eff
     assert await written(effects) == [7]
     booked = await effects.get(accepted.id)
     assert (booked.state, booked.attempt) == ("completed", 3)
-    history = [each.outcome for each in await effects.attempts(accepted.id)]
+    history = [each.outcome for each in await effects.deliveries.history(accepted.id)]
     assert history == ["retry", "retry", "completed"]
 
 
@@ -276,7 +276,7 @@ async def test_a_connection_lost_before_the_commit_spends_no_attempt(
         assert await written(app) == [1]
         booked = await app.get(accepted.id)
         assert (booked.state, booked.attempt) == ("completed", 1)
-        history = [each.outcome for each in await app.attempts(accepted.id)]
+        history = [each.outcome for each in await app.deliveries.history(accepted.id)]
         assert history == ["released", "completed"]
 
 

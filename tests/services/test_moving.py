@@ -70,7 +70,7 @@ async def test_streams_and_retries_go_on_where_they_stood(
     await run_until_idle(other)
     assert [each for each in there.seen if each in "abc"] == ["a", "b", "c"]
     assert (await other.get(ids["a"])).attempt == 2
-    assert [each.attempt for each in await other.attempts(ids["a"])] == [1, 2]
+    assert [each.attempt for each in await other.deliveries.history(ids["a"])] == [1, 2]
     assert there.seen.count("f") == 1
     assert "g" not in there.seen
     await other.streams.release("replayed")

@@ -82,6 +82,18 @@ async def test_what_is_rolled_back_never_was(app: App, postgres_url: str, name: 
 
 
 @each_way
+async def test_a_known_key_tells_the_state_of_its_delivery(
+    app: App, postgres_url: str, name: str
+) -> None:
+    noted(app)
+    for state in ("pending", "completed"):
+        async with WAYS[name](postgres_url) as (connection, _):
+            accepted = await hand_over(app, name, connection, "work", 1, key="k")
+        assert accepted.state == state
+        await run_until_idle(app)
+
+
+@each_way
 async def test_a_conflict_leaves_the_transaction_as_it_was(
     app: App, postgres_url: str, name: str
 ) -> None:

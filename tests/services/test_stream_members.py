@@ -18,7 +18,9 @@ class TestCancelling:
         ids = await work.add("a", "b", "c")
         cancelled = await work.app.cancel(ids[place])
         assert (cancelled.state, cancelled.position) == ("cancelled", place + 1)
-        assert [each.outcome for each in await work.app.attempts(ids[place])] == ["cancelled"]
+        assert [each.outcome for each in await work.app.deliveries.history(ids[place])] == [
+            "cancelled"
+        ]
         await run_until_idle(work.app, within=1.0)
         assert work.seen == [each for each in "abc" if each != "abc"[place]]
         assert (await work.stream()).state == "idle"

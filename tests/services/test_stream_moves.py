@@ -141,7 +141,7 @@ class TestRetryingNow:
         assert (stream.state, stream.head.attempt) == ("retrying", 1)
         await run_until_idle(work.app)
         assert work.seen == ["a", "a", "b", "c"]
-        outcomes = [each.outcome for each in await work.app.attempts(ids[0])]
+        outcomes = [each.outcome for each in await work.app.deliveries.history(ids[0])]
         assert sorted(outcomes) == ["completed", "retried", "retry"]
 
     async def test_a_head_that_is_not_due_yet_runs_now(self, work: Work) -> None:
@@ -233,7 +233,7 @@ class TestGivingUp:
         head = await work.app.get(ids[0])
         assert (head.state, head.reason, head.error) == ("dead", "operator", "not worth it")
         assert head.finished_at is not None
-        last = (await work.app.attempts(ids[0]))[-1]
+        last = (await work.app.deliveries.history(ids[0]))[-1]
         assert (last.outcome, last.before, last.after) == ("dead_lettered", "pending", "dead")
         if state is paused:
             assert await run_until_idle(work.app) == 0

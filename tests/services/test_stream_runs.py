@@ -240,7 +240,7 @@ async def test_an_end_in_a_run_whose_answer_was_lost_is_counted_once(
     await life.finish()
     for id in ids:
         booked = await app.get(id)
-        history = [(each.outcome, each.attempt) for each in await app.attempts(id)]
+        history = [(each.outcome, each.attempt) for each in await app.deliveries.history(id)]
         assert (booked.state, booked.attempt, history) == ("completed", 1, [("completed", 1)])
 
 

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from duly.domain.deliveries.delivery import PreparedDelivery
+from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict
 from duly.records.delivery import Accepted
+from duly.records.state import State
 from tests.stores.books import START, Books, number_id
 
 EXPIRES = START + timedelta(days=40)
@@ -34,7 +36,9 @@ async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
         ("red", "green"),
         '{"type":"none"}',
     )
-    assert await books.accept(request) == [Accepted(request.id, START + timedelta(hours=3), False)]
+    assert await books.accept(request) == [
+        Accepted(id=request.id, due_at=START + timedelta(hours=3))
+    ]
     assert await books.ledger(request.id) == {
         "id": number_id(1),
         "lane": None,
@@ -130,14 +134,32 @@ async def test_a_key_gives_the_same_delivery_again(books: Books) -> None:
     first = await books.deliver(key="invoice:7", payload=b"[7]")
     books.clock.advance(60)
     again = books.request(key="invoice:7", payload=b"[7]")
-    assert await books.accept(again) == [Accepted(first, START, True)]
+    assert await books.accept(again) == [Accepted(id=first, due_at=START, known=True)]
     assert (await books.count("deliveries"), await books.count("agenda")) == (1, 1)
+
+
+@pytest.mark.parametrize("stream", [None, "orders"])
+async def test_a_known_key_tells_the_state_that_its_delivery_is_in(
+    books: Books, stream: str | None
+) -> None:
+    held = await books.claimed(key="held", stream=stream)
+    dead = await books.finished(Verdict.DEAD, key="dead")
+    waits = await books.deliver(key="waits", due_at=START + timedelta(hours=1), stream=stream)
+    answers = await books.accept(
+        *(books.request(key=key, stream=stream) for key in ("held", "waits")),
+        books.request(key="dead"),
+    )
+    assert [(each.id, each.state) for each in answers if isinstance(each, Accepted)] == [
+        (held.id, "processing"),
+        (waits, "pending"),
+        (dead, "dead"),
+    ]
 
 
 async def test_a_key_is_remembered_after_its_delivery_was_finished(books: Books) -> None:
     first = await books.finished(key="invoice:7")
     (answer,) = await books.accept(books.request(key="invoice:7"))
-    assert answer == Accepted(first, START, True)
+    assert answer == Accepted(id=first, state=State.COMPLETED, due_at=START, known=True)
     assert await books.count("agenda") == 0
 
 
@@ -151,7 +173,7 @@ async def test_a_key_with_another_body_is_a_conflict(
     answers = await books.accept(books.request(**same | other), beside)
     assert isinstance(answers[0], Conflict)
     assert first in str(answers[0])
-    assert answers[1] == Accepted(beside.id, START, False)
+    assert answers[1] == Accepted(id=beside.id, due_at=START)
     assert await books.count("deliveries") == 2
 
 
@@ -159,7 +181,10 @@ async def test_of_equal_keys_in_one_batch_the_first_is_stored(books: Books) -> N
     first, second = books.request(key="k"), books.request(key="k")
     third = books.request(key="k", payload=b"[3]")
     answers = await books.accept(first, second, third)
-    assert answers[:2] == [Accepted(first.id, START, False), Accepted(first.id, START, True)]
+    assert answers[:2] == [
+        Accepted(id=first.id, due_at=START),
+        Accepted(id=first.id, due_at=START, known=True),
+    ]
     assert isinstance(answers[2], Conflict)
     assert await books.count("agenda") == 1
 

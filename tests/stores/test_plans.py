@@ -308,7 +308,7 @@ async def test_what_is_dropped_stays_in_the_ledger_and_its_history(rota: Rota, h
     booked = await rota.store.deliveries.get(id)
     assert (booked.state, booked.reason, booked.attempt) == ("cancelled", str(how), 0)
     assert booked.finished_at == START + HOUR
-    (entry,) = await rota.store.deliveries.attempts(id)
+    (entry,) = await rota.store.deliveries.history(id)
     assert (entry.outcome, entry.before, entry.after) == (str(how), "pending", "cancelled")
     assert await rota.books.lane(id) is None
 

@@ -288,7 +288,7 @@ async def test_a_removed_schedule_cancels_what_is_pending_and_its_name_is_free(r
         await rota.get()
     booked = await rota.store.deliveries.get(id)
     assert (booked.state, booked.reason, booked.finished_at) == ("cancelled", "cancelled", START)
-    assert [each.outcome for each in await rota.store.deliveries.attempts(id)] == ["cancelled"]
+    assert [each.outcome for each in await rota.store.deliveries.history(id)] == ["cancelled"]
     assert await rota.books.count("agenda") == await rota.books.count("progress") == 0
     again = await rota.declare("daily", HOURLY)
     assert (again.change, again.schedule.id > first.id) == ("created", True)

@@ -62,7 +62,7 @@ async def test_completed_after_a_failure_forgets_the_failure(books: Books) -> No
         "started_at": STARTED + timedelta(seconds=100),
         "finished_at": FINISHED + timedelta(seconds=100),
     }
-    told = await books.store.deliveries.attempts(again.id)
+    told = await books.store.deliveries.history(again.id)
     assert [(each.outcome, each.attempt) for each in told] == [("retry", 1), ("completed", 2)]
 
 
@@ -168,7 +168,7 @@ async def test_the_history_tells_every_move_in_its_order(books: Books) -> None:
         claimed = found[0] if found else claimed
     moves = [
         (each.outcome, each.before, each.after, each.worker)
-        for each in await books.store.deliveries.attempts(claimed.id)
+        for each in await books.store.deliveries.history(claimed.id)
     ]
     assert moves == [
         ("released", "processing", "pending", worker),

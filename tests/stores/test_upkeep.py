@@ -62,7 +62,7 @@ async def test_unfinished_work_is_never_pruned(books: Books) -> None:
     books.clock.advance(30 * DAY)
     assert await prune(books, timedelta(0), timedelta(0)) == 1
     assert await ids(books) == unfinished
-    assert len(await books.store.deliveries.attempts(retried.id)) == 1
+    assert len(await books.store.deliveries.history(retried.id)) == 1
 
 
 async def test_each_kind_is_kept_for_its_own_time(books: Books) -> None:

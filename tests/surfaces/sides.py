@@ -21,7 +21,7 @@ ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 PLACE = re.compile(r"<\w+>")
 SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]+|duly_[a-z2-7_]+|\b[a-z2-7]{16}\b")
 NUMBER = re.compile(
-    r'(?<="id":)\d+|(?<=worker )\d+|(?<="late_by":)[\d.]+|(?<=late_by )[\d.]+'
+    r'(?<="id":)\d+|(?<=worker )\d+|(?<="late_seconds":)[\d.]+|(?<=late_seconds )[\d.]+'
     r'|(?<="token":)\d+|(?<="timing":)\{[^}]*\}|\d+ ms'
 )
 

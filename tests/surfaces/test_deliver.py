@@ -32,17 +32,19 @@ async def test_a_payload_is_kept_as_the_bytes_that_came(sqlite_home: Home) -> No
 
 async def test_a_payload_may_be_left_out_or_look_like_a_flag(sqlite_home: Home) -> None:
     await known_log(sqlite_home)
-    assert sqlite_home.json("deliver", "log")["payload"] is None
-    assert sqlite_home.json("deliver", "log", "-5", "--after", "1h")["payload"] == -5
+    assert (await sqlite_home.find(sqlite_home.ok("deliver", "log"))).payload is None
+    found = await sqlite_home.find(sqlite_home.ok("deliver", "log", "-5", "--after", "1h"))
+    assert found.payload == -5
 
 
 async def test_every_fact_that_is_given_is_kept(sqlite_home: Home) -> None:
     await known_log(sqlite_home)
-    found = sqlite_home.json(
+    id = sqlite_home.ok(
         "deliver", "log", "{}", "--at", "2040-01-02T03:04:05+01:00",
         "--expires-at", "2041-01-01T00:00Z", "--key", "k", "--priority", "8",
         "--tag", "red", "--tag", "blue",
     )  # fmt: skip
+    found = sqlite_home.json("deliveries", "show", id)
     assert found["due_at"] == "2040-01-02T02:04:05Z"
     assert found["expires_at"] == "2041-01-01T00:00:00Z"
     assert (found["key"], found["priority"], found["tags"]) == ("k", 8, ["red", "blue"])
@@ -81,5 +83,13 @@ def test_bad_input_is_refused_with_code_2(
 async def test_an_answer_is_one_json_document_and_nothing_else(sqlite_home: Home) -> None:
     await known_log(sqlite_home)
     done = sqlite_home.duly("deliver", "log", "[1]", "--json")
-    assert json.loads(done.stdout)["payload"] == [1]
+    answer = json.loads(done.stdout)
+    found = await sqlite_home.find(answer["id"])
+    assert found.payload == [1]
+    assert answer == {
+        "id": found.id,
+        "state": "pending",
+        "due_at": found.due_at.isoformat().replace("+00:00", "Z"),
+        "known": False,
+    }
     assert done.stderr == ""

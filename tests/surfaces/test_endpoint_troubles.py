@@ -113,7 +113,8 @@ def test_410_disables_and_what_died_of_it_is_recovered(home: Home) -> None:
         home.ok("endpoints", "resume", "billing")
         assert [there.document()["answer"] for _ in range(2)] == [410, 200]
         end = when(home, lambda it: it["state"] == "completed", "deliveries", "show", id)
-    assert [each["outcome"] for each in end["attempts"]] == ["dead", "retried", "completed"]
+    assert [each["by"] for each in end["transitions"][1:]] == ["dead", "retried", "completed"]
+    assert [each["outcome"] for each in end["attempts"]] == ["dead", "completed"]
 
 
 async def test_a_recovery_keeps_its_rate_and_goes_on_where_it_was_stopped(home: Home) -> None:

@@ -137,8 +137,9 @@ def test_the_data_may_come_from_anywhere(sqlite_home: Home) -> None:
     sqlite_home.write("body.json", "[1]")
     given = [("--data", "[1]"), ("--data", "-"), ("--data", "@body.json"), ("--data", "@-"), ()]
     found = [
-        sqlite_home.json("send", NOWHERE, *each, stdin="[1]", environ=LOCAL)["payload"]
+        sqlite_home.json("deliveries", "show", id)["payload"]
         for each in given
+        for id in [sqlite_home.ok("send", NOWHERE, *each, stdin="[1]", environ=LOCAL)]
     ]
     assert found == [[1], [1], [1], [1], None]
 
@@ -147,8 +148,9 @@ def test_terms_are_those_of_every_delivery(sqlite_home: Home) -> None:
     terms = ("--at", "2040-01-02T03:04:05+01:00", "--key", "k", "--tag", "red", "--priority", "8")
     first = sqlite_home.json("send", NOWHERE, *terms, environ=LOCAL)
     assert first["due_at"] == "2040-01-02T02:04:05Z"
-    assert (first["key"], first["tags"], first["priority"]) == ("k", ["red"], 8)
-    assert (first["target"], first["url"]) == ("http://127.0.0.1:9", NOWHERE)
+    found = sqlite_home.json("deliveries", "show", first["id"])
+    assert (found["key"], found["tags"], found["priority"]) == ("k", ["red"], 8)
+    assert (found["target"], found["url"]) == ("http://127.0.0.1:9", NOWHERE)
     again = sqlite_home.duly("send", NOWHERE, *terms, environ=LOCAL)
     assert again.stdout.strip() == first["id"]
     assert "was known" in again.stderr

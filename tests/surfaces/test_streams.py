@@ -180,14 +180,12 @@ class TestHandingOver:
     async def test_deliver_and_send_take_a_stream(self, home: Home) -> None:
         await home.deliver("work")
         given = ("--stream", NAME, "--on-failure", "release")
-        first = home.json("deliver", "work", "1", *given)
-        second = home.json("send", "https://example.org/hook", "--data", "2", *given)
-        assert [(each["stream"], each["position"]) for each in (first, second)] == [
-            (NAME, 1),
-            (NAME, 2),
-        ]
+        first = home.ok("deliver", "work", "1", *given)
+        second = home.ok("send", "https://example.org/hook", "--data", "2", *given)
+        shown = [home.json("deliveries", "show", each) for each in (first, second)]
+        assert [(each["stream"], each["position"]) for each in shown] == [(NAME, 1), (NAME, 2)]
         found = home.json("streams", "show", NAME)
-        assert (found["head"]["id"], found["waiting"]) == (first["id"], 1)
+        assert (found["head"]["id"], found["waiting"]) == (first, 1)
 
     async def test_a_schedule_takes_a_stream(self, home: Home) -> None:
         await home.deliver("work")

@@ -42,7 +42,9 @@ def answers(*given: int | bytes) -> Talk:
 async def ended(app: App, id: str, within: float = 100) -> tuple[DeliveryRecord, list[str]]:
     """The delivery when nothing more happens, and what each attempt came to."""
     await run_until_idle(app, within=within)
-    history = [f"{each.outcome} {each.reason} {each.error}" for each in await app.attempts(id)]
+    history = [
+        f"{each.outcome} {each.reason} {each.error}" for each in await app.deliveries.history(id)
+    ]
     return await app.get(id), history
 
 

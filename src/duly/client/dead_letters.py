@@ -9,14 +9,13 @@ import msgspec
 
 from duly.client.bulk import Moved, Moving
 from duly.client.connection import Wire, page_of
-from duly.client.monitoring import Explained
 from duly.client.targets import contents
 from duly.domain.checks import checked_id
 from duly.errors import InvalidInput
 from duly.ports import BulkProgress, DeadFilter, DeadGroup
-from duly.records.delivery import Delivery
+from duly.records.delivery import Delivery, ExplainedDelivery
 from duly.records.retry_plan import RetryPlan
-from duly.services.dead_letters import ALL, CrashSuspect, checked, checked_note
+from duly.services.dead_letters import ALL, checked, checked_note
 
 PLACE = "dead-letters"
 
@@ -29,11 +28,16 @@ class DeadLetters:
         self._moving = moving
 
     async def list(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+        self,
+        filter: DeadFilter = ALL,
+        *,
+        before: str | None = None,
+        limit: int = 50,
+        payloads: bool = True,
     ) -> Sequence[Delivery]:
         """Dead letters, the latest first; `before` is `place` of the last of the page before."""
         return await self._wire.listed(
-            Delivery, PLACE, limit=limit, cursor=before, payloads=True, **_query(filter)
+            Delivery, PLACE, limit=limit, cursor=before, payloads=payloads, **_query(filter)
         )
 
     async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
@@ -79,14 +83,14 @@ class DeadLetters:
         limit: int = 50,
         last_attempts: bool = False,
         plan: Callable[[str], RetryPlan] | None = None,
-    ) -> Sequence[CrashSuspect]:
+        payloads: bool = True,
+    ) -> Sequence[ExplainedDelivery]:
         """Unfinished deliveries whose workers died, or with one attempt left if asked for."""
         if plan is not None:
             raise InvalidInput("handlers", "a server knows its own; leave them out")
-        kind = page_of(Explained)
-        wanted = {"limit": limit, "last_attempts": last_attempts, "payloads": True}
-        page = await self._wire.get(kind, PLACE, "poison", **wanted)
-        return [CrashSuspect(each.delivery(), each.why) for each in page.items]
+        kind = page_of(ExplainedDelivery)
+        wanted = {"limit": limit, "last_attempts": last_attempts, "payloads": payloads}
+        return (await self._wire.get(kind, PLACE, "poison", **wanted)).items
 
 
 def _query(filter: DeadFilter) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from duly.client.connection import Wire, page_of
-from duly.records.delivery import Delivery
+from duly.records.delivery import Delivery, ExplainedDelivery
 from duly.records.status import Status, Top
 
 
@@ -24,31 +24,23 @@ class Watch:
         """How it goes right now."""
         return await self._wire.get(Top, "stats", "top")
 
-    async def late(self, grace: timedelta | None = None, *, limit: int = 50) -> Sequence[Delivery]:
+    async def late(
+        self, grace: timedelta | None = None, *, limit: int = 50, payloads: bool = True
+    ) -> Sequence[Delivery]:
         """What is due and not under way, longest waiting first; `grace` is the server's if None."""
         seconds = None if grace is None else grace.total_seconds()
         place = ("deliveries", "late")
         page = await self._wire.get(
-            page_of(Delivery), *place, grace=seconds, limit=limit, payloads=True
+            page_of(Delivery), *place, grace=seconds, limit=limit, payloads=payloads
         )
         return page.items
 
     async def stuck(
-        self, held_for: timedelta, *, limit: int = 50
-    ) -> Sequence[tuple[Delivery, str]]:
+        self, held_for: timedelta, *, limit: int = 50, payloads: bool = True
+    ) -> Sequence[ExplainedDelivery]:
         """What will not move by itself, or is under way for longer than that; and why."""
         seconds, place = held_for.total_seconds(), ("deliveries", "stuck")
         page = await self._wire.get(
-            page_of(Explained), *place, held_for=seconds, limit=limit, payloads=True
+            page_of(ExplainedDelivery), *place, held_for=seconds, limit=limit, payloads=payloads
         )
-        return [(each.delivery(), each.why) for each in page.items]
-
-
-class Explained(Delivery, frozen=True, kw_only=True):
-    """A delivery, and why it is told."""
-
-    why: str
-
-    def delivery(self) -> Delivery:
-        """The delivery alone."""
-        return Delivery(**{name: getattr(self, name) for name in Delivery.__struct_fields__})
+        return page.items

@@ -10,8 +10,7 @@ from duly.client.problems import Missing
 from duly.domain.checks import checked_name
 from duly.domain.deliveries.payloads import payload_bytes
 from duly.errors import InvalidInput
-from duly.records.target import EndpointTarget, Webhook
-from duly.services.deliveries.intake import Target
+from duly.records.target import EndpointTarget, Target, Webhook
 
 LARGEST_PAYLOAD = 1_048_576
 """What a server may be set to take at most; it says itself what it is set to."""

@@ -24,9 +24,8 @@ from duly.ports.streams import Streams
 from duly.ports.transactions import Inbox, OpenTransaction, Outbox, Transaction
 from duly.ports.transfer import Transfer
 from duly.ports.workers import Workers
-from duly.records.attempt import Attempt
-from duly.records.delivery import Accepted, Delivery
-from duly.records.state import State
+from duly.records.attempt import HistoryEntry
+from duly.records.delivery import Accepted, Delivery, DeliveryFilter, ExplainedDelivery
 
 
 class ClaimableGroup(msgspec.Struct, frozen=True):
@@ -62,26 +61,12 @@ class LateWork(msgspec.Struct, frozen=True):
     oldest: datetime
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Selects the deliveries to list, newest first; `before` is the id to continue from.
+class Filter(DeliveryFilter, frozen=True, kw_only=True):
+    """Selects a page of deliveries; `before` is the id to continue from."""
 
-    `since` and `until` refer to acceptance; `text` is searched in error, key and payload; `id` is a
-    prefix of the id.
-    """
-
-    id: str | None = None
-    state: State | None = None
-    target: str | None = None
-    tag: str | None = None
-    key: str | None = None
-    stream: str | None = None
-    schedule: str | None = None
-    reason: str | None = None
-    text: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
     before: str | None = None
     limit: int = 50
+    payloads: bool = True
 
 
 class Swept(msgspec.Struct, frozen=True):
@@ -121,7 +106,7 @@ class Deliveries(Protocol):
         occurrence.
         """
 
-    async def attempts(self, id: str) -> list[Attempt]:
+    async def history(self, id: str) -> list[HistoryEntry]:
         """The history of one delivery, oldest first, or NotFound."""
 
     async def cancel(self, id: str, actor: str | None = None) -> Delivery:
@@ -136,7 +121,7 @@ class Deliveries(Protocol):
     async def late(self, grace: timedelta, limit: int) -> list[Delivery]:
         """Unclaimed deliveries that are due for longer than `grace`, oldest first."""
 
-    async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
+    async def stuck(self, held_for: timedelta, limit: int) -> list[ExplainedDelivery]:
         """Deliveries that need an operator, and why."""
 
 

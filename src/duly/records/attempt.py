@@ -1,39 +1,78 @@
-"""Attempts and steps of a delivery, as its history shows them."""
+"""Attempts, steps and state changes of a delivery."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from duly.records.state import State
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt or other state change of a delivery, as the history keeps it."""
+    """One try of a delivery, and its outcome."""
 
-    delivery: str
     attempt: int
     outcome: str
-    before: State
-    after: State
     worker: int | None
-    token: int | None
     started_at: datetime | None
     finished_at: datetime
     next_at: datetime | None = None
     reason: str | None = None
     error: str | None = None
+    traceback: Annotated[str | None, Meta(description="where in a handler's code it failed")] = None
     answer: Any = None
-    traceback: str | None = None
-    """The traceback in the user's code."""
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of state, and what made it."""
+
+    at: datetime
+    before: State | None = None
+    after: State
+    by: str
+    attempt: int = 0
+    worker: int | None = None
+
+
+class HistoryEntry(Attempt, frozen=True, kw_only=True):
+    """An attempt or other state change of a delivery, with all that the store keeps of it."""
+
+    delivery: str
+    before: State
+    after: State
+    token: int | None
 
     @property
     def is_crash(self) -> bool:
         """Whether the worker died during it: only the worker would have reported the start."""
         ends = ("reclaimed", "retry", "dead")
         return self.started_at is None and self.token is not None and self.outcome in ends
+
+    @property
+    def as_attempt(self) -> Attempt:
+        """What the list of attempts shows of it."""
+        return Attempt(**{name: getattr(self, name) for name in Attempt.__struct_fields__})
+
+    @property
+    def transition(self) -> Transition:
+        """The change of state that it was."""
+        return Transition(
+            at=self.finished_at,
+            before=self.before,
+            after=self.after,
+            by=self.outcome,
+            attempt=self.attempt,
+            worker=self.worker,
+        )
+
+
+def tries(history: Iterable[HistoryEntry]) -> list[Attempt]:
+    """The attempts in a history, also those that a dead worker cut short."""
+    return [each.as_attempt for each in history if each.started_at is not None or each.is_crash]
 
 
 NOTHING = msgspec.Raw(b"null")

@@ -1,28 +1,83 @@
-"""Deliveries: accepted and stored."""
+"""Deliveries: what a caller may set, the confirmation, and what is stored."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, ClassVar, TypedDict, TypeVar
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from duly.errors import InvalidInput
+from duly.records.attempt import Attempt, HistoryEntry, Step, Transition
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
+from duly.records.stream import OnFailure
+from duly.records.target import GivenTarget
 
 LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
+Moment = Annotated[datetime, Meta(tz=True)]
 
 
-class Accepted(msgspec.Struct, frozen=True):
-    """The store's confirmation; `known` if the delivery was already stored under its key or id."""
+class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be set for a delivery besides its target and payload."""
+
+    at: Moment | None = None
+    after: Annotated[float, Meta(ge=0, description="seconds from now")] | None = None
+    key: str | None = None
+    stream: str | None = None
+    on_failure: OnFailure | None = None
+    priority: Annotated[int, Meta(ge=LEAST_PRIORITY, le=MOST_PRIORITY)] = DEFAULT_PRIORITY
+    tags: list[str] = []
+    expires_at: Moment | None = None
+    retry: Annotated[RetryPlan | None, Meta(description="its own; otherwise its target's")] = None
+
+
+class DeliveryKeywords(TypedDict, total=False):
+    """`DeliveryOptions` as keyword arguments."""
+
+    at: datetime | None
+    after: float | timedelta | None
+    key: str | None
+    stream: str | None
+    on_failure: OnFailure | str | None
+    priority: int
+    tags: Iterable[str]
+    expires_at: datetime | None
+    retry: RetryPlan | None
+
+
+def null() -> msgspec.Raw:
+    """No payload; as a factory, since a plain default would appear in the OpenAPI document."""
+    return msgspec.Raw(b"null")
+
+
+class NewDelivery(DeliveryOptions, frozen=True, kw_only=True):
+    """A delivery to be accepted."""
+
+    EXAMPLE: ClassVar = {
+        "target": {"url": "https://example.org/hook"},
+        "payload": {"hello": "world"},
+        "key": "order-17",
+    }
+    target: GivenTarget
+    payload: Annotated[msgspec.Raw, Meta(description="any JSON; it is kept and sent as it is")] = (
+        msgspec.field(default_factory=null)
+    )
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The confirmation: the delivery is on disk."""
 
     id: str
+    state: State = State.PENDING
     due_at: datetime
-    known: bool
+    known: Annotated[bool, Meta(description="it was already stored under its key or id")] = False
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored delivery with all its fields."""
+    """A stored delivery; lists leave out the payload unless `payloads` asks for it."""
 
     id: str
     namespace: str
@@ -38,6 +93,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: datetime | None = None
     dead_at: datetime | None = None
     expires_at: datetime | None = None
+    late_seconds: float | None = None
     key: str | None = None
     url: str | None = None
     stream: str | None = None
@@ -46,25 +102,119 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_for: datetime | None = None
     merged: int = 0
     tags: list[str] = []
-    retry: RetryPlan | None = None
-    """Its own retry plan; None if the target's plan applies."""
+    retry: Annotated[RetryPlan | None, Meta(description="its own, if it has one")] = None
     reason: str | None = None
     error: str | None = None
     fingerprint: str | None = None
     crashes: int = 0
     worker: int | None = None
-    payload_json: msgspec.Raw = msgspec.field(name="payload", default=msgspec.Raw(b"null"))
+    payload_json: msgspec.Raw | UnsetType = msgspec.field(name="payload", default=UNSET)
     """The payload as the caller gave it, byte for byte."""
 
     @property
     def payload(self) -> Any:
         """The payload, decoded."""
+        if self.payload_json is UNSET:
+            raise InvalidInput("payloads", "this list was read without them; ask for payloads=True")
         return msgspec.json.decode(self.payload_json)
 
     @property
     def late_by(self) -> timedelta | None:
         """How long after `due_at` the last attempt started."""
-        return None if self.started_at is None else late_by(self.due_at, self.started_at)
+        return None if self.late_seconds is None else timedelta(seconds=self.late_seconds)
+
+
+class EndpointPlace(msgspec.Struct, frozen=True):
+    """The endpoint that a delivery goes to; no URL once it was removed."""
+
+    name: str
+    url: str | None
+
+
+class DeliveryDetail(Delivery, frozen=True, kw_only=True):
+    """A delivery with its payload, its history, and what it waits for."""
+
+    payload_json: msgspec.Raw = msgspec.field(name="payload")
+    endpoint: EndpointPlace | None
+    waits: Annotated[str, Meta(description="what it waits for besides its moment")] | None
+    attempts_allowed: (
+        Annotated[int, Meta(description="by the plan that counts; null if a handler's")] | None
+    )
+    attempts: list[Attempt]
+    steps: list[Step]
+    transitions: list[Transition]
+
+
+class ExplainedDelivery(Delivery, frozen=True, kw_only=True):
+    """A delivery that needs attention, and why."""
+
+    why: str
+
+
+class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects the deliveries that match all given fields; all of them if it is empty."""
+
+    id: Annotated[str, Meta(description="how their ids begin, at least 4 characters")] | None = None
+    state: State | None = None
+    target: (
+        Annotated[str, Meta(description="a handler, endpoint:NAME, or https://example.org")] | None
+    ) = None
+    tag: str | None = None
+    key: str | None = None
+    stream: str | None = None
+    schedule: str | None = None
+    reason: Annotated[str, Meta(description="why it failed")] | None = None
+    text: Annotated[str, Meta(description="in its error, key or payload")] | None = None
+    since: Annotated[datetime, Meta(tz=True, description="accepted then or later")] | None = None
+    until: Annotated[datetime, Meta(tz=True, description="accepted then or before")] | None = None
+
+
+class FilterKeywords(TypedDict, total=False):
+    """`DeliveryFilter` as keyword arguments."""
+
+    id: str | None
+    state: State | str | None
+    target: str | None
+    tag: str | None
+    key: str | None
+    stream: str | None
+    schedule: str | None
+    reason: str | None
+    text: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+class PageKeywords(FilterKeywords, total=False):
+    """A filter, and which part of the list: `before` is the last id of the page before.
+
+    Usual are 50 (`limit`), with their payloads (`payloads`).
+    """
+
+    before: str | None
+    limit: int
+    payloads: bool
+
+
+Kind = TypeVar("Kind", bound=Delivery)
+
+
+def explained(delivery: Delivery, why: str) -> ExplainedDelivery:
+    """The delivery with an explanation."""
+    return ExplainedDelivery(**msgspec.structs.asdict(delivery), why=why)
+
+
+def listed(found: Iterable[Kind], *, payloads: bool) -> list[Kind]:
+    """Deliveries as a list shows them: with their payloads or without."""
+    if payloads:
+        return list(found)
+    return [msgspec.structs.replace(each, payload_json=UNSET) for each in found]
+
+
+def transitions(delivery: Delivery, history: Sequence[HistoryEntry]) -> list[Transition]:
+    """All changes of its state, from its acceptance on."""
+    began = Transition(at=delivery.accepted_at, after=State.PENDING, by="accepted")
+    return [began, *(each.transition for each in history)]
 
 
 def late_by(due_at: datetime, started_at: datetime) -> timedelta:

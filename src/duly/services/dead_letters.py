@@ -29,7 +29,8 @@ from duly.ports import (
     GiveUp,
     Store,
 )
-from duly.records.delivery import Delivery
+from duly.records.delivery import Delivery, ExplainedDelivery, explained, listed
+from duly.records.page import Page
 from duly.records.retry_plan import RetryPlan
 from duly.services.interruption import ended
 
@@ -39,20 +40,6 @@ SUSPECTS = 10_000
 """Of how many that failed the poison candidates are chosen."""
 ALL = DeadFilter()
 LEAST = "00000000-0000-0000-0000-000000000000"
-
-
-class DeadPage(msgspec.Struct, frozen=True):
-    """Some dead letters, and the place to go on from, None at the end."""
-
-    items: Sequence[Delivery]
-    next: str | None
-
-
-class CrashSuspect(msgspec.Struct, frozen=True):
-    """A delivery that may soon be dead, and why."""
-
-    delivery: Delivery
-    why: str
 
 
 class DeadLetters:
@@ -73,16 +60,27 @@ class DeadLetters:
         self.actor = actor
 
     async def list(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+        self,
+        filter: DeadFilter = ALL,
+        *,
+        before: str | None = None,
+        limit: int = 50,
+        payloads: bool = True,
     ) -> Sequence[Delivery]:
         """Dead letters, the latest first; `before` is `place` of the last of the page before."""
         start = None if before is None else _placed(before)
         limit = checks.checked_limit(limit)
-        return await self._store.dead_letters.page(checked(filter), start, limit)
+        found = await self._store.dead_letters.page(checked(filter), start, limit)
+        return listed(found, payloads=payloads)
 
     async def page(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
-    ) -> DeadPage:
+        self,
+        filter: DeadFilter = ALL,
+        *,
+        before: str | None = None,
+        limit: int = 50,
+        payloads: bool = True,
+    ) -> Page[Delivery]:
         """As `list`, in time that does not grow with their number; go on from its `next`.
 
         There may be fewer than asked for and still more to come.
@@ -95,10 +93,11 @@ class DeadLetters:
             lowest = None
         limit = checks.checked_limit(limit)
         found = await self._store.dead_letters.page(wanted, start, limit)
+        shown = listed(found, payloads=payloads)
         if len(found) == limit:
-            return DeadPage(found, place(found[-1]))
+            return Page(shown, place(found[-1]))
         # All that died at that moment were looked at.
-        return DeadPage(found, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
+        return Page(shown, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
 
     async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
         """Dead letters by what their errors have in common, the most frequent first.
@@ -195,7 +194,8 @@ class DeadLetters:
         limit: int = 50,
         last_attempts: bool = False,
         plan: Callable[[str], RetryPlan] | None = None,
-    ) -> Sequence[CrashSuspect]:
+        payloads: bool = True,
+    ) -> Sequence[ExplainedDelivery]:
         """Unfinished deliveries whose workers died while they held them, the worst first.
 
         With `last_attempts` also those whose next attempt is their last. A handler's own retry
@@ -207,7 +207,8 @@ class DeadLetters:
         plans = await self._plans({each.target for each in suspects}, plan or self._plan)
         reasons = {each.id: why_suspected(each, plans[each.target]) for each in suspects}
         found = [(id, why) for id, why in reasons.items() if why is not None][:limit]
-        return [CrashSuspect(await self._store.deliveries.get(id), why) for id, why in found]
+        suspected = [explained(await self._store.deliveries.get(id), why) for id, why in found]
+        return listed(suspected, payloads=payloads)
 
     async def _plans(
         self, targets: Collection[str], plan: Callable[[str], RetryPlan]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Unpack
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from duly.domain.deliveries import retry as retries
 from duly.domain.deliveries.outcomes import Outcome
@@ -14,20 +14,17 @@ from duly.domain.endpoints.endpoint import StoredEndpoint
 from duly.domain.time.rules import Rule
 from duly.errors import DulyError
 from duly.ports import Chance, Clock, Message, Store, Transaction
-from duly.records.attempt import Attempt, Step
-from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
+from duly.records.delivery import Accepted, DeliveryKeywords
 from duly.records.retry_plan import RetryPlan
-from duly.records.stream import OnFailure
-from duly.records.target import Webhook
+from duly.records.target import Target, Webhook
 from duly.services.access.audit import Audit
 from duly.services.access.idempotency import IdempotentRequests
 from duly.services.access.keys import Keys
 from duly.services.dead_letters import DeadLetters
 from duly.services.deliveries.acceptor import Acceptor
-from duly.services.deliveries.deliveries import Deliveries, Page, Wanted
-from duly.services.deliveries.intake import Intake, Item, Options, Target
+from duly.services.deliveries.deliveries import Deliveries
+from duly.services.deliveries.intake import Intake, Item
 from duly.services.deliveries.transactions import Outbox
-from duly.services.deliveries.waiting import Outlook, outlook
 from duly.services.endpoints import Endpoints, Vault
 from duly.services.monitoring.alerts import Alerts
 from duly.services.monitoring.monitoring import Monitoring
@@ -41,6 +38,8 @@ from duly.settings import Settings
 PROGRAM = "python"
 """The actor in the audit trail when a program acts for itself."""
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 AcceptTraced = Callable[[str, Callable[[], Awaitable[Accepted]]], Awaitable[Accepted]]
 
 
@@ -68,6 +67,18 @@ class Shared:
     monitoring: Monitoring
 
 
+def _short(
+    method: Callable[Concatenate[Deliveries, Given], Awaitable[Found]],
+) -> Callable[Concatenate[Namespace, Given], Coroutine[Any, Any, Found]]:
+    """The short form of a method of `deliveries`."""
+
+    @wraps(method)
+    async def short(self: Namespace, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        return await method(self.deliveries, *args, **kwargs)
+
+    return short
+
+
 class Namespace:
     """The services of one namespace for one actor.
 
@@ -81,7 +92,6 @@ class Namespace:
         self.actor = actor
         self.settings, self.clock, self.chance = shared.settings, clock, chance
         self.store, self.vault, self.plan = store, vault, shared.plan
-        self.deliveries = Deliveries(store, actor)
         self.schedules = Schedules(
             store, clock, chance, intake.check, limit, name, intake.addressed
         )
@@ -97,6 +107,8 @@ class Namespace:
             self._webhook_plan(),
             name,
         )
+        plan = self._webhook_plan()
+        self.deliveries = Deliveries(store, self.endpoints.problem, plan, actor)
         self.streams = Streams(store, name)
         self.workers = Workers(store, name)
         self.keys = Keys(store, clock, chance, name)
@@ -108,6 +120,13 @@ class Namespace:
         self.importing = Importing(store, vault, limit, name)
         self.requests = shared.requests
         self._shared = shared
+
+    get = _short(Deliveries.get)
+    page = _short(Deliveries.page)
+    attempts = _short(Deliveries.attempts)
+    steps = _short(Deliveries.steps)
+    cancel = _short(Deliveries.cancel)
+    retry = _short(Deliveries.retry)
 
     def acting_as(self, actor: str) -> Namespace:
         """The same namespace, with `actor` as the one who the audit trail says made the changes."""
@@ -122,17 +141,9 @@ class Namespace:
         target: Target,
         payload: Any = None,
         *,
-        at: datetime | None = None,
-        after: float | timedelta | None = None,
-        key: str | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        expires_at: datetime | None = None,
-        tags: Iterable[str] = (),
-        retry: RetryPlan | None = None,
-        stream: str | None = None,
-        on_failure: OnFailure | str | None = None,
         id: str | None = None,
         connection: Any = None,
+        **options: Unpack[DeliveryKeywords],
     ) -> Accepted:
         """Accept one delivery; when this returns it is on disk.
 
@@ -147,34 +158,27 @@ class Namespace:
         and on PostgreSQL a connection of asyncpg, psycopg, psycopg2, SQLAlchemy or Django.
         """
         shared = self._shared
-        request = shared.intake.request(
-            target,
-            payload,
-            at,
-            after,
-            key,
-            priority,
-            expires_at,
-            tags,
-            retry,
-            stream,
-            on_failure,
-            id,
-        )
+        request = shared.intake.request(target, payload, id, **options)
         if connection is not None:
             return await shared.outbox.accept(connection, request)
         await shared.intake.know([request.target])
         return await shared.accept_traced(request.target, lambda: shared.acceptor.accept(request))
 
     def deliver_within(
-        self, connection: Any, target: Target, payload: Any = None, **options: Unpack[Options]
+        self,
+        connection: Any,
+        target: Target,
+        payload: Any = None,
+        *,
+        id: str | None = None,
+        **options: Unpack[DeliveryKeywords],
     ) -> Accepted:
         """Accept one delivery in the transaction of a plain connection, without an event loop.
 
         For psycopg, psycopg2, SQLAlchemy and Django on PostgreSQL. The app need not be open: all
         it needs goes through the connection. The options are deliver's.
         """
-        request = self._shared.intake.request(target, payload, **options)
+        request = self._shared.intake.request(target, payload, id, **options)
         return self._shared.outbox.accept_now(connection, request)
 
     async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
@@ -228,41 +232,8 @@ class Namespace:
         """Create or change a schedule: the short form of `schedules.declare`."""
         return await self.schedules.declare(name, rule, target, payload, **options)
 
-    async def get(self, id: str) -> Delivery:
-        """The short form of `deliveries.get`."""
-        return await self.deliveries.get(id)
-
-    async def page(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
-    ) -> Page:
-        """The short form of `deliveries.page`."""
-        return await self.deliveries.page(before=before, limit=limit, **wanted)
-
-    async def attempts(self, id: str) -> Sequence[Attempt]:
-        """The short form of `deliveries.attempts`."""
-        return await self.deliveries.attempts(id)
-
-    async def steps(self, id: str) -> Sequence[Step]:
-        """The short form of `deliveries.steps`."""
-        return await self.deliveries.steps(id)
-
-    async def cancel(self, id: str) -> Delivery:
-        """The short form of `deliveries.cancel`."""
-        return await self.deliveries.cancel(id)
-
-    async def retry(self, id: str) -> Delivery:
-        """The short form of `deliveries.retry`."""
-        return await self.deliveries.retry(id)
-
-    async def outlook(self, delivery: Delivery) -> Outlook:
-        """Which endpoint it goes to, if to one, and what it waits for besides its moment."""
-        return await outlook(self.store, self.endpoints.problem, delivery, self._webhook_plan())
-
     def _webhook_plan(self) -> RetryPlan:
         return self.settings.plan or retries.WEBHOOK
 
-    async def list(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
-    ) -> Sequence[Delivery]:
-        """The short form of `deliveries.list`."""
-        return await self.deliveries.list(before=before, limit=limit, **wanted)
+    # Last: the name hides the type.
+    list = _short(Deliveries.list)

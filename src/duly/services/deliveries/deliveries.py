@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import msgspec
 
@@ -14,73 +13,71 @@ from duly.domain.deliveries import states
 from duly.domain.endpoints.endpoint import wanted_target
 from duly.domain.streams.policy import checked_stream
 from duly.ports import Filter, Store
-from duly.records.attempt import Attempt, Step
-from duly.records.delivery import Delivery
-from duly.records.state import State
-
-
-class Wanted(TypedDict, total=False):
-    """Which deliveries to list."""
-
-    id: str | None
-    """How their ids begin."""
-    state: State | str | None
-    target: str | None
-    tag: str | None
-    key: str | None
-    stream: str | None
-    schedule: str | None
-    reason: str | None
-    text: str | None
-    since: datetime | None
-    until: datetime | None
-
-
-class Page(msgspec.Struct, frozen=True):
-    """Some deliveries, and the id to go on from, None at the end."""
-
-    items: Sequence[Delivery]
-    next: str | None
+from duly.records.attempt import Attempt, HistoryEntry, Step, tries
+from duly.records.delivery import Delivery, DeliveryDetail, PageKeywords, transitions
+from duly.records.page import Page
+from duly.records.retry_plan import RetryPlan
+from duly.services.deliveries.waiting import Problem, outlook
 
 
 class Deliveries:
-    """The deliveries of one namespace; `actor` is named in the audit trail, None leaves none."""
+    """The deliveries of one namespace; `actor` is named in the audit trail, None leaves none.
 
-    def __init__(self, store: Store, actor: str | None = None) -> None:
+    `problem` says why the secrets of an endpoint cannot be read; `plan` is the retry plan of
+    webhooks that have none of their own.
+    """
+
+    def __init__(
+        self, store: Store, problem: Problem, plan: RetryPlan, actor: str | None = None
+    ) -> None:
         self._store = store
+        self._problem = problem
+        self._plan = plan
         self._actor = actor
 
     async def get(self, id: str) -> Delivery:
-        """One delivery with all its facts, or NotFound."""
+        """One delivery, or NotFound."""
         return await self._store.deliveries.get(checks.checked_id(id))
 
-    async def list(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
-    ) -> Sequence[Delivery]:
-        """Deliveries, newest first; `before` is the last id of the page before.
+    async def detail(self, id: str) -> DeliveryDetail:
+        """One delivery with its attempts, steps, state changes, and what it waits for."""
+        delivery, history = await self.get(id), await self.history(id)
+        return DeliveryDetail(
+            **msgspec.structs.asdict(delivery),
+            **await outlook(self._store, self._problem, delivery, self._plan),
+            attempts=tries(history),
+            steps=await self._store.steps.load(delivery.id),
+            transitions=transitions(delivery, history),
+        )
+
+    async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]:
+        """Deliveries, newest first.
 
         A target is a handler's name, `endpoint:` and a name, or a URL, which stands for its host.
         """
-        filter, found = checked(wanted, before, limit), builtins.list[Delivery]()
+        filter, found = checked(wanted), builtins.list[Delivery]()
         while True:
             more, next = await self._store.deliveries.page(filter)
             found += more
-            if next is None or len(found) >= limit:
+            left = filter.limit - len(more)
+            if next is None or left <= 0:
                 return found
-            filter = msgspec.structs.replace(filter, before=next, limit=limit - len(found))
+            filter = msgspec.structs.replace(filter, before=next, limit=left)
 
-    async def page(
-        self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]
-    ) -> Page:
+    async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]:
         """As `list`, in time that does not grow with the ledger; go on from its `next`.
 
         There may be fewer than asked for and still more to come.
         """
-        return Page(*await self._store.deliveries.page(checked(wanted, before, limit)))
+        return Page(*await self._store.deliveries.page(checked(wanted)))
 
     async def attempts(self, id: str) -> Sequence[Attempt]:
-        """What happened to a delivery, oldest first."""
-        return await self._store.deliveries.attempts(checks.checked_id(id))
+        """The attempts of a delivery, oldest first."""
+        return tries(await self.history(id))
+
+    async def history(self, id: str) -> Sequence[HistoryEntry]:
+        """Everything that happened to a delivery, attempts and other changes, oldest first."""
+        return await self._store.deliveries.history(checks.checked_id(id))
 
     async def steps(self, id: str) -> Sequence[Step]:
         """The steps of a delivery that are done, in their order."""
@@ -100,11 +97,10 @@ class Deliveries:
         return delivery
 
 
-def checked(wanted: Wanted, before: str | None, limit: int) -> Filter:
+def checked(wanted: PageKeywords) -> Filter:
     """The filter with each of its fields checked."""
     given = {name: FIELDS[name](value) for name, value in wanted.items() if value is not None}
-    start = None if before is None else checks.checked_id(before)
-    return Filter(**given, before=start, limit=checks.checked_limit(limit))
+    return Filter(**given)
 
 
 def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
@@ -120,4 +116,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "text": _text("text", 1000),
     "since": lambda value: checks.checked_moment("since", value),
     "until": lambda value: checks.checked_moment("until", value),
+    "before": checks.checked_id,
+    "limit": checks.checked_limit,
+    "payloads": bool,
 }

@@ -11,7 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from datetime import datetime, timedelta
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from duly.domain import checks
 from duly.domain.deliveries import payloads
@@ -26,7 +26,7 @@ from duly.ports import Chance, Clock, Store
 from duly.records.delivery import DEFAULT_PRIORITY
 from duly.records.retry_plan import RetryPlan
 from duly.records.stream import OnFailure
-from duly.records.target import EndpointTarget, Webhook
+from duly.records.target import EndpointTarget, Target, Webhook
 
 BULK_CHUNK = 2000
 BULK_BYTES = 262_144
@@ -34,26 +34,10 @@ BULK_BYTES = 262_144
 AT_ONCE = 100
 """Items that are checked before others get their turn."""
 SURE_SECONDS = 1.0
-Target = str | Webhook | EndpointTarget
 Item = tuple[Target, Any] | Mapping[str, Any]
 """What `deliver_many` takes of each delivery."""
 Given = TypeVar("Given")
 Made = TypeVar("Made", bound=PreparedDelivery | DulyError)
-
-
-class Options(TypedDict, total=False):
-    """What may be said of a delivery besides its target and payload."""
-
-    at: datetime | None
-    after: float | timedelta | None
-    key: str | None
-    priority: int
-    expires_at: datetime | None
-    tags: Iterable[str]
-    retry: RetryPlan | None
-    stream: str | None
-    on_failure: OnFailure | str | None
-    id: str | None
 
 
 class Intake:
@@ -96,6 +80,8 @@ class Intake:
         self,
         target: Target,
         payload: Any = None,
+        id: str | None = None,
+        *,
         at: datetime | None = None,
         after: float | timedelta | None = None,
         key: str | None = None,
@@ -105,7 +91,6 @@ class Intake:
         retry: RetryPlan | None = None,
         stream: str | None = None,
         on_failure: OnFailure | str | None = None,
-        id: str | None = None,
     ) -> PreparedDelivery:
         """One delivery, checked field by field; with an `id`, the same again is stored once."""
         if at is not None and after is not None:

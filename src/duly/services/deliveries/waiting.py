@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-
-import msgspec
+from typing import Any
 
 from duly.domain.deliveries.retry import attempts_allowed, decode
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_waiting
 from duly.domain.streams.stream import plight, to_do
 from duly.errors import NotFound
 from duly.ports import Store
-from duly.records.delivery import Delivery
+from duly.records.delivery import Delivery, EndpointPlace
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 from duly.safe_text import shown_url
@@ -21,26 +20,13 @@ Problem = Callable[[StoredEndpoint], str | None]
 """Why an endpoint's secrets cannot be read here, if so."""
 
 
-class EndpointPlace(msgspec.Struct, frozen=True):
-    """The endpoint that a delivery goes to; no URL once it was removed."""
-
-    name: str
-    url: str | None
-
-
-class Outlook(msgspec.Struct, frozen=True):
-    """The endpoint of a delivery, and what it waits for besides its moment, if there are any."""
-
-    endpoint: EndpointPlace | None
-    waits: str | None
-    attempts_allowed: int | None = None
-    """By the plan that counts; None for handlers, whose plans only their workers know."""
-
-
 async def outlook(
     store: Store, problem: Problem, delivery: Delivery, default: RetryPlan
-) -> Outlook:
-    """The delivery's endpoint with its present URL, and what it waits for besides its moment."""
+) -> dict[str, Any]:
+    """The fields of `DeliveryDetail` that depend on the present: endpoint, wait, attempts allowed.
+
+    The attempts allowed are None for handlers, whose plans only their workers know.
+    """
     name = endpoint_name(delivery.target)
     endpoint = None if name is None else await _found(store, name)
     url = None if endpoint is None else shown_url(endpoint.details.url)
@@ -49,8 +35,11 @@ async def outlook(
         waits = await _turn(store, delivery)
     if delivery.state is State.PENDING and waits is None:
         waits = await _circuit(store, delivery) if name is None else _why(problem, name, endpoint)
-    place = None if name is None else EndpointPlace(name, url)
-    return Outlook(place, waits, _allowed(delivery, endpoint, default))
+    return {
+        "endpoint": None if name is None else EndpointPlace(name, url),
+        "waits": waits,
+        "attempts_allowed": _allowed(delivery, endpoint, default),
+    }
 
 
 def _allowed(delivery: Delivery, endpoint: StoredEndpoint | None, default: RetryPlan) -> int | None:

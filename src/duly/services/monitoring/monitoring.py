@@ -13,7 +13,7 @@ from duly.domain.monitoring.failure_stats import DAY
 from duly.domain.monitoring.rollups import HOUR, MINUTE, checked_span, filled
 from duly.errors import StoreUnavailable
 from duly.ports import Clock, Store
-from duly.records.delivery import Delivery
+from duly.records.delivery import Delivery, ExplainedDelivery, listed
 from duly.records.stats import FailureStats, Series
 from duly.records.status import NamespaceStatus, Status, Top
 from duly.services.monitoring.live import Live
@@ -90,19 +90,23 @@ class Monitoring:
         minutes = (await self.series(MINUTE)).points
         return top(await self.situation(), minutes, await self._store.workers.roster())
 
-    async def late(self, grace: timedelta | None = None, *, limit: int = 50) -> Sequence[Delivery]:
+    async def late(
+        self, grace: timedelta | None = None, *, limit: int = 50, payloads: bool = True
+    ) -> Sequence[Delivery]:
         """Deliveries that are due and not claimed, longest waiting first.
 
         `grace` is how late they are at least; None takes the setting.
         """
         allowed = self._grace if grace is None else grace
-        return await self._store.deliveries.late(allowed, checks.checked_limit(limit))
+        found = await self._store.deliveries.late(allowed, checks.checked_limit(limit))
+        return listed(found, payloads=payloads)
 
     async def stuck(
-        self, held_for: timedelta, *, limit: int = 50
-    ) -> Sequence[tuple[Delivery, str]]:
+        self, held_for: timedelta, *, limit: int = 50, payloads: bool = True
+    ) -> Sequence[ExplainedDelivery]:
         """Deliveries that will not move by themselves, or run for longer than that; and why."""
-        return await self._store.deliveries.stuck(held_for, checks.checked_limit(limit))
+        found = await self._store.deliveries.stuck(held_for, checks.checked_limit(limit))
+        return listed(found, payloads=payloads)
 
     async def series(
         self,

@@ -13,7 +13,18 @@ import msgspec
 
 from duly.errors import InvalidInput
 
-ACCEPT = "select cast(duly.accept(cast(cast({} as text) as json)) as text)"
+ACCEPT = """
+select cast(cast(answer as jsonb) || jsonb_build_object('state',
+    case when answer ->> 'id' <> request ->> 'id' then (
+        select case when (
+            select a.token from duly.agenda a
+            where a.lane = coalesce(d.lane, d.id) and a.delivery = d.id
+        ) is null then d.state else 'processing' end
+        from duly.deliveries d where d.id = cast(answer ->> 'id' as uuid)
+    ) end) as text)
+from (select cast(cast({} as text) as json) as request) asked, duly.accept(request) as answer"""
+"""The state is only read of a known delivery, and not from the view: callers have no rights on it.
+"""
 
 
 class CallerConnection(msgspec.Struct, frozen=True):

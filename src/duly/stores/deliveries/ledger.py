@@ -14,14 +14,14 @@ from duly.domain.endpoints.endpoint import endpoint_name
 from duly.domain.endpoints.sealed_addresses import SealedAddresses
 from duly.errors import Conflict, NotFound
 from duly.ports import Filter
-from duly.records.attempt import Attempt
-from duly.records.delivery import Accepted, Delivery
+from duly.records.attempt import HistoryEntry
+from duly.records.delivery import Accepted, Delivery, ExplainedDelivery, explained
 from duly.records.state import State
 from duly.stores.access.audit import note
 from duly.stores.database import Database, Row, Session
 from duly.stores.deliveries.agenda import Agenda
 from duly.stores.deliveries.pages import page
-from duly.stores.deliveries.rows import attempt_of, delivery_of
+from duly.stores.deliveries.rows import delivery_of, entry_of
 from duly.stores.deliveries.stuck import Service, service, why_blocking, why_held, why_left
 from duly.stores.endpoints.endpoints import Endpoints
 from duly.stores.endpoints.targets import Targets
@@ -138,11 +138,11 @@ class Deliveries:
         """A page of deliveries, newest first, and the id to continue from, None at the end."""
         return await page(self._database, self._namespace, filter)
 
-    async def attempts(self, id: str) -> list[Attempt]:
+    async def history(self, id: str) -> list[HistoryEntry]:
         """The history of one delivery, oldest first, or NotFound."""
         await self.get(id)
         rows = await self._database.fetch_named("ledger.attempts", id=id)
-        return [attempt_of(row) for row in rows]
+        return [entry_of(row) for row in rows]
 
     async def cancel(self, id: str, actor: str | None = None) -> Delivery:
         """Cancel a pending delivery; no change if it is cancelled, Conflict in other states."""
@@ -214,7 +214,7 @@ class Deliveries:
             found.extend(map(delivery_of, rows))
         return sorted(found, key=lambda each: each.next_at or each.due_at)
 
-    async def stuck(self, held_for: timedelta, limit: int) -> list[tuple[Delivery, str]]:
+    async def stuck(self, held_for: timedelta, limit: int) -> list[ExplainedDelivery]:
         """Deliveries that will not progress by themselves, each with the reason."""
         rows = await self._database.fetch_named(
             "ledger.held",
@@ -224,9 +224,9 @@ class Deliveries:
         )
         late = await self._late(timedelta(), limit)
         serving = await self._service(late)
-        stuck = [(each, why_held(each, serving)) for each in map(delivery_of, rows)]
-        stuck += [(each, why_blocking(each)) for each in await self._blocking(limit)]
-        stuck += [(each, why) for each in late if (why := why_left(each, serving)) is not None]
+        stuck = [explained(each, why_held(each, serving)) for each in map(delivery_of, rows)]
+        stuck += [explained(each, why_blocking(each)) for each in await self._blocking(limit)]
+        stuck += [explained(each, why) for each in late if (why := why_left(each, serving))]
         return stuck[:limit]
 
     async def _blocking(self, limit: int) -> list[Delivery]:
@@ -276,7 +276,7 @@ def _new(request: PreparedDelivery, accepted_at: datetime) -> Accepted:
         due_at = accepted_at
         if request.after:
             due_at += timedelta(seconds=request.after)
-    return Accepted(request.id, due_at, False)
+    return Accepted(id=request.id, due_at=due_at)
 
 
 class Known:
@@ -286,16 +286,17 @@ class Known:
         self._addresses = addresses
         # Dictionaries, since comparing thousands of requests with each other takes a second.
         self._by_id = {row[0]: row for row in rows}
-        self._by_key = {row[-2]: row for row in rows if row[-2] is not None}
+        self._by_key = {row[-3]: row for row in rows if row[-3] is not None}
 
     def answer_to(self, request: PreparedDelivery, target: int) -> Accepted | Conflict:
         """Accepted if the request is the same as an existing one, Conflict if it differs."""
         found = self._by_id.get(request.id) or self._by_key.get(request.key)
         if found is None:
             raise AssertionError(f"{request.id} was neither stored nor known")
-        id, *stored, address, _key, due_at = found
+        id, *stored, address, _key, due_at, state = found
         if stored == [target, request.payload] and self._is_same(address, request.address):
-            return Accepted(id, due_at, id != request.id)
+            known = id != request.id
+            return Accepted(id=id, state=State(state), due_at=due_at, known=known)
         return key_taken(request.key, id)
 
     def _is_same(self, stored: str | None, given: str | None) -> bool:

@@ -15,6 +15,7 @@ from duly.domain.endpoints.webhooks import is_webhook
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Transaction
 from duly.records.delivery import Accepted
+from duly.records.state import State
 from duly.stores.deliveries.caller_connections import CallerConnection, caller_of
 from duly.stores.deliveries.ledger import Deliveries, key_taken
 from duly.stores.deliveries.transactions import own
@@ -26,6 +27,7 @@ class Answer(msgspec.Struct, frozen=True):
     """The result of `duly.accept`: the delivery with the id or key, or why it was refused."""
 
     id: str = ""
+    state: State | None = None
     due_at: datetime | None = None
     refused: str | None = None
     known: list[str] = []
@@ -100,7 +102,12 @@ def _accepted(answer: Any, request: PreparedDelivery) -> Accepted:
     if decoded.refused is not None:
         raise _refusal(decoded, request)
     assert decoded.due_at is not None
-    return Accepted(decoded.id, decoded.due_at.replace(tzinfo=UTC), decoded.id != request.id)
+    return Accepted(
+        id=decoded.id,
+        state=decoded.state or State.PENDING,
+        due_at=decoded.due_at.replace(tzinfo=UTC),
+        known=decoded.id != request.id,
+    )
 
 
 def _refusal(answer: Answer, request: PreparedDelivery) -> DulyError:

@@ -36,7 +36,7 @@ async def page(
     parameters = msgspec.structs.asdict(filter) | {"namespace": namespace, "before": _start(filter)}
     if filter.key is not None:
         rows = await database.fetch_named("pages.by_key", **parameters)
-        found = [delivery_of(row) for row in rows]
+        found = [delivery_of(row, payload=filter.payloads) for row in rows]
         return [each for each in found if each.id >= (_first(filter) or BEGINNING)], None
     if _shelf(filter) == "occurrences":
         return await _of_schedule(database, filter, parameters)
@@ -72,7 +72,7 @@ async def _search(
     rows = await database.fetch_named(
         f"pages.{shelf}", **parameters, floor=floor, stop=stop or BEGINNING
     )
-    found = [delivery_of(row) for row in rows]
+    found = [delivery_of(row, payload=filter.payloads) for row in rows]
     return found, found[-1].id if len(found) == filter.limit else stop
 
 

@@ -11,29 +11,31 @@ from duly.domain.deliveries import retry
 from duly.domain.deliveries.identifiers import worker_of
 from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules.schedule import decode_occasion
-from duly.records.attempt import Attempt
-from duly.records.delivery import Delivery
+from duly.records.attempt import HistoryEntry
+from duly.records.delivery import Delivery, late_by
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 from duly.safe_text import shown_url
 
 
-def delivery_of(found: Mapping[str, Any]) -> Delivery:
-    """A delivery from its row."""
+def delivery_of(found: Mapping[str, Any], *, payload: bool = True) -> Delivery:
+    """A delivery from its row, with its payload if that is wanted."""
     row = dict(found)
     tags, token = row.pop("tags"), row.pop("token")
     occasion, address = row.pop("occasion"), row.pop("address")
-    payload = row.pop("payload")
+    content = row.pop("payload")
     row.pop("schedule")
+    due_at, started_at = row["due_at"], row["started_at"]
     return Delivery(
         **row
         | {
             "id": str(row["id"]),
             "state": State(row["state"]),
             "tags": msgspec.json.decode(tags) if tags else [],
+            "late_seconds": started_at and late_by(due_at, started_at).total_seconds(),
             "worker": None if token is None else worker_of(token),
             "crashes": row["crashes"] or 0,
-            "payload_json": msgspec.Raw(payload),
+            "payload_json": msgspec.Raw(content) if payload else msgspec.UNSET,
             "retry": _plan(row["retry"]),
             "url": None if address is None else shown_url(decode_webhook(address).url),
         }
@@ -80,10 +82,10 @@ AFTER = {
 }
 
 
-def attempt_of(row: Mapping[str, Any]) -> Attempt:
+def entry_of(row: Mapping[str, Any]) -> HistoryEntry:
     """One entry of a delivery's history from its row."""
     token = row["token"]
-    return Attempt(
+    return HistoryEntry(
         **dict(row) | {"answer": row["answer"] and msgspec.json.decode(row["answer"])},
         before=BEFORE.get(row["outcome"], State.PROCESSING),
         after=AFTER.get(row["outcome"], State.PENDING),

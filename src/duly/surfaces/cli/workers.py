@@ -5,7 +5,7 @@ from __future__ import annotations
 from cyclopts import App
 
 from duly.domain.time.durations import duration
-from duly.surfaces.cli.deliveries.commands import Limit, checked_limit, listed, record
+from duly.surfaces.cli.deliveries.commands import Limit, Payloads, checked_limit, listed
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.output import answer, items, table
 
@@ -77,7 +77,13 @@ async def resume(worker: int, /, *, common: Common = COMMON) -> None:
     answer(common.json, {"id": worker, "draining": False}, lambda: f"worker {worker} goes on")
 
 
-async def late(*, grace: str | None = None, limit: Limit = 50, common: Common = COMMON) -> None:
+async def late(
+    *,
+    grace: str | None = None,
+    limit: Limit = 50,
+    payloads: Payloads = False,
+    common: Common = COMMON,
+) -> None:
     """List what is due and not under way, longest waiting first.
 
     Parameters
@@ -88,11 +94,17 @@ async def late(*, grace: str | None = None, limit: Limit = 50, common: Common = 
     checked_limit(limit)
     async with books(common) as app:
         allowed = None if grace is None else duration("grace", grace)
-        found = await app.watch.late(allowed, limit=limit)
-    answer(common.json, items([record(each) for each in found]), lambda: listed(found))
+        found = await app.watch.late(allowed, limit=limit, payloads=payloads)
+    answer(common.json, items(found), lambda: listed(found))
 
 
-async def stuck(*, held_for: str = "5m", limit: Limit = 50, common: Common = COMMON) -> None:
+async def stuck(
+    *,
+    held_for: str = "5m",
+    limit: Limit = 50,
+    payloads: Payloads = False,
+    common: Common = COMMON,
+) -> None:
     """List what will not move by itself, and why.
 
     Parameters
@@ -102,13 +114,14 @@ async def stuck(*, held_for: str = "5m", limit: Limit = 50, common: Common = COM
     """
     checked_limit(limit)
     async with books(common) as app:
-        found = await app.watch.stuck(duration("held_for", held_for), limit=limit)
+        allowed = duration("held_for", held_for)
+        found = await app.watch.stuck(allowed, limit=limit, payloads=payloads)
     answer(
         common.json,
-        items([record(each) | {"why": why} for each, why in found]),
+        items(found),
         lambda: table(
             ("id", "target", "state", "due", "why"),
-            ((each.id, each.target, each.state, each.due_at, why) for each, why in found),
+            ((each.id, each.target, each.state, each.due_at, each.why) for each in found),
             folds=("why",),
         ),
     )

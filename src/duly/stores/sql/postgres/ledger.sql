@@ -47,7 +47,11 @@ with given as materialized (
 select count(*) as stored, coalesce(:now::timestamptz, now()) as accepted_at from given;
 
 -- name: known
-select id::text as id, target, payload, address, key, due_at from duly.deliveries
+select id::text as id, target, payload, address, key, due_at,
+       case when (select a.token from duly.agenda a
+                  where a.lane = coalesce(d.lane, d.id) and a.delivery = d.id) is null
+            then d.state else 'processing' end as state
+from duly.deliveries d
 where id = any(:id::uuid[]) or (namespace = :namespace and key = any(:key::text[]));
 
 -- name: get

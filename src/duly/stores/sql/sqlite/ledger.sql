@@ -25,7 +25,11 @@ select changes() as stored, :now as accepted_at;
 
 -- name: known
 -- Runs once for each request.
-select id, target, payload, address, key, due_at from duly.deliveries
+select id, target, payload, address, key, due_at,
+       case when (select a.token from duly.agenda a
+                  where a.lane = coalesce(d.lane, d.number) and a.delivery = d.number) is null
+            then d.state else 'processing' end as state
+from duly.deliveries d
 where id = :id or (namespace = :namespace and key = :key);
 
 -- name: get

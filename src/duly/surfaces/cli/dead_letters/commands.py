@@ -8,11 +8,11 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from duly.ports import DeadGroup
-from duly.records.delivery import Delivery
-from duly.services.dead_letters import CrashSuspect, place
+from duly.records.delivery import Delivery, ExplainedDelivery
+from duly.services.dead_letters import place
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.dead_letters.moves import discard, edit, retry
-from duly.surfaces.cli.deliveries.commands import Limit, checked_limit, record, show
+from duly.surfaces.cli.deliveries.commands import Limit, Payloads, checked_limit, show
 from duly.surfaces.cli.server.app_loading import Path, imported_app
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.output import answer, answer_page, items, table
@@ -26,17 +26,19 @@ async def list_(
     sought: DeadLetterFlags = SOUGHT,
     before: Annotated[str | None, Parameter(help="Where the page before ended.")] = None,
     limit: Limit = 50,
+    payloads: Payloads = False,
     common: Common = COMMON,
 ) -> None:
     """List dead letters, the latest first."""
     checked_limit(limit)
     async with books(common) as app:
         wanted = sought.filter(app.clock.now())
-        found = await app.dead_letters.list(wanted, before=before, limit=limit + 1)
+        found = await app.dead_letters.list(
+            wanted, before=before, limit=limit + 1, payloads=payloads
+        )
     page = found[:limit]
     next_place = place(page[-1]) if len(found) > limit else None
-    records = [record(each) for each in page]
-    answer_page(common.json, records, next_place, lambda: _listed(page), flag="--before")
+    answer_page(common.json, page, next_place, lambda: _listed(page), flag="--before")
 
 
 @commands.command
@@ -63,6 +65,7 @@ async def poison(
     *,
     last_attempts: bool = False,
     limit: Limit = 50,
+    payloads: Payloads = False,
     common: Common = COMMON,
 ) -> None:
     """List unfinished deliveries whose workers died while they held them.
@@ -79,10 +82,12 @@ async def poison(
     plan = None if handlers is None else imported_app(handlers, {}).plan
     async with books(common) as app:
         found = await app.dead_letters.poison_candidates(
-            limit=limit, last_attempts=last_attempts or plan is not None, plan=plan
+            limit=limit,
+            last_attempts=last_attempts or plan is not None,
+            plan=plan,
+            payloads=payloads,
         )
-    records = [record(each.delivery) | {"why": each.why} for each in found]
-    answer(common.json, items(records), lambda: _suspected(found))
+    answer(common.json, items(found), lambda: _suspected(found))
 
 
 def _listed(page: Sequence[Delivery]) -> str:
@@ -124,18 +129,18 @@ def _grouped(found: Sequence[DeadGroup]) -> str:
     )
 
 
-def _suspected(found: Sequence[CrashSuspect]) -> str:
+def _suspected(found: Sequence[ExplainedDelivery]) -> str:
     return table(
         ("id", "target", "state", "attempt", "next", "why", "error"),
         (
             (
-                each.delivery.id,
-                each.delivery.target,
-                each.delivery.state,
-                each.delivery.attempt,
-                each.delivery.next_at,
+                each.id,
+                each.target,
+                each.state,
+                each.attempt,
+                each.next_at,
                 each.why,
-                each.delivery.error,
+                each.error,
             )
             for each in found
         ),

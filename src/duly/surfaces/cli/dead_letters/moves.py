@@ -14,7 +14,6 @@ from duly.ports import BulkProgress, DeadFilter
 from duly.records.delivery import Delivery
 from duly.services.dead_letters import checked_note
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
-from duly.surfaces.cli.deliveries.commands import record
 from duly.surfaces.cli.terminal.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts
 from duly.surfaces.cli.terminal.delivery_options import Payload, content_of
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
@@ -172,4 +171,4 @@ async def _run(app: Books, errand: Errand, which: Which, common: Common) -> None
 
 
 def _tell(delivery: Delivery, common: Common) -> None:
-    answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
+    answer(common.json, delivery, lambda: f"{delivery.id} {delivery.state}")

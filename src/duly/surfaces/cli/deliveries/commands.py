@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from duly.errors import InvalidInput
-from duly.records.attempt import Attempt, Step
-from duly.records.delivery import Delivery
+from duly.records.attempt import HistoryEntry, Step
+from duly.records.delivery import Delivery, DeliveryDetail
 from duly.records.state import State
-from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
+from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.ids import Id, whole_id
 from duly.surfaces.cli.terminal.output import answer, answer_page, cell, facts, fields, lines, table
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
@@ -21,6 +21,7 @@ from duly.surfaces.cli.terminal.times import moment_or_ago
 
 MOST = 1000
 Limit = Annotated[int, Parameter(help=f"How many to show, at most {MOST}.")]
+Payloads = Annotated[bool, Parameter(negative=(), help="With --json: the payload of each too.")]
 
 commands = App(name="deliveries", help="List, show, cancel and retry deliveries.")
 
@@ -63,7 +64,11 @@ WANTED = DeliveryFlags()
 
 @commands.command(name="list")
 async def list_(
-    *, wanted: DeliveryFlags = WANTED, limit: Limit = 50, common: Common = COMMON
+    *,
+    wanted: DeliveryFlags = WANTED,
+    limit: Limit = 50,
+    payloads: Payloads = False,
+    common: Common = COMMON,
 ) -> None:
     """List deliveries, newest first."""
     checked_limit(limit)
@@ -71,26 +76,19 @@ async def list_(
         given = wanted.checked(app.clock.now())
         if wanted.before is not None:
             given["before"] = await whole_id(app, wanted.before)
-        found = await app.list(**given, limit=limit + 1)
+        found = await app.deliveries.list(**given, limit=limit + 1, payloads=payloads)
     page = found[:limit]
     next_id = page[-1].id if len(found) > limit else None
-    records = [record(each) for each in page]
-    answer_page(common.json, records, next_id, lambda: listed(page), flag="--before")
+    answer_page(common.json, page, next_id, lambda: listed(page), flag="--before")
 
 
 @commands.command
 async def show(id: Id, /, *, common: Common = COMMON) -> None:
     """Show one delivery with all its attempts and steps."""
     async with books(common) as app:
-        found = await document(app, await whole_id(app, id))
-    answer(common.json, found, lambda: _shown(found))
-
-
-async def document(app: Books, id: str) -> dict[str, Any]:
-    """All that is known of one delivery."""
-    delivery = await app.get(id)
-    history = {"attempts": await app.attempts(id), "steps": await app.steps(id)}
-    return record(delivery) | fields(await app.outlook(delivery)) | history
+        found = await app.deliveries.detail(await whole_id(app, id))
+        history = [] if common.json else await app.deliveries.history(found.id)
+    answer(common.json, found, lambda: _shown(found, history))
 
 
 @commands.command
@@ -98,19 +96,19 @@ async def cancel(id: Id, /, *, common: Common = COMMON) -> None:
     """Cancel a delivery that is pending."""
     async with books(common) as app:
         whole = await whole_id(app, id)
-        before = await app.get(whole)
-        delivery = await app.cancel(whole)
+        before = await app.deliveries.get(whole)
+        delivery = await app.deliveries.cancel(whole)
     done = before.state is State.CANCELLED
     said = "was cancelled already" if done else delivery.state
-    answer(common.json, record(delivery), lambda: f"{delivery.id} {said}")
+    answer(common.json, delivery, lambda: f"{delivery.id} {said}")
 
 
 @commands.command
 async def retry(id: Id, /, *, common: Common = COMMON) -> None:
     """Try a dead letter again, or a waiting delivery now."""
     async with books(common) as app:
-        delivery = await app.retry(await whole_id(app, id))
-    answer(common.json, record(delivery), lambda: f"{delivery.id} {delivery.state}")
+        delivery = await app.deliveries.retry(await whole_id(app, id))
+    answer(common.json, delivery, lambda: f"{delivery.id} {delivery.state}")
 
 
 def checked_limit(limit: int) -> int:
@@ -118,12 +116,6 @@ def checked_limit(limit: int) -> int:
     if not 1 <= limit <= MOST:
         raise InvalidInput("limit", f"{limit} is not from 1 to {MOST}")
     return limit
-
-
-def record(delivery: Delivery) -> dict[str, Any]:
-    """A delivery as a document, with how many seconds late it started."""
-    late_by = delivery.late_by
-    return fields(delivery, late_by=None if late_by is None else late_by.total_seconds())
 
 
 def listed(found: Sequence[Delivery]) -> str:
@@ -138,16 +130,16 @@ def listed(found: Sequence[Delivery]) -> str:
     )
 
 
-def _shown(document: dict[str, Any]) -> str:
-    found = dict(document)
-    attempts, steps, endpoint = found.pop("attempts"), found.pop("steps"), found["endpoint"]
+def _shown(found: DeliveryDetail, history: Sequence[HistoryEntry]) -> str:
+    endpoint = found.endpoint
     where = None if endpoint is None else f"{endpoint.name}, {endpoint.url or 'removed'}"
-    plan = None if found["retry"] is None else plan_in_words(found["retry"])
-    parts = [facts(found | {"endpoint": where, "retry": plan})]
-    if steps:
-        parts.append(_steps(steps))
-    if attempts:
-        parts += [_history(attempts), *_tracebacks(attempts)]
+    plan = None if found.retry is None else plan_in_words(found.retry)
+    others = dict.fromkeys(("attempts", "steps", "transitions"))
+    parts = [facts(fields(found) | others | {"endpoint": where, "retry": plan})]
+    if found.steps:
+        parts.append(_steps(found.steps))
+    if history:
+        parts += [_history(history), *_tracebacks(history)]
     return "\n\n".join(parts)
 
 
@@ -159,7 +151,7 @@ def _steps(steps: Sequence[Step]) -> str:
     )
 
 
-def _history(attempts: Sequence[Attempt]) -> str:
+def _history(attempts: Sequence[HistoryEntry]) -> str:
     return table(
         ("attempt", "outcome", "worker", "started", "finished", "reason", "error"),
         (
@@ -178,7 +170,7 @@ def _history(attempts: Sequence[Attempt]) -> str:
     )
 
 
-def _tracebacks(attempts: Sequence[Attempt]) -> list[str]:
+def _tracebacks(attempts: Sequence[HistoryEntry]) -> list[str]:
     """Each traceback once, with the attempts that it belongs to."""
     found: dict[str, list[str]] = {}
     for each in attempts:
@@ -189,7 +181,7 @@ def _tracebacks(attempts: Sequence[Attempt]) -> list[str]:
     ]
 
 
-def _trouble(attempt: Attempt) -> str | None:
+def _trouble(attempt: HistoryEntry) -> str | None:
     """What went wrong, and what was odd about an answer."""
     note = (attempt.answer or {}).get("note")
     return "; ".join(each for each in (attempt.error, note) if each) or None

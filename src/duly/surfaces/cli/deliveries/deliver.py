@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from duly.records.delivery import Delivery
-from duly.services.deliveries.intake import Target
-from duly.surfaces.cli.deliveries.commands import record
+from duly.records.delivery import Accepted
+from duly.records.target import Target
 from duly.surfaces.cli.terminal.delivery_options import TERMS, Payload, Terms, content_of, target_of
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
 from duly.surfaces.cli.terminal.output import answer, talk
@@ -32,15 +31,15 @@ async def deliver(
     """
     arguments, content = terms.arguments(), content_of(payload)
     async with books(common, create=True) as app:
-        delivery = await hand_over(app, target_of(target), content, arguments)
-    answer(common.json, record(delivery), lambda: delivery.id)
+        accepted = await hand_over(app, target_of(target), content, arguments)
+    answer(common.json, accepted, lambda: accepted.id)
 
 
 async def hand_over(
     app: Books, target: Target, content: bytes | None, arguments: Mapping[str, Any]
-) -> Delivery:
-    """Have it accepted, say so if its key was known, and return it as it is on the books."""
+) -> Accepted:
+    """Have it accepted, and say so if its key was known."""
     accepted = await app.deliver(target, content, **arguments)
     if accepted.known:
         talk(f"key {arguments['key']!r} was known; nothing new was stored")
-    return await app.get(accepted.id)
+    return accepted

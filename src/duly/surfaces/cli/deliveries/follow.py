@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from duly.domain.deliveries.states import FINISHED
-from duly.records.attempt import Attempt
+from duly.records.attempt import HistoryEntry
 from duly.records.delivery import Delivery
 from duly.surfaces.cli.terminal.flags import Books
 from duly.surfaces.cli.terminal.output import cell, talk
@@ -17,24 +17,25 @@ LOOK_SECONDS = 0.2
 
 async def follow(app: Books, id: str, tell: Callable[[str], None]) -> Delivery:
     """Tell each attempt once it is written; returns the delivery as it ended."""
-    told: Sequence[Attempt] = ()
+    told: Sequence[HistoryEntry] = ()
     try:
         while True:
             # Asked for first: what ended it is in the history by then.
-            delivery, attempts = await app.get(id), await app.attempts(id)
-            for each in attempts:
+            delivery = await app.deliveries.get(id)
+            history = await app.deliveries.history(id)
+            for each in history:
                 if each not in told:
                     tell(line(each))
             if delivery.state in FINISHED:
                 return delivery
-            told = attempts
+            told = history
             await app.clock.sleep(LOOK_SECONDS)
     except asyncio.CancelledError:
         talk(f"it goes on without you: duly deliveries show {id}")
         raise
 
 
-def line(attempt: Attempt) -> str:
+def line(attempt: HistoryEntry) -> str:
     """One attempt, or another move, on one line: what came, why it failed, and what follows."""
     told = [*_exchange(attempt.answer or {}), *_failure(attempt)]
     title = "" if attempt.started_at is None else f"attempt {attempt.attempt}: "
@@ -50,13 +51,13 @@ def _exchange(answer: dict[str, Any]) -> list[str]:
     return [told, *([cell(answer["note"])] if answer.get("note") else [])]
 
 
-def _failure(attempt: Attempt) -> list[str]:
+def _failure(attempt: HistoryEntry) -> list[str]:
     if attempt.reason is None:
         return []
     return [f"{attempt.reason}: {cell(attempt.error)}" if attempt.error else attempt.reason]
 
 
-def _consequence(attempt: Attempt) -> str:
+def _consequence(attempt: HistoryEntry) -> str:
     if attempt.next_at is None:
         return attempt.outcome
     return f"{attempt.outcome} at {cell(attempt.next_at)}"

@@ -12,11 +12,10 @@ from duly.domain.endpoints.endpoint import endpoint
 from duly.domain.endpoints.webhooks import webhook
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
-from duly.records.delivery import Delivery
+from duly.records.delivery import Accepted
 from duly.records.state import State
 from duly.records.target import DEFAULT_TIMEOUT, EndpointTarget, Webhook
 from duly.safe_text import shown_url
-from duly.surfaces.cli.deliveries.commands import document, record
 from duly.surfaces.cli.deliveries.deliver import hand_over
 from duly.surfaces.cli.deliveries.follow import follow
 from duly.surfaces.cli.terminal.delivery_options import TERMS, Payload, Terms, content_of
@@ -85,23 +84,23 @@ async def send(
     """
     target, content, arguments = manner.target(to), content_of(data), terms.arguments()
     async with books(common, create=True) as app:
-        delivery = await hand_over(app, target, content, arguments)
-        await _say_what_follows(app, delivery, target)
+        accepted = await hand_over(app, target, content, arguments)
+        await _say_what_follows(app, accepted, target)
         if watch:
-            return await _watched(app, delivery, common.json)
-    answer(common.json, record(delivery), lambda: delivery.id)
+            return await _watched(app, accepted.id, common.json)
+    answer(common.json, accepted, lambda: accepted.id)
     return 0
 
 
 async def _say_what_follows(
-    app: Books, delivery: Delivery, target: Webhook | EndpointTarget
+    app: Books, accepted: Accepted, target: Webhook | EndpointTarget
 ) -> None:
-    if delivery.state in FINISHED:
+    if accepted.state in FINISHED:
         return
-    wait = (delivery.due_at - app.clock.now()).total_seconds()
-    when = f"in {spelled(wait)}, at {cell(delivery.due_at)}" if wait > 0 else "at once"
+    wait = (accepted.due_at - app.clock.now()).total_seconds()
+    when = f"in {spelled(wait)}, at {cell(accepted.due_at)}" if wait > 0 else "at once"
     found = target if isinstance(target, Webhook) else await app.endpoints.get(target.name)
-    ahead = await app.outlook(delivery)
+    ahead = await app.deliveries.detail(accepted.id)
     place = f"{found.method} {shown_url(found.url)}"
     talk(f"{place} goes out {when}; at most {ahead.attempts_allowed} attempts")
     if ahead.waits is not None:
@@ -110,15 +109,15 @@ async def _say_what_follows(
         talk("no worker is alive: nothing goes out until `duly serve` runs on this database")
 
 
-async def _watched(app: Books, delivery: Delivery, as_json: bool) -> int:
+async def _watched(app: Books, id: str, as_json: bool) -> int:
     """Follow it to its end; where one document is wanted, the attempts are talk until then."""
     if as_json:
-        ended = await follow(app, delivery.id, talk)
-        answer(True, await document(app, ended.id), str)
+        ended = await follow(app, id, talk)
+        answer(True, await app.deliveries.detail(id), str)
     else:
-        _print(delivery.id)
-        ended = await follow(app, delivery.id, _print)
-        _print(f"{ended.id} {ended.state}")
+        _print(id)
+        ended = await follow(app, id, _print)
+        _print(f"{id} {ended.state}")
     return 0 if ended.state is State.COMPLETED else FAILED
 
 

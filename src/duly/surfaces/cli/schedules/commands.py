@@ -16,7 +16,7 @@ from duly.records.schedule import ScheduleSummary
 from duly.records.target import shown_headers
 from duly.safe_text import shown_url
 from duly.services.schedule_lines import last_fired_at, line, runs_so_far
-from duly.surfaces.cli.deliveries.commands import Limit, checked_limit, record
+from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.schedules.add import add
 from duly.surfaces.cli.schedules.backfill import backfill
 from duly.surfaces.cli.schedules.explain import explain
@@ -127,7 +127,7 @@ async def trigger(name: str, /, *, common: Common = COMMON) -> None:
     """Make one delivery now, beside the plan, and print its id."""
     async with books(common) as app:
         id = await app.schedules.trigger(name)
-        document = record(await app.get(id)) if common.json else None
+        document = await app.deliveries.get(id) if common.json else None
     answer(common.json, document, lambda: id)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from duly.domain.endpoints.webhooks import webhook
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.records.delivery import DEFAULT_PRIORITY
-from duly.services.deliveries.intake import Target
+from duly.records.target import Target
 from duly.surfaces.cli.terminal.times import moment
 
 STDIN = "-"
@@ -75,22 +76,19 @@ class Terms:
 
     def arguments(self) -> dict[str, Any]:
         """The terms as `App.deliver` takes them."""
-        return {
-            "at": None if self.at is None else moment("at", self.at),
-            "after": None if self.after is None else duration("after", self.after),
-            "key": self.key,
-            "priority": self.priority,
-            "expires_at": None
-            if self.expires_at is None
-            else moment("expires_at", self.expires_at),
-            "tags": self.tags,
-            "retry": None if self.retry is None else plan_from_text("retry", self.retry),
-            "stream": self.stream,
-            "on_failure": self.on_failure,
-        }
+        given = asdict(self)
+        for name, read in READERS.items():
+            given[name] = None if given[name] is None else read(name, given[name])
+        return given
 
 
 TERMS = Terms()
+READERS: dict[str, Callable[[str, str], Any]] = {
+    "at": moment,
+    "after": duration,
+    "expires_at": moment,
+    "retry": plan_from_text,
+}
 
 
 def content_of(payload: str | None) -> bytes | None:

@@ -32,7 +32,12 @@ async def whole_id(app: Books, given: str, *, dead: bool = False) -> str:
 
 
 async def _beginning(app: Books, beginning: str, state: State | None = None) -> list[str]:
-    return [each.id for each in await app.list(id=beginning, state=state, limit=TOLD + 1)]
+    return [
+        each.id
+        for each in await app.deliveries.list(
+            id=beginning, state=state, limit=TOLD + 1, payloads=False
+        )
+    ]
 
 
 async def whole_key_id(app: Books, given: str) -> str:

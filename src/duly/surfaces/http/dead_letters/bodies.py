@@ -12,7 +12,6 @@ from msgspec import Meta
 
 from duly.errors import InvalidInput
 from duly.ports import BulkProgress, Clock, DeadFilter, DeadGroup
-from duly.surfaces.http.deliveries.bodies import DeliveryRecord
 from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.http.protocol.pages import Cursor, Limit, Most, Payloads
 
@@ -66,12 +65,6 @@ class PoisonQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ] = False
     payloads: Payloads = False
     limit: Most = 50
-
-
-class SuspectRecord(DeliveryRecord, frozen=True, kw_only=True):
-    """A delivery that may soon be dead, and why."""
-
-    why: str
 
 
 class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from duly.ports import DeadGroup
+from duly.records.delivery import Delivery, ExplainedDelivery
 from duly.services.namespace import Namespace
 from duly.surfaces.http.dead_letters.bodies import (
     DeadQuery,
@@ -14,11 +15,9 @@ from duly.surfaces.http.dead_letters.bodies import (
     PoisonQuery,
     Retry,
     RetryOne,
-    SuspectRecord,
     carried_out,
     counted,
 )
-from duly.surfaces.http.deliveries.bodies import DeliveryRecord, record, records
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.hangups import while_heard
 from duly.surfaces.http.protocol.pages import Page
@@ -27,10 +26,11 @@ from duly.surfaces.http.protocol.routing import get, post
 
 
 @get("/dead-letters", operation_id="list_dead_letters")
-async def list_(app: Namespace, query: DeadQuery) -> Page[DeliveryRecord]:
+async def list_(app: Namespace, query: DeadQuery) -> Page[Delivery]:
     """List dead letters, the latest first."""
-    found = await app.dead_letters.page(query.filter(), before=query.cursor, limit=query.limit)
-    return Page(records(found.items, payloads=query.payloads), found.next)
+    return await app.dead_letters.page(
+        query.filter(), before=query.cursor, limit=query.limit, payloads=query.payloads
+    )
 
 
 @get(
@@ -84,35 +84,31 @@ async def discard(app: Namespace, request: Request, body: Discard) -> Moved:
     "/dead-letters/poison",
     operation_id="list_poison_candidates",
 )
-async def poison(app: Namespace, query: PoisonQuery) -> Page[SuspectRecord]:
+async def poison(app: Namespace, query: PoisonQuery) -> Page[ExplainedDelivery]:
     """List deliveries whose workers died, on request also those with one attempt left."""
     found = await app.dead_letters.poison_candidates(
-        limit=query.limit, last_attempts=query.last_attempts
+        limit=query.limit, last_attempts=query.last_attempts, payloads=query.payloads
     )
-    payload = query.payloads
-    return Page(
-        [record(each.delivery, SuspectRecord, payload=payload, why=each.why) for each in found],
-        None,
-    )
+    return Page(list(found), None)
 
 
 @post("/dead-letters/{id}/retry", status=200, operation_id="retry_dead_letter")
-async def retry_one(app: Namespace, id: str, body: RetryOne | None = None) -> DeliveryRecord:
+async def retry_one(app: Namespace, id: str, body: RetryOne | None = None) -> Delivery:
     """Try one again, in its place if it has a stream; 409 if it is not dead."""
     reset = body is None or body.reset_attempts
-    return record(await app.dead_letters.retry(id, reset_attempts=reset), DeliveryRecord)
+    return await app.dead_letters.retry(id, reset_attempts=reset)
 
 
 @post("/dead-letters/{id}/edit", status=200, operation_id="edit_dead_letter")
-async def edit_one(app: Namespace, id: str, body: Edit) -> DeliveryRecord:
+async def edit_one(app: Namespace, id: str, body: Edit) -> Delivery:
     """Give one another payload and try it again, with all its attempts; 409 if it is not dead."""
-    return record(await app.dead_letters.edit(id, checked(body.payload)), DeliveryRecord)
+    return await app.dead_letters.edit(id, checked(body.payload))
 
 
 @post("/dead-letters/{id}/discard", status=200, operation_id="discard_dead_letter")
-async def discard_one(app: Namespace, id: str, body: DiscardOne) -> DeliveryRecord:
+async def discard_one(app: Namespace, id: str, body: DiscardOne) -> Delivery:
     """Give one up for good, with a note why; a stream that it blocked goes on."""
-    return record(await app.dead_letters.discard(id, body.note), DeliveryRecord)
+    return await app.dead_letters.discard(id, body.note)
 
 
 ROUTES = [list_, groups, poison, retry, discard, retry_one, edit_one, discard_one]

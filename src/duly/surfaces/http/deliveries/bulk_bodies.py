@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from duly.domain.endpoints.targets import target_of
 from duly.errors import DulyError, InvalidInput
-from duly.records.delivery import Accepted
-from duly.surfaces.http.deliveries.bodies import NewDelivery, target_of
+from duly.records.delivery import Accepted, NewDelivery
 from duly.surfaces.http.protocol.decoding import checked, decoder, refusal
 from duly.surfaces.http.protocol.items import EACH, SLICE, Item
 from duly.surfaces.http.protocol.problems import Problem, problem_of
@@ -86,7 +86,8 @@ def _asked(item: Item, id: str | None) -> Asked:
         given: NewDelivery = decoder(NewDelivery).decode(item.data)
         if item.problem is not None:
             raise item.problem
-        target = target_of(given.target)
+        options = msgspec.structs.asdict(given)
+        options |= {"target": target_of(given.target), "payload": checked(given.payload), "id": id}
     except InvalidInput as error:
         return error
     except Exception as error:
@@ -94,4 +95,4 @@ def _asked(item: Item, id: str | None) -> Asked:
         if isinstance(told, InvalidInput):
             return told
         raise told from None
-    return {"target": target, "payload": checked(given.payload), "id": id, **given.options()}
+    return options

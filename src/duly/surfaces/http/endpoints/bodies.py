@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from duly.records.delivery import null
 from duly.records.endpoint import Secret
 from duly.surfaces.http.dead_letters.bodies import BUDGET_SECONDS, Seconds
-from duly.surfaces.http.deliveries.bodies import null
 from duly.surfaces.http.protocol.bodies import Moment
 
 

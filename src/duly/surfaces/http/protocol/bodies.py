@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +11,6 @@ from msgspec import Meta
 from duly.domain.checks import checked_wait
 
 Moment = Annotated[datetime, Meta(tz=True)]
-Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,9 +30,3 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def seconds(field: str, given: float) -> timedelta:
     """So many seconds, if that is a time that somebody may wait."""
     return timedelta(seconds=checked_wait(field, given))
-
-
-def shown(found: object, kind: type[Kind], **more: Any) -> Kind:
-    """A value of the domain as the API shows it: the fields of that kind, and what more is said."""
-    names = [name for name in kind.__struct_fields__ if name not in more]
-    return kind(**{name: getattr(found, name) for name in names}, **more)

@@ -20,11 +20,10 @@ from duly.domain.time.rules import Rule
 from duly.records.delivery import DEFAULT_PRIORITY
 from duly.records.retry_plan import RetryPlan
 from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap, ScheduleSummary
-from duly.records.target import shown_headers
+from duly.records.target import GivenTarget, shown_headers
 from duly.safe_text import shown_url
 from duly.services.schedule_lines import last_fired_at, runs_so_far
 from duly.services.schedules import Target as AnyTarget
-from duly.surfaces.http.deliveries.bodies import Target
 from duly.surfaces.http.protocol.bodies import Moment
 
 Seconds = Annotated[float, Meta(ge=0)]
@@ -63,7 +62,7 @@ class ScheduleSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         "payload": {"team": 7},
     }
     rule: RuleWords
-    target: Target
+    target: GivenTarget
     payload: Annotated[
         msgspec.Raw, Meta(description="any JSON; without it, schedule and moment")
     ] = msgspec.field(default_factory=no_payload)
@@ -92,7 +91,7 @@ class ScheduleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     EXAMPLE: ClassVar = {"rule": {"every": "15m"}, "priority": 9}
     rule: RuleWords | UnsetType = UNSET
-    target: Target | UnsetType = UNSET
+    target: GivenTarget | UnsetType = UNSET
     payload: msgspec.Raw = msgspec.field(default_factory=no_payload)
     catch_up: CatchUp | UnsetType = UNSET
     window: Seconds | UnsetType | None = UNSET

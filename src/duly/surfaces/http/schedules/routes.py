@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET
 
 from duly.domain.deliveries.payloads import Checked
+from duly.domain.endpoints.targets import target_of
 from duly.domain.schedules.rule_spec import explained
 from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.schedules.upcoming import Moment, moments
@@ -15,7 +16,6 @@ from duly.records.key import Scope
 from duly.services.namespace import Namespace
 from duly.services.schedule_lines import line
 from duly.services.schedules import Declared
-from duly.surfaces.http.deliveries.bodies import target_of
 from duly.surfaces.http.protocol.bodies import Why
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.etags import etag

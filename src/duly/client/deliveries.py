@@ -1,0 +1,100 @@
+"""The deliveries of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Unpack
+
+import msgspec
+
+from duly.client.connection import Wire, page_of
+from duly.client.targets import contents, destination, refusal
+from duly.domain import checks
+from duly.domain.checks import checked_id
+from duly.domain.deliveries.retry import encode_checked
+from duly.domain.streams.policy import checked_policy
+from duly.errors import InvalidInput
+from duly.records.attempt import Attempt, HistoryEntry, Step
+from duly.records.delivery import (
+    Accepted,
+    Delivery,
+    DeliveryDetail,
+    DeliveryKeywords,
+    PageKeywords,
+)
+from duly.records.page import Page
+from duly.records.target import Target
+from duly.services.deliveries.deliveries import checked
+
+CHECKS: dict[str, Callable[[Any], object]] = {
+    "after": partial(checks.checked_wait, "after"),
+    "priority": checks.checked_priority,
+    "tags": checks.checked_tags,
+    "retry": lambda plan: msgspec.Raw(encode_checked(plan).encode()),
+    "on_failure": checked_policy,
+}
+"""What is checked before a request is sent; the server checks everything."""
+
+
+class Deliveries:
+    """The deliveries of one server."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def deliver(
+        self, target: Target, payload: Any = None, **options: Unpack[DeliveryKeywords]
+    ) -> Accepted:
+        """Accept one delivery; when this returns it is on the server's disk."""
+        if options.get("at") is not None and options.get("after") is not None:
+            raise InvalidInput("at", "give either at or after, not both")
+        body: dict[str, Any] = {"target": destination(target), "payload": contents(payload)}
+        for name, value in options.items():
+            check = CHECKS.get(name)
+            body[name] = value if check is None or value is None else check(value)
+        try:
+            return await self._wire.post(Accepted, "deliveries", body=body, once=True)
+        except InvalidInput as error:
+            raise refusal(target, error) from error
+
+    async def get(self, id: str) -> Delivery:
+        """One delivery, or NotFound."""
+        return await self._wire.get(Delivery, "deliveries", checked_id(id))
+
+    async def detail(self, id: str) -> DeliveryDetail:
+        """One delivery with its attempts, steps, state changes, and what it waits for."""
+        return await self._wire.get(DeliveryDetail, "deliveries", checked_id(id))
+
+    async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]:
+        """Deliveries, newest first."""
+        return await self._wire.listed(Delivery, "deliveries", **_query(wanted))
+
+    async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]:
+        """As `list`, one page; go on from its `next`. The server has at most 200 on a page."""
+        return await self._wire.get(page_of(Delivery), "deliveries", **_query(wanted))
+
+    async def attempts(self, id: str) -> Sequence[Attempt]:
+        """The attempts of a delivery, oldest first."""
+        return (await self.detail(id)).attempts
+
+    async def history(self, id: str) -> Sequence[HistoryEntry]:
+        """Everything that happened to a delivery, attempts and other changes, oldest first."""
+        return await self._wire.get(list[HistoryEntry], "deliveries", checked_id(id), "moves")
+
+    async def steps(self, id: str) -> Sequence[Step]:
+        """The steps of a delivery that are done, in their order."""
+        return (await self.detail(id)).steps
+
+    async def cancel(self, id: str) -> Delivery:
+        """Cancel a pending delivery; Conflict if it is not pending."""
+        return await self._wire.post(Delivery, "deliveries", checked_id(id), "cancel")
+
+    async def retry(self, id: str) -> Delivery:
+        """Try a dead letter again, with all its attempts, or a waiting delivery now."""
+        return await self._wire.post(Delivery, "deliveries", checked_id(id), "retry")
+
+
+def _query(wanted: PageKeywords) -> dict[str, Any]:
+    query = msgspec.structs.asdict(checked(wanted))
+    return query | {"cursor": query.pop("before")}
