@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         NotFound,
         StoreUnavailable,
     )
-    from duly.ports import DeadFilter
     from duly.receiving import verify
     from duly.records.attempt import Attempt
+    from duly.records.dead_letter import DeadLetterFilter
     from duly.records.delivery import Accepted
     from duly.records.delivery import Delivery as DeliveryRecord
     from duly.records.reason import Reason
@@ -38,7 +38,7 @@ __all__ = [
     "App",
     "Attempt",
     "Conflict",
-    "DeadFilter",
+    "DeadLetterFilter",
     "Delivery",
     "DeliveryRecord",
     "DependencyFailure",
@@ -80,7 +80,7 @@ HOMES = {
     "duly.domain.endpoints.signatures": ("SignatureRefused",),
     "duly.domain.deliveries.states": ("State",),
     "duly.domain.endpoints.webhooks": ("webhook",),
-    "duly.ports": ("DeadFilter",),
+    "duly.records.dead_letter": ("DeadLetterFilter",),
     "duly.receiving": ("verify",),
     "duly.services.namespace": ("Namespace",),
     "duly.transports.handlers.registry": ("Delivery",),

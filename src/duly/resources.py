@@ -22,23 +22,18 @@ from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.domain.schedules.options import Keyworded
 from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import Rule
-from duly.ports import (
-    AuditEntry,
-    BulkProgress,
-    DeadFilter,
-    DeadGroup,
-    EndpointBacklog,
-    UnreadableSchedule,
-    WorkerRow,
-)
+from duly.ports import EndpointBacklog, UnreadableSchedule
 from duly.records.alert import Alert
 from duly.records.attempt import Attempt, Step
+from duly.records.audit_entry import AuditEntry
+from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
 from duly.records.key import Scope
 from duly.records.retry_plan import RetryPlan
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Status, Top
 from duly.records.stream import OnFailure, Stream, StreamState
+from duly.records.worker import Worker
 from duly.services.access.audit import LAST
 from duly.services.dead_letters import ALL, CrashSuspect, DeadPage
 from duly.services.deliveries.deliveries import Page, Wanted
@@ -151,20 +146,26 @@ class DeadLetters(Protocol):
     """Deliveries that will not be tried again by themselves."""
 
     async def list(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+        self, filter: DeadLetterFilter = ALL, *, before: str | None = None, limit: int = 50
     ) -> Sequence[Delivery]: ...
     async def page(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+        self, filter: DeadLetterFilter = ALL, *, before: str | None = None, limit: int = 50
     ) -> DeadPage: ...
-    async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]: ...
-    async def count(self, filter: DeadFilter = ALL) -> int: ...
+    async def groups(
+        self, filter: DeadLetterFilter = ALL, *, limit: int = 50
+    ) -> Sequence[DeadLetterGroup]: ...
+    async def count(self, filter: DeadLetterFilter = ALL) -> int: ...
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery: ...
     async def edit(self, id: str, payload: Any) -> Delivery: ...
     async def discard(self, id: str, note: str) -> Delivery: ...
     def retry_all(
-        self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
+        self,
+        filter: DeadLetterFilter = ALL,
+        *,
+        rate: float | None = None,
+        reset_attempts: bool = True,
     ) -> AsyncIterator[BulkProgress]: ...
-    def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]: ...
+    def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]: ...
     async def poison_candidates(
         self, *, limit: int = 50, last_attempts: bool = False
     ) -> Sequence[CrashSuspect]: ...
@@ -173,7 +174,7 @@ class DeadLetters(Protocol):
 class Workers(Protocol):
     """Processes that attempt deliveries."""
 
-    async def list(self, *, limit: int = 100) -> Sequence[WorkerRow]: ...
+    async def list(self, *, limit: int = 100) -> Sequence[Worker]: ...
     async def drain(self, worker: int) -> None: ...
     async def resume(self, worker: int) -> None: ...
 

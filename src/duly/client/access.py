@@ -9,9 +9,10 @@ from duly.client.connection import Wire, page_of
 from duly.domain import checks
 from duly.domain.access import keys
 from duly.domain.access.keys import Made, StoredKey
-from duly.ports import AuditEntry, WorkerRow
 from duly.records.alert import Alert
+from duly.records.audit_entry import AuditEntry
 from duly.records.key import Scope
+from duly.records.worker import Worker
 from duly.services.access.audit import LAST
 
 
@@ -21,9 +22,9 @@ class Workers:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    async def list(self, *, limit: int = 100) -> Sequence[WorkerRow]:
+    async def list(self, *, limit: int = 100) -> Sequence[Worker]:
         """Workers, those alive first."""
-        return (await self._wire.get(page_of(WorkerRow), "workers", limit=limit)).items
+        return (await self._wire.get(page_of(Worker), "workers", limit=limit)).items
 
     async def drain(self, worker: int) -> None:
         """Let it start nothing more, within a heartbeat; what runs there ends, and it stays."""

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from duly.client.connection import Wire
-from duly.ports import BulkProgress, Clock
+from duly.ports import Clock
+from duly.records.dead_letter import BulkProgress
 from duly.services.interruption import ended
 
 CALL_SECONDS = 1.0

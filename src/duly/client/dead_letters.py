@@ -13,7 +13,7 @@ from duly.client.monitoring import Explained
 from duly.client.targets import contents
 from duly.domain.checks import checked_id
 from duly.errors import InvalidInput
-from duly.ports import BulkProgress, DeadFilter, DeadGroup
+from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 from duly.records.retry_plan import RetryPlan
 from duly.services.dead_letters import ALL, CrashSuspect, checked, checked_note
@@ -29,19 +29,21 @@ class DeadLetters:
         self._moving = moving
 
     async def list(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+        self, filter: DeadLetterFilter = ALL, *, before: str | None = None, limit: int = 50
     ) -> Sequence[Delivery]:
         """Dead letters, the latest first; `before` is `place` of the last of the page before."""
         return await self._wire.listed(
             Delivery, PLACE, limit=limit, cursor=before, payloads=True, **_query(filter)
         )
 
-    async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
+    async def groups(
+        self, filter: DeadLetterFilter = ALL, *, limit: int = 50
+    ) -> Sequence[DeadLetterGroup]:
         """Dead letters by what their errors have in common, the most frequent first."""
-        kind = page_of(DeadGroup)
+        kind = page_of(DeadLetterGroup)
         return (await self._wire.get(kind, PLACE, "groups", limit=limit, **_query(filter))).items
 
-    async def count(self, filter: DeadFilter = ALL) -> int:
+    async def count(self, filter: DeadLetterFilter = ALL) -> int:
         """How many there are: what `retry_all` and `discard_all` would move."""
         body = {**_which(filter), "dry_run": True}
         return (await self._wire.post(Moved, PLACE, "retry", body=body, safe=True)).matching
@@ -62,13 +64,17 @@ class DeadLetters:
         return await self._wire.post(Delivery, PLACE, checked_id(id), "discard", body=body)
 
     def retry_all(
-        self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
+        self,
+        filter: DeadLetterFilter = ALL,
+        *,
+        rate: float | None = None,
+        reset_attempts: bool = True,
     ) -> AsyncIterator[BulkProgress]:
         """Try all that match again, at most `rate` a second; yields how far it is."""
         body = {**_which(filter), "rate": rate, "reset_attempts": reset_attempts}
         return self._moving.all((PLACE, "retry"), body, rate)
 
-    def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]:
+    def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
         """Give all that match up for good, with a note why; yields how far it is."""
         body = {**_which(filter), "note": checked_note(note)}
         return self._moving.all((PLACE, "discard"), body)
@@ -89,13 +95,13 @@ class DeadLetters:
         return [CrashSuspect(each.delivery(), each.why) for each in page.items]
 
 
-def _query(filter: DeadFilter) -> dict[str, Any]:
+def _query(filter: DeadLetterFilter) -> dict[str, Any]:
     wanted = msgspec.structs.asdict(checked(filter))
     del wanted["ids"]
     return wanted
 
 
-def _which(filter: DeadFilter) -> dict[str, Any]:
+def _which(filter: DeadLetterFilter) -> dict[str, Any]:
     """The filter as a move takes it: that all are meant has to be said."""
     wanted = _query(filter)
     narrow = [name for name, value in wanted.items() if value is not None and name != "until"]

@@ -15,7 +15,8 @@ from duly.domain.deliveries import payloads, retry
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome, Released
 from duly.domain.endpoints.endpoint import OVERLAP, Details, Sealed, StoredEndpoint
 from duly.domain.endpoints.gates import Gate
-from duly.ports import BulkProgress, EndpointBacklog
+from duly.ports import EndpointBacklog
+from duly.records.dead_letter import BulkProgress
 from duly.records.endpoint import Circuit, EndpointState
 from duly.records.reason import Reason
 from duly.services.endpoints import LONGEST_TEST, Added, Standing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from duly.records.worker import WorkerRow
+from duly.records.worker import Worker
 
 EVERY = "*"
 """Means all namespaces."""
@@ -56,5 +56,5 @@ class Workers(Protocol):
     async def end(self, worker: int) -> None:
         """Record that the worker stopped normally."""
 
-    async def roster(self, limit: int = 100) -> list[WorkerRow]:
+    async def roster(self, limit: int = 100) -> list[Worker]:
         """The workers, live ones first."""

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 
-class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Selects the dead letters that match all given fields; all of them if it is empty.
 
     `text` is searched in error, payload and key. `since` and `until` refer to when they died.
@@ -25,7 +25,7 @@ class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ids: tuple[str, ...] = ()
 
 
-class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetterGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Dead letters with the same fingerprint; the error is that of the latest."""
 
     fingerprint: str

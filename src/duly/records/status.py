@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from duly.records.stats import Retries
-from duly.records.worker import WorkerRow
+from duly.records.worker import Worker
 
 COUNTED_UP_TO = 10_000
 """Counts of deliveries end there: a larger number is not worth its scan."""
@@ -90,4 +90,4 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
     due: int
     oldest_due_at: datetime | None
     retries: int
-    workers: list[WorkerRow]
+    workers: list[Worker]

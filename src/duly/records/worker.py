@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 
-class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as it is stored."""
 
     id: int

@@ -18,17 +18,8 @@ from duly.domain.deliveries import payloads, retry
 from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name, wanted_target
 from duly.domain.streams.policy import checked_stream
 from duly.errors import InvalidInput
-from duly.ports import (
-    Again,
-    BulkCursor,
-    BulkProgress,
-    Clock,
-    DeadFilter,
-    DeadGroup,
-    Fortune,
-    GiveUp,
-    Store,
-)
+from duly.ports import Again, BulkCursor, Clock, Fortune, GiveUp, Store
+from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 from duly.records.retry_plan import RetryPlan
 from duly.services.interruption import ended
@@ -37,7 +28,7 @@ BATCH = 1000
 LONGEST_NOTE = 1000
 SUSPECTS = 10_000
 """Of how many that failed the poison candidates are chosen."""
-ALL = DeadFilter()
+ALL = DeadLetterFilter()
 LEAST = "00000000-0000-0000-0000-000000000000"
 
 
@@ -73,7 +64,7 @@ class DeadLetters:
         self.actor = actor
 
     async def list(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+        self, filter: DeadLetterFilter = ALL, *, before: str | None = None, limit: int = 50
     ) -> Sequence[Delivery]:
         """Dead letters, the latest first; `before` is `place` of the last of the page before."""
         start = None if before is None else _placed(before)
@@ -81,7 +72,7 @@ class DeadLetters:
         return await self._store.dead_letters.page(checked(filter), start, limit)
 
     async def page(
-        self, filter: DeadFilter = ALL, *, before: str | None = None, limit: int = 50
+        self, filter: DeadLetterFilter = ALL, *, before: str | None = None, limit: int = 50
     ) -> DeadPage:
         """As `list`, in time that does not grow with their number; go on from its `next`.
 
@@ -100,7 +91,9 @@ class DeadLetters:
         # All that died at that moment were looked at.
         return DeadPage(found, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
 
-    async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
+    async def groups(
+        self, filter: DeadLetterFilter = ALL, *, limit: int = 50
+    ) -> Sequence[DeadLetterGroup]:
         """Dead letters by what their errors have in common, the most frequent first.
 
         By reason, fingerprint, target and `since` all are counted; with anything else in the
@@ -109,7 +102,7 @@ class DeadLetters:
         limit = checks.checked_limit(limit)
         return await self._store.dead_letters.groups(checked(filter), limit)
 
-    async def count(self, filter: DeadFilter = ALL) -> int:
+    async def count(self, filter: DeadLetterFilter = ALL) -> int:
         """How many there are: what `retry_all` and `discard_all` would move."""
         return await self._store.dead_letters.count(checked(filter))
 
@@ -143,7 +136,11 @@ class DeadLetters:
         return moved
 
     async def retry_all(
-        self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
+        self,
+        filter: DeadLetterFilter = ALL,
+        *,
+        rate: float | None = None,
+        reset_attempts: bool = True,
     ) -> AsyncIterator[BulkProgress]:
         """Try all that match again, at most `rate` a second; yields how far it is.
 
@@ -155,14 +152,14 @@ class DeadLetters:
         async for progress in self._move_all(filter, again, "retried", detail):
             yield progress
 
-    async def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]:
+    async def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
         """Give all that match up for good, with a note why; yields how far it is."""
         told = GiveUp(checked_note(note))
         async for progress in self._move_all(filter, told, "discarded", {"note": note}):
             yield progress
 
     async def _move_all(
-        self, filter: DeadFilter, fortune: Fortune, action: str, detail: dict[str, Any]
+        self, filter: DeadLetterFilter, fortune: Fortune, action: str, detail: dict[str, Any]
     ) -> AsyncIterator[BulkProgress]:
         wanted, until = await self._until_now(checked(filter))
         total, done = await self._store.dead_letters.count(wanted), 0
@@ -183,7 +180,7 @@ class DeadLetters:
             if moved:
                 await pace.keep(done)
 
-    async def _until_now(self, filter: DeadFilter) -> tuple[DeadFilter, datetime]:
+    async def _until_now(self, filter: DeadLetterFilter) -> tuple[DeadLetterFilter, datetime]:
         # Those that die anew meanwhile must not be moved for ever.
         now, _ = await self._store.plans.clock()
         until = now if filter.until is None else min(filter.until, now)
@@ -259,10 +256,10 @@ def checked_note(note: object) -> str:
     return checks.checked_text("note", note, LONGEST_NOTE)
 
 
-def checked(filter: DeadFilter) -> DeadFilter:
+def checked(filter: DeadLetterFilter) -> DeadLetterFilter:
     """The filter with each of its fields checked."""
-    if not isinstance(filter, DeadFilter):
-        raise InvalidInput("filter", f"{filter!r} is no duly.DeadFilter")
+    if not isinstance(filter, DeadLetterFilter):
+        raise InvalidInput("filter", f"{filter!r} is no duly.DeadLetterFilter")
     given = {
         name: check(value)
         for name, check in FIELDS.items()
@@ -271,7 +268,7 @@ def checked(filter: DeadFilter) -> DeadFilter:
     if isinstance(filter.ids, str):
         raise InvalidInput("ids", f"give a tuple, as in ({filter.ids!r},)")
     ids = tuple(dict.fromkeys(map(checks.checked_id, filter.ids)))
-    return DeadFilter(**given, ids=ids)
+    return DeadLetterFilter(**given, ids=ids)
 
 
 def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:

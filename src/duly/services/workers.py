@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from duly.domain import checks
 from duly.errors import InvalidInput
-from duly.ports import Store, WorkerRow
+from duly.ports import Store
+from duly.records.worker import Worker
 
 MOST_WORKERS = 2**31 - 1
 
@@ -18,7 +19,7 @@ class Workers:
         self._store = store
         self.actor = actor
 
-    async def list(self, *, limit: int = 100) -> Sequence[WorkerRow]:
+    async def list(self, *, limit: int = 100) -> Sequence[Worker]:
         """Workers, those alive first."""
         return await self._store.workers.roster(checks.checked_limit(limit))
 

@@ -8,7 +8,8 @@ import msgspec
 
 from duly.errors import NotFound
 from duly.failpoints import hit
-from duly.ports import EVERY, WorkerRow
+from duly.ports import EVERY
+from duly.records.worker import Worker
 from duly.stores.access.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
@@ -105,13 +106,13 @@ class Workers:
         """Record that the worker stopped by itself."""
         await self._database.fetch("workers.end", "any", worker=worker)
 
-    async def roster(self, limit: int = 100) -> list[WorkerRow]:
+    async def roster(self, limit: int = 100) -> list[Worker]:
         """Workers, live ones first."""
         rows = await self._database.fetch_named(
             "workers.roster", namespace=self._namespace, limit=limit
         )
         return [
-            WorkerRow(
+            Worker(
                 **dict(row)
                 | {
                     "handlers": msgspec.json.decode(row["handlers"]),

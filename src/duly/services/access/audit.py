@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from duly.domain import checks
 from duly.errors import InvalidInput
-from duly.ports import AuditEntry, Store
+from duly.ports import Store
+from duly.records.audit_entry import AuditEntry
 
 LAST = 2**62
 

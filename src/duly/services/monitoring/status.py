@@ -7,9 +7,10 @@ from datetime import timedelta
 
 from duly.domain.monitoring.rollups import MINUTE
 from duly.domain.time.zones import zone_data_version
-from duly.ports import Clock, Store, WorkerRow
+from duly.ports import Clock, Store
 from duly.records.stats import Point
 from duly.records.status import BacklogStatus, NamespaceStatus, Status, Top
+from duly.records.worker import Worker
 
 SAMPLE_SECONDS = 1.0
 
@@ -48,7 +49,7 @@ async def recovering(store: Store, clock: Clock, grace: timedelta) -> BacklogSta
     return BacklogStatus(second.count, second.oldest, round(rate, 1), round(second.count / rate, 1))
 
 
-def top(stands: NamespaceStatus, minutes: Sequence[Point], workers: Sequence[WorkerRow]) -> Top:
+def top(stands: NamespaceStatus, minutes: Sequence[Point], workers: Sequence[Worker]) -> Top:
     """How it goes, by the minute that is over and the one that is not."""
     before, present = minutes[-2:]
     still = 1 - min(max((stands.at - present.at) / MINUTE, 0.0), 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from duly.errors import InvalidInput
-from duly.ports import WorkerRow
+from duly.records.worker import Worker
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.pages import Most, Page
 from duly.surfaces.http.protocol.routing import get, post
@@ -18,7 +18,7 @@ class WorkerQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @get("/workers", operation_id="list_workers")
-async def list_(app: Namespace, query: WorkerQuery) -> Page[WorkerRow]:
+async def list_(app: Namespace, query: WorkerQuery) -> Page[Worker]:
     """List workers, those alive first."""
     return Page(list(await app.workers.list(limit=query.limit)), None)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.ports import DeadGroup
+from duly.records.dead_letter import DeadLetterGroup
 from duly.records.delivery import Delivery
 from duly.services.dead_letters import CrashSuspect, place
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
@@ -105,7 +105,7 @@ def _listed(page: Sequence[Delivery]) -> str:
     )
 
 
-def _grouped(found: Sequence[DeadGroup]) -> str:
+def _grouped(found: Sequence[DeadLetterGroup]) -> str:
     return table(
         ("fingerprint", "count", "reason", "first", "last", "targets", "error"),
         (

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
-from duly.ports import BulkProgress, DeadFilter
+from duly.records.dead_letter import BulkProgress, DeadLetterFilter
 from duly.records.delivery import Delivery
 from duly.services.dead_letters import checked_note
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
@@ -50,7 +50,7 @@ class Errand:
     command: str
     verb: str
     question: str
-    moves: Callable[[DeadFilter], AsyncIterator[BulkProgress]]
+    moves: Callable[[DeadLetterFilter], AsyncIterator[BulkProgress]]
     flags: list[str]
     ids: tuple[str, ...]
     sought: DeadLetterFlags
@@ -81,7 +81,7 @@ async def retry(
             id = await whole_id(app, ids[0], dead=True)
             return _tell(await dead.retry(id, reset_attempts=reset), common)
 
-        def moves(wanted: DeadFilter) -> AsyncIterator[BulkProgress]:
+        def moves(wanted: DeadLetterFilter) -> AsyncIterator[BulkProgress]:
             return dead.retry_all(wanted, rate=how.rate, reset_attempts=reset)
 
         errand = Errand(
@@ -117,7 +117,7 @@ async def discard(
         if _is_one(ids, sought, which):
             return _tell(await dead.discard(await whole_id(app, ids[0], dead=True), note), common)
 
-        def moves(wanted: DeadFilter) -> AsyncIterator[BulkProgress]:
+        def moves(wanted: DeadLetterFilter) -> AsyncIterator[BulkProgress]:
             return dead.discard_all(wanted, note)
 
         errand = Errand(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from duly.domain.database_urls import shown
-from duly.ports import BulkProgress
+from duly.records.dead_letter import BulkProgress
 from duly.services.interruption import Abandoned
 from duly.surfaces.cli.terminal.confirmation import Yes, agreed
 from duly.surfaces.cli.terminal.flags import Common

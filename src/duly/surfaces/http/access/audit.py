@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duly.errors import InvalidInput
-from duly.ports import AuditEntry
+from duly.records.audit_entry import AuditEntry
 from duly.records.key import Scope
 from duly.services.access.audit import LAST
 from duly.services.namespace import Namespace

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from duly.errors import InvalidInput
-from duly.ports import BulkProgress, Clock, DeadFilter, DeadGroup
+from duly.ports import Clock
+from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
 from duly.surfaces.http.deliveries.bodies import DeliveryRecord
 from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.http.protocol.pages import Cursor, Limit, Most, Payloads
@@ -22,7 +23,7 @@ Seconds = Annotated[
     float, Meta(gt=0, le=BUDGET_SECONDS, description="for how long this call may move them")
 ]
 MOST_IDS = 10_000
-GroupRecord = DeadGroup
+GroupRecord = DeadLetterGroup
 
 
 class DeadWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -38,10 +39,10 @@ class DeadWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     since: Annotated[datetime, Meta(tz=True, description="died then or later")] | None = None
     until: Annotated[datetime, Meta(tz=True, description="died then or before")] | None = None
 
-    def filter(self) -> DeadFilter:
+    def filter(self) -> DeadLetterFilter:
         """As `app.dead_letters` takes it."""
         given = msgspec.structs.asdict(self)
-        return DeadFilter(**{name: given[name] for name in NAMES})
+        return DeadLetterFilter(**{name: given[name] for name in NAMES})
 
 
 class GroupQuery(DeadWanted, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,17 +94,17 @@ class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     seconds: Seconds = BUDGET_SECONDS
     dry_run: Annotated[bool, Meta(description="only count")] = False
 
-    def filter(self) -> DeadFilter:
+    def filter(self) -> DeadLetterFilter:
         """As `app.dead_letters` takes it; refuses to mean all when it was not said."""
         given = msgspec.structs.asdict(self)
         wanted = {name: given[name] for name in NAMES}
         narrow = [name for name, value in wanted.items() if value is not None and name != "until"]
         if bool(narrow or self.ids) == self.all:
             raise InvalidInput("all", "give ids or a filter, or all: true and neither of them")
-        return DeadFilter(**wanted, ids=tuple(self.ids))
+        return DeadLetterFilter(**wanted, ids=tuple(self.ids))
 
 
-NAMES = tuple(name for name in DeadFilter.__struct_fields__ if name != "ids")
+NAMES = tuple(name for name in DeadLetterFilter.__struct_fields__ if name != "ids")
 
 
 class Retry(Which, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duly.ports import DeadGroup
+from duly.records.dead_letter import DeadLetterGroup
 from duly.services.namespace import Namespace
 from duly.surfaces.http.dead_letters.bodies import (
     DeadQuery,
@@ -37,7 +37,7 @@ async def list_(app: Namespace, query: DeadQuery) -> Page[DeliveryRecord]:
     "/dead-letters/groups",
     operation_id="list_dead_letter_groups",
 )
-async def groups(app: Namespace, query: GroupQuery) -> Page[DeadGroup]:
+async def groups(app: Namespace, query: GroupQuery) -> Page[DeadLetterGroup]:
     """Dead letters by what their errors have in common, the most frequent first.
 
     By reason, fingerprint, target and `since` all are counted; else the latest 5,000 are looked at.
