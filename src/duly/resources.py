@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, Unpack
 
-from duly.domain.access.keys import Made, StoredKey
 from duly.domain.deliveries.outcomes import Outcome
 from duly.domain.endpoints.endpoint import (
     OVERLAP,
@@ -28,14 +27,14 @@ from duly.records.attempt import Attempt, Step
 from duly.records.audit_entry import AuditEntry
 from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
-from duly.records.key import Scope
+from duly.records.key import Key, KeyWithToken, Scope
+from duly.records.page import Page as PageOf
 from duly.records.retry_plan import RetryPlan
 from duly.records.stats import FailureStats, Series
-from duly.records.status import Status, Top
+from duly.records.status import Overview, Status, Top
 from duly.records.stream import OnFailure, Stream, StreamState
 from duly.records.worker import Worker
-from duly.services.access.audit import LAST
-from duly.services.dead_letters import ALL, CrashSuspect, DeadPage
+from duly.services.dead_letters import ALL, CrashSuspect
 from duly.services.deliveries.deliveries import Page, Wanted
 from duly.services.deliveries.intake import Item, Target
 from duly.services.endpoints import Added, Standing
@@ -150,7 +149,7 @@ class DeadLetters(Protocol):
     ) -> Sequence[Delivery]: ...
     async def page(
         self, filter: DeadLetterFilter = ALL, *, before: str | None = None, limit: int = 50
-    ) -> DeadPage: ...
+    ) -> PageOf[Delivery]: ...
     async def groups(
         self, filter: DeadLetterFilter = ALL, *, limit: int = 50
     ) -> Sequence[DeadLetterGroup]: ...
@@ -175,8 +174,8 @@ class Workers(Protocol):
     """Processes that attempt deliveries."""
 
     async def list(self, *, limit: int = 100) -> Sequence[Worker]: ...
-    async def drain(self, worker: int) -> None: ...
-    async def resume(self, worker: int) -> None: ...
+    async def drain(self, worker: int) -> Worker: ...
+    async def resume(self, worker: int) -> Worker: ...
 
 
 class Keys(Protocol):
@@ -184,10 +183,10 @@ class Keys(Protocol):
 
     async def create(
         self, name: str, *, scope: Scope | str = Scope.READ, expires_at: datetime | None = None
-    ) -> Made: ...
-    async def get(self, id: str) -> StoredKey: ...
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredKey]: ...
-    async def revoke(self, id: str) -> StoredKey: ...
+    ) -> KeyWithToken: ...
+    async def get(self, id: str) -> Key: ...
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]: ...
+    async def revoke(self, id: str) -> Key: ...
 
 
 class Alerts(Protocol):
@@ -208,6 +207,7 @@ class Stats(Protocol):
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
     ) -> Series: ...
+    async def overview(self) -> Overview: ...
     async def status(self) -> Status: ...
     async def top(self) -> Top: ...
     async def late(
@@ -221,7 +221,7 @@ class Stats(Protocol):
 class Audit(Protocol):
     """Who changed what, and when."""
 
-    async def list(self, *, before: int = LAST, limit: int = 50) -> Sequence[AuditEntry]: ...
+    async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]: ...
 
 
 class Resources(Protocol):

@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 
 from duly import App
 from duly.surfaces.http import streams
-from duly.surfaces.http.access import key_bodies as keys
+from duly.surfaces.http.access import keys
 from duly.surfaces.http.application import site
 from duly.surfaces.http.dead_letters import bodies as dead_letters
 from duly.surfaces.http.deliveries import bodies as deliveries

@@ -41,5 +41,5 @@ async def test_every_move_made_again_changes_nothing(app: App) -> None:
             assert (again.schedule, again.change) == (once.schedule, "unchanged")
         else:
             assert again == once, name
-    key = (await app.keys.create("mine")).key
+    key = await app.keys.create("mine")
     assert await app.keys.revoke(key.id) == await app.keys.revoke(key.id)

@@ -13,7 +13,7 @@ from duly.client.bulk import Moving
 from duly.client.connection import Wire
 from duly.client.dead_letters import DeadLetters
 from duly.client.endpoints import Endpoints
-from duly.client.monitoring import Watch
+from duly.client.monitoring import Stats
 from duly.client.schedules import Schedules
 from duly.client.streams import Streams
 from duly.client.targets import contents, destination, refusal
@@ -26,7 +26,6 @@ from duly.ports import Chance, Clock
 from duly.records.attempt import Attempt, Step
 from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
 from duly.records.retry_plan import RetryPlan
-from duly.records.stats import FailureStats, Series
 from duly.records.stream import OnFailure
 from duly.services.deliveries.deliveries import Wanted, checked
 from duly.services.deliveries.intake import Target
@@ -40,7 +39,7 @@ class Remote:
         self.clock = clock
         self._wire = wire = Wire(server, key, clock, chance)
         moving = Moving(wire, clock)
-        self.watch = Watch(wire)
+        self.stats = self.watch = Stats(wire)
         self.schedules = Schedules(wire)
         self.streams = Streams(wire)
         self.dead_letters = DeadLetters(wire, moving)
@@ -120,23 +119,8 @@ class Remote:
         """Try a dead letter again, with all its attempts, or a waiting delivery now."""
         return await self._wire.post(Delivery, "deliveries", checked_id(id), "retry")
 
-    async def stats(self, since: datetime | timedelta) -> FailureStats:
-        """Figures of failure since a moment, or for so long."""
-        return await self._wire.get(FailureStats, "stats", "failures", **_from(since))
-
-    async def series(self, since: datetime | timedelta, *, step: timedelta) -> Series:
-        """What happened since a moment, or for so long, in steps of minutes."""
-        seconds = int(step.total_seconds())
-        return await self._wire.get(Series, "stats", "series", step=seconds, **_from(since))
-
 
 class Steps(msgspec.Struct, frozen=True):
     """What is told of a delivery's steps."""
 
     steps: list[Step]
-
-
-def _from(since: datetime | timedelta) -> dict[str, Any]:
-    if isinstance(since, timedelta):
-        return {"span": since.total_seconds()}
-    return {"since": since}

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from duly.client.bulk import Moved, Moving
+from duly.client.bulk import Moving
 from duly.client.connection import Wire
 from duly.domain import checks
 from duly.domain.deliveries import payloads, retry
@@ -16,7 +16,7 @@ from duly.domain.deliveries.outcomes import Completed, Failed, Outcome, Released
 from duly.domain.endpoints.endpoint import OVERLAP, Details, Sealed, StoredEndpoint
 from duly.domain.endpoints.gates import Gate
 from duly.ports import EndpointBacklog
-from duly.records.dead_letter import BulkProgress
+from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.records.endpoint import Circuit, EndpointState
 from duly.records.reason import Reason
 from duly.services.endpoints import LONGEST_TEST, Added, Standing
@@ -212,7 +212,7 @@ class Endpoints:
         """How many deliveries `recover` would try again."""
         body = {"since": since, "until": until, "dry_run": True}
         place = (*_place(name), "recover")
-        return (await self._wire.post(Moved, *place, body=body, safe=True)).matching
+        return (await self._wire.post(BulkResult, *place, body=body, safe=True)).matching
 
     def recover(
         self,

@@ -1,4 +1,4 @@
-"""A server's streams: looked at, configured, paused, resumed, and set going again."""
+"""A server's streams: listed, configured, paused, resumed, retried and released."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from duly.client.connection import Wire
 from duly.domain import checks
 from duly.domain.streams.policy import checked_policy
+from duly.records.delivery import Delivery
 from duly.records.stream import OnFailure, Stream, StreamState
 
 
@@ -48,6 +49,12 @@ class Streams:
     async def release(self, name: str) -> Stream:
         """Let those behind a failed head go on."""
         return await self._moved(name, "release")
+
+    async def release_delivery(self, id: str) -> Stream:
+        """Let those behind this delivery proceed; Conflict if it is not its stream's head."""
+        place = ("deliveries", checks.checked_id(id), "release")
+        delivery = await self._wire.post(Delivery, *place)
+        return await self.get(delivery.stream or "")
 
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
         """Give its head up; those behind it go on, whatever the policy."""

@@ -25,7 +25,7 @@ class Workers(Protocol):
     async def is_draining(self, worker: int) -> bool:
         """Whether the worker must not start new deliveries."""
 
-    async def drain(self, worker: int, actor: str, *, draining: bool) -> None:
+    async def drain(self, worker: int, actor: str, *, draining: bool) -> Worker:
         """Start or stop draining a live worker; NotFound if there is none.
 
         Atomic with its audit entry. The worker learns of it with its next heartbeat.

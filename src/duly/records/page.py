@@ -10,7 +10,11 @@ Item = TypeVar("Item")
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):
-    """Some of a list, and where the rest begins."""
+    """Part of a list; `next` is the cursor of the next page, null at the end.
+
+    A page may be short, or empty, and still have a next one: each examines a bounded number of
+    rows.
+    """
 
     items: list[Item]
-    next: str | int | None = None
+    next: str | None

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from duly.records.stats import Retries
+from duly.records.stats import Counts, Retries
 from duly.records.worker import Worker
 
 COUNTED_UP_TO = 10_000
@@ -74,6 +74,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     next_planned_at: datetime | None
     planner_lag: float
     zones: str
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """The status now, and what happened in the last hour."""
+
+    now: NamespaceStatus
+    last_hour: Counts
 
 
 class Top(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as it is stored."""
+    """One worker process, since it was started."""
 
     id: int
     name: str

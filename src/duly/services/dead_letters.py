@@ -1,7 +1,7 @@
-"""Dead letters as people handle them: found, grouped, retried, edited and discarded.
+"""Dead letters: listed, grouped, retried, edited and discarded.
 
-Many are moved in batches. An operation is told by the moment at which it began: interrupted and
-begun again with the same filter and `until`, it goes on with what is left, each once.
+Bulk operations move them in batches. Repeated with the same filter and the `until` of its progress,
+an interrupted one continues with what is left, each dead letter once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name, want
 from duly.domain.streams.policy import checked_stream
 from duly.errors import InvalidInput
 from duly.ports import Again, BulkCursor, Clock, Fortune, GiveUp, Store
-from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
+from duly.records.dead_letter import (
+    BulkProgress,
+    DeadLetterCriteria,
+    DeadLetterFilter,
+    DeadLetterGroup,
+)
 from duly.records.delivery import Delivery
+from duly.records.page import Page
 from duly.records.retry_plan import RetryPlan
 from duly.services.interruption import ended
 
@@ -30,13 +36,6 @@ SUSPECTS = 10_000
 """Of how many that failed the poison candidates are chosen."""
 ALL = DeadLetterFilter()
 LEAST = "00000000-0000-0000-0000-000000000000"
-
-
-class DeadPage(msgspec.Struct, frozen=True):
-    """Some dead letters, and the place to go on from, None at the end."""
-
-    items: Sequence[Delivery]
-    next: str | None
 
 
 class CrashSuspect(msgspec.Struct, frozen=True):
@@ -64,19 +63,19 @@ class DeadLetters:
         self.actor = actor
 
     async def list(
-        self, filter: DeadLetterFilter = ALL, *, before: str | None = None, limit: int = 50
+        self, filter: DeadLetterCriteria = ALL, *, before: str | None = None, limit: int = 50
     ) -> Sequence[Delivery]:
-        """Dead letters, the latest first; `before` is `place` of the last of the page before."""
+        """Dead letters, latest first; `before` is `place` of the last one of the page before."""
         start = None if before is None else _placed(before)
         limit = checks.checked_limit(limit)
         return await self._store.dead_letters.page(checked(filter), start, limit)
 
     async def page(
-        self, filter: DeadLetterFilter = ALL, *, before: str | None = None, limit: int = 50
-    ) -> DeadPage:
-        """As `list`, in time that does not grow with their number; go on from its `next`.
+        self, filter: DeadLetterCriteria = ALL, *, before: str | None = None, limit: int = 50
+    ) -> Page[Delivery]:
+        """A page in bounded time; `before` is the `next` of the page before.
 
-        There may be fewer than asked for and still more to come.
+        It may be short or empty although there are more.
         """
         start, wanted = None if before is None else _placed(before), checked(filter)
         lowest = await self._store.dead_letters.floor(start, LOOKED_AT)
@@ -87,30 +86,30 @@ class DeadLetters:
         limit = checks.checked_limit(limit)
         found = await self._store.dead_letters.page(wanted, start, limit)
         if len(found) == limit:
-            return DeadPage(found, place(found[-1]))
+            return Page(found, place(found[-1]))
         # All that died at that moment were looked at.
-        return DeadPage(found, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
+        return Page(found, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
 
     async def groups(
-        self, filter: DeadLetterFilter = ALL, *, limit: int = 50
+        self, filter: DeadLetterCriteria = ALL, *, limit: int = 50
     ) -> Sequence[DeadLetterGroup]:
-        """Dead letters by what their errors have in common, the most frequent first.
+        """Dead letters by fingerprint, the largest group first.
 
-        By reason, fingerprint, target and `since` all are counted; with anything else in the
-        filter, so many of the latest as a page looks at.
+        A filter by reason, fingerprint, target and `since` counts all; any other one counts among
+        the latest 5,000.
         """
         limit = checks.checked_limit(limit)
         return await self._store.dead_letters.groups(checked(filter), limit)
 
-    async def count(self, filter: DeadLetterFilter = ALL) -> int:
-        """How many there are: what `retry_all` and `discard_all` would move."""
+    async def count(self, filter: DeadLetterCriteria = ALL) -> int:
+        """The number that `retry_all` and `discard_all` would move."""
         return await self._store.dead_letters.count(checked(filter))
 
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
-        """Try one again, in its place if it has a stream; Conflict if it is not dead.
+        """Retry one, at its position in its stream; Conflict if it is not dead.
 
-        It gets all its attempts again. Without `reset_attempts` those that it spent stay spent,
-        and one that spent them all gets exactly one more.
+        It gets all its attempts again. Without `reset_attempts` those used stay used, and one that
+        used them all gets one more.
         """
         moved = await self._store.dead_letters.retry(
             checks.checked_id(id), self.actor, reset=reset_attempts
@@ -119,9 +118,9 @@ class DeadLetters:
         return moved
 
     async def edit(self, id: str, payload: Any) -> Delivery:
-        """Give one another payload and try it again, with all its attempts.
+        """Replace the payload of one and retry it with all its attempts.
 
-        Its history keeps the payload that it had. Conflict if it is not dead.
+        Its history keeps the old payload. Conflict if it is not dead.
         """
         data = payloads.payload_bytes(payload, self._payload_limit)
         moved = await self._store.dead_letters.edit(checks.checked_id(id), data, self.actor)
@@ -129,9 +128,9 @@ class DeadLetters:
         return moved
 
     async def discard(self, id: str, note: str) -> Delivery:
-        """Give one up for good, with a note why; a stream that it blocked goes on."""
-        told = checked_note(note)
-        moved = await self._store.dead_letters.discard(checks.checked_id(id), told, self.actor)
+        """Cancel one, with a note why; a stream that it blocked continues."""
+        why = checked_note(note)
+        moved = await self._store.dead_letters.discard(checks.checked_id(id), why, self.actor)
         self._store.wakeups.hint()
         return moved
 
@@ -142,9 +141,9 @@ class DeadLetters:
         rate: float | None = None,
         reset_attempts: bool = True,
     ) -> AsyncIterator[BulkProgress]:
-        """Try all that match again, at most `rate` a second; yields how far it is.
+        """Retry all that match, at most `rate` a second; yields the progress.
 
-        Of each stream the earliest goes first. Those that die anew meanwhile are left alone.
+        In each stream the earliest is first. Those that die again meanwhile are not retried.
         """
         CHECKS["rate"](rate)
         again = Again(reset_attempts, 0.0 if rate is None else 1 / rate)
@@ -153,9 +152,9 @@ class DeadLetters:
             yield progress
 
     async def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
-        """Give all that match up for good, with a note why; yields how far it is."""
-        told = GiveUp(checked_note(note))
-        async for progress in self._move_all(filter, told, "discarded", {"note": note}):
+        """Cancel all that match, with a note why; yields the progress."""
+        discard = GiveUp(checked_note(note))
+        async for progress in self._move_all(filter, discard, "discarded", {"note": note}):
             yield progress
 
     async def _move_all(
@@ -174,7 +173,7 @@ class DeadLetters:
             if moved:
                 done += moved
                 self._store.wakeups.hint()
-                yield BulkProgress(done, total, until)
+                yield BulkProgress(done=done, total=total, until=until)
             if cancelled is not None:
                 raise cancelled
             if moved:
@@ -256,15 +255,17 @@ def checked_note(note: object) -> str:
     return checks.checked_text("note", note, LONGEST_NOTE)
 
 
-def checked(filter: DeadLetterFilter) -> DeadLetterFilter:
+def checked(filter: DeadLetterCriteria) -> DeadLetterFilter:
     """The filter with each of its fields checked."""
-    if not isinstance(filter, DeadLetterFilter):
-        raise InvalidInput("filter", f"{filter!r} is no duly.DeadLetterFilter")
+    if not isinstance(filter, DeadLetterCriteria):
+        raise InvalidInput("filter", f"{filter!r} is not a duly.DeadLetterFilter")
     given = {
         name: check(value)
         for name, check in FIELDS.items()
         if (value := getattr(filter, name)) is not None
     }
+    if not isinstance(filter, DeadLetterFilter):
+        return DeadLetterFilter(**given)
     if isinstance(filter.ids, str):
         raise InvalidInput("ids", f"give a tuple, as in ({filter.ids!r},)")
     ids = tuple(dict.fromkeys(map(checks.checked_id, filter.ids)))

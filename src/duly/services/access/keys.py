@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+import msgspec
+
 from duly.domain import checks
 from duly.domain.access import keys, rate_limits
-from duly.domain.access.keys import Made, StoredKey
+from duly.domain.access.keys import StoredKey
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Chance, Clock, Store
-from duly.records.key import KeyState, Scope
+from duly.records.key import Key, KeyState, KeyWithToken, Scope
 
 NOTED_EVERY = timedelta(minutes=1)
 """How often it is written down that a key is in use."""
@@ -39,8 +41,8 @@ class Keys:
         *,
         scope: Scope | str = Scope.READ,
         expires_at: datetime | None = None,
-    ) -> Made:
-        """Make a key for this namespace. Its token is told here and never again."""
+    ) -> KeyWithToken:
+        """Make a key for this namespace. Its token is in the answer, and never shown again."""
         id, token = keys.new_token(self._chance.bytes(keys.ID_BYTES + keys.SECRET_BYTES))
         now = self._clock.now()
         key = StoredKey(
@@ -51,9 +53,10 @@ class Keys:
             created_at=now,
             expires_at=None if expires_at is None else _to_come(expires_at, now),
         )
-        return Made(await self._store.keys.create(key, keys.digest(token), self.actor), token)
+        made = await self._store.keys.create(key, keys.digest(token), self.actor)
+        return KeyWithToken(**msgspec.structs.asdict(made.record(now)), token=token)
 
-    async def bootstrap(self, token: str) -> StoredKey | None:
+    async def bootstrap(self, token: str) -> Key | None:
         """Make the first key of a store, an admin with this token; None if there are keys already.
 
         Of several processes that ask at once one makes it.
@@ -71,18 +74,22 @@ class Keys:
         made = await self._store.keys.create_first(key, keys.digest(token), BOOTSTRAP)
         return await self.get(id) if made else None
 
-    async def get(self, id: str) -> StoredKey:
+    async def get(self, id: str) -> Key:
         """One key, or NotFound."""
-        return await self._store.keys.get(keys.checked_id(id))
+        return self._record(await self._store.keys.get(keys.checked_id(id)))
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredKey]:
-        """Keys by id, spent ones too; `after` is the last id of the page before."""
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
+        """Keys by id, also those expired or revoked; `after` is the last id of the page before."""
         start = checks.checked_start("after", after)
-        return await self._store.keys.page(start, checks.checked_limit(limit))
+        found = await self._store.keys.page(start, checks.checked_limit(limit))
+        return [self._record(each) for each in found]
 
-    async def revoke(self, id: str) -> StoredKey:
-        """Let a key open nothing any more; again it changes nothing. NotFound if there is none."""
-        return await self._store.keys.revoke(keys.checked_id(id), self.actor)
+    async def revoke(self, id: str) -> Key:
+        """Make a key invalid; safe to repeat. NotFound if there is none."""
+        return self._record(await self._store.keys.revoke(keys.checked_id(id), self.actor))
+
+    def _record(self, key: StoredKey) -> Key:
+        return key.record(self._clock.now())
 
     async def check(self, token: str) -> StoredKey | None:
         """The key of a token, of whichever namespace; None if there is none that opens now.
@@ -95,7 +102,7 @@ class Keys:
             return None
         key, kept = found
         now = self._clock.now()
-        if not keys.is_token_of(token, kept) or key.standing(now) is not KeyState.ACTIVE:
+        if not keys.is_token_of(token, kept) or key.state(now) is not KeyState.ACTIVE:
             return None
         if key.last_used_at is None or key.last_used_at <= now - NOTED_EVERY:
             await self._note_use(key.id, now - NOTED_EVERY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -13,7 +12,23 @@ from duly.services.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.terminal.delivery_options import OnFailure
 from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, books
-from duly.surfaces.cli.terminal.output import answer, answer_page, cell, counted, facts, table
+from duly.surfaces.cli.terminal.listing import Columns, answer_list
+from duly.surfaces.cli.terminal.output import answer, cell, counted, facts
+
+COLUMNS = Columns(
+    {
+        "name": "name",
+        "state": "state",
+        "on failure": "on_failure",
+        "since": "since",
+        "waiting": lambda each: counted(each.waiting, COUNTED_IN_LISTS),
+        "head": lambda each: each.head and each.head.id,
+        "attempt": lambda each: each.head and each.head.attempt,
+        "next": lambda each: each.head and each.head.next_at,
+        "error": lambda each: each.head and each.head.error,
+    },
+    folds=("error",),
+)
 
 commands = App(
     name="streams", help="List, show, pause, resume, retry, release and configure streams."
@@ -32,9 +47,7 @@ async def list_(
     checked_limit(limit)
     async with books(common) as app:
         found = await app.streams.list(state, after=after, limit=limit + 1)
-    page = found[:limit]
-    next_name = page[-1].name if len(found) > limit else None
-    answer_page(common.json, page, next_name, lambda: _listed(page))
+    answer_list(common, found, COLUMNS, limit, next_from="name")
 
 
 @commands.command
@@ -113,27 +126,6 @@ def in_words(stream: Stream) -> str:
         return str(stream.state)
     when = f", next at {cell(head.next_at)}" if head.next_at is not None else ""
     return f"{stream.state}, head {head.id}{when}"
-
-
-def _listed(page: Sequence[Stream]) -> str:
-    return table(
-        ("name", "state", "on failure", "since", "waiting", "head", "attempt", "next", "error"),
-        (
-            (
-                each.name,
-                each.state,
-                each.on_failure,
-                each.since,
-                counted(each.waiting, COUNTED_IN_LISTS),
-                each.head and each.head.id,
-                each.head and each.head.attempt,
-                each.head and each.head.next_at,
-                each.head and each.head.error,
-            )
-            for each in page
-        ),
-        folds=("error",),
-    )
 
 
 def _shown(stream: Stream) -> str:

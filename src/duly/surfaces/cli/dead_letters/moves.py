@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
-from duly.records.dead_letter import BulkProgress, DeadLetterFilter
+from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterFilter
 from duly.records.delivery import Delivery
 from duly.services.dead_letters import checked_note
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
@@ -159,16 +159,16 @@ async def _run(app: Books, errand: Errand, which: Which, common: Common) -> None
     now = app.clock.now()
     ids = [await whole_id(app, each, dead=True) for each in errand.ids]
     wanted = errand.sought.required(now, ids, which.everything)
-    matching, done = await app.dead_letters.count(wanted), 0
+    matching = await app.dead_letters.count(wanted)
+    result = BulkResult(matching=matching, finished=which.dry_run or not matching)
     if len(ids) > matching:
         talk(f"{len(ids) - matching} of the {len(ids)} ids are of no dead letter that matches")
     if which.wants(matching, f"{matching} dead letters match.\n{errand.question}"):
         again = ["dead", errand.command, *ids, *errand.sought.flags(now), *errand.flags]
         again += [*(["--all"] if which.everything else []), *whereabouts(common)]
-        done = await carry_out("moving", matching, errand.moves(wanted), again)
-    document = {"matching": matching, errand.verb: done, "dry_run": which.dry_run}
-    told = f"{matching} dead letters" if which.dry_run else f"{done} of {matching} {errand.verb}"
-    answer(common.json, document, lambda: told)
+        result = await carry_out("moving", matching, errand.moves(wanted), again)
+    moved = f"{result.moved} of {matching} {errand.verb}"
+    answer(common.json, result, lambda: f"{matching} dead letters" if which.dry_run else moved)
 
 
 def _tell(delivery: Delivery, common: Common) -> None:

@@ -31,7 +31,7 @@ async def stats(*, since: Since = "24h", series: Over = False, common: Common = 
     wanted = _since(since)
     async with books(common) as app:
         if series:
-            steps = await app.series(wanted, step=_step(wanted, app.clock.now()))
+            steps = await app.stats.series(wanted, step=_step(wanted, app.clock.now()))
             answer(common.json, steps, lambda: _steps(steps))
         else:
             found = await app.stats(wanted)

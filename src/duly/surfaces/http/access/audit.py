@@ -5,7 +5,6 @@ from __future__ import annotations
 from duly.errors import InvalidInput
 from duly.records.audit_entry import AuditEntry
 from duly.records.key import Scope
-from duly.services.access.audit import LAST
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.pages import Page, PageQuery
 from duly.surfaces.http.protocol.routing import get
@@ -23,11 +22,11 @@ async def listed(app: Namespace, query: PageQuery) -> Page[AuditEntry]:
     return Page(page, str(page[-1].id) if len(found) > query.limit else None)
 
 
-def _before(cursor: str | None) -> int:
+def _before(cursor: str | None) -> int | None:
     if cursor is None:
-        return LAST
+        return None
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise InvalidInput("cursor", "it is none of ours; take `next` of the page before")
+        raise InvalidInput("cursor", "take `next` of the page before")
     return int(cursor)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duly.records.dead_letter import DeadLetterGroup
+from duly.records.dead_letter import BulkResult, DeadLetterGroup
 from duly.services.namespace import Namespace
 from duly.surfaces.http.dead_letters.bodies import (
     DeadQuery,
@@ -10,13 +10,11 @@ from duly.surfaces.http.dead_letters.bodies import (
     DiscardOne,
     Edit,
     GroupQuery,
-    Moved,
     PoisonQuery,
     Retry,
     RetryOne,
     SuspectRecord,
     carried_out,
-    counted,
 )
 from duly.surfaces.http.deliveries.bodies import DeliveryRecord, record, records
 from duly.surfaces.http.protocol.decoding import checked
@@ -29,61 +27,45 @@ from duly.surfaces.http.protocol.routing import get, post
 @get("/dead-letters", operation_id="list_dead_letters")
 async def list_(app: Namespace, query: DeadQuery) -> Page[DeliveryRecord]:
     """List dead letters, the latest first."""
-    found = await app.dead_letters.page(query.filter(), before=query.cursor, limit=query.limit)
+    found = await app.dead_letters.page(query, before=query.cursor, limit=query.limit)
     return Page(records(found.items, payloads=query.payloads), found.next)
 
 
-@get(
-    "/dead-letters/groups",
-    operation_id="list_dead_letter_groups",
-)
+@get("/dead-letters/groups", operation_id="list_dead_letter_groups")
 async def groups(app: Namespace, query: GroupQuery) -> Page[DeadLetterGroup]:
     """Dead letters by what their errors have in common, the most frequent first.
 
     By reason, fingerprint, target and `since` all are counted; else the latest 5,000 are looked at.
     """
-    found = await app.dead_letters.groups(query.filter(), limit=query.limit)
+    found = await app.dead_letters.groups(query, limit=query.limit)
     return Page(list(found), None)
 
 
-@post(
-    "/dead-letters/retry",
-    status=200,
-    repeatable=True,
-    operation_id="retry_dead_letters",
-)
-async def retry(app: Namespace, request: Request, body: Retry) -> Moved:
+@post("/dead-letters/retry", status=200, repeatable=True, operation_id="retry_dead_letters")
+async def retry(app: Namespace, request: Request, body: Retry) -> BulkResult:
     """Try those that match again; of each stream the earliest goes first."""
-    filter = body.filter()
-    matching = await app.dead_letters.count(filter)
+    body.check()
+    matching = await app.dead_letters.count(body)
     if body.dry_run:
-        return counted(matching)
-    moves = app.dead_letters.retry_all(filter, rate=body.rate, reset_attempts=body.reset_attempts)
+        return BulkResult(matching=matching)
+    moves = app.dead_letters.retry_all(body, rate=body.rate, reset_attempts=body.reset_attempts)
     work = carried_out(matching, moves, app.clock, body.seconds, body.rate)
     return await while_heard(request.receive, work)
 
 
-@post(
-    "/dead-letters/discard",
-    status=200,
-    repeatable=True,
-    operation_id="discard_dead_letters",
-)
-async def discard(app: Namespace, request: Request, body: Discard) -> Moved:
+@post("/dead-letters/discard", status=200, repeatable=True, operation_id="discard_dead_letters")
+async def discard(app: Namespace, request: Request, body: Discard) -> BulkResult:
     """Give those that match up for good, with a note why; a stream that one blocked goes on."""
-    filter = body.filter()
-    matching = await app.dead_letters.count(filter)
+    body.check()
+    matching = await app.dead_letters.count(body)
     if body.dry_run:
-        return counted(matching)
-    moves = app.dead_letters.discard_all(filter, body.note)
+        return BulkResult(matching=matching)
+    moves = app.dead_letters.discard_all(body, body.note)
     work = carried_out(matching, moves, app.clock, body.seconds)
     return await while_heard(request.receive, work)
 
 
-@get(
-    "/dead-letters/poison",
-    operation_id="list_poison_candidates",
-)
+@get("/dead-letters/poison", operation_id="list_poison_candidates")
 async def poison(app: Namespace, query: PoisonQuery) -> Page[SuspectRecord]:
     """List deliveries whose workers died, on request also those with one attempt left."""
     found = await app.dead_letters.poison_candidates(

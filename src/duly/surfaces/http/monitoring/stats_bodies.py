@@ -1,4 +1,4 @@
-"""Figures as the API shows them."""
+"""Queries of `/v1/stats` and `/v1/alerts`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from duly.errors import InvalidInput
-from duly.records.alert import Alert
-from duly.records.stats import Counts
-from duly.records.status import NamespaceStatus
+from duly.surfaces.http.protocol.bodies import Moment
 
-Moment = Annotated[datetime, Meta(tz=True)]
-
-
-Span = Annotated[float, Meta(ge=0, description="so many seconds before, in place of `since`")]
-
-
-class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands now, and what happened in the last hour."""
-
-    now: NamespaceStatus
-    last_hour: Counts
+Span = Annotated[float, Meta(ge=0, description="seconds before the end, in place of `since`")]
 
 
 class FailuresQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -50,15 +38,8 @@ class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
-class AlertPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Alerts, newest first."""
-
-    items: list[Alert]
-    next: int | None = None
-
-
 def begin(since: datetime | None, span: float | None) -> datetime | float | None:
-    """From when: a moment, or so many seconds before; None when nothing was said."""
+    """The start of a period: a moment, or seconds before its end; None if neither is given."""
     if since is not None and span is not None:
         raise InvalidInput("span", "give it or since, not both")
     return since if span is None else span

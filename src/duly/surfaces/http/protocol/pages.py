@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-Item = TypeVar("Item")
+from duly.records.page import Page as Page
+
 MOST = 200
 Limit = Annotated[int, Meta(ge=1, le=MOST, description="how many at most")]
 Most = Annotated[int, Meta(ge=1, le=1000, description="how many at most; there are no pages")]
@@ -20,13 +21,3 @@ class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     cursor: Cursor | None = None
     limit: Limit = 50
-
-
-class Page(msgspec.Struct, Generic[Item], frozen=True):
-    """Some of a list; `next` is the cursor of the following page, null at the end.
-
-    A page may be short, or empty, and still have a next one: only so much is looked at for each.
-    """
-
-    items: list[Item]
-    next: str | None
