@@ -14,11 +14,13 @@ from duly.records.key import Key, KeyWithToken, Scope
 from duly.records.worker import Worker
 
 
-class Workers:
-    """The workers of one server's namespace."""
-
+class _Resource:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
+
+
+class Workers(_Resource):
+    """The workers of one server's namespace."""
 
     async def list(self, *, limit: int = 100) -> Sequence[Worker]:
         """Workers, live ones first."""
@@ -33,11 +35,8 @@ class Workers:
         return await self._wire.post(Worker, "workers", str(worker), "resume")
 
 
-class Alerts:
+class Alerts(_Resource):
     """The alerts of one server's namespace."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
 
     async def raised(self) -> Sequence[Alert]:
         """The alerts that are active now, oldest first."""
@@ -48,11 +47,8 @@ class Alerts:
         return (await self._wire.get(AlertPage, "alerts", before=before, limit=limit)).items
 
 
-class Keys:
+class Keys(_Resource):
     """The keys of one server's namespace."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
 
     async def create(
         self, name: str, *, scope: Scope | str = Scope.READ, expires_at: datetime | None = None
@@ -75,11 +71,8 @@ class Keys:
         return await self._wire.post(Key, "keys", keys.checked_id(id), "revoke")
 
 
-class Audit:
+class Audit(_Resource):
     """The audit trail of one server's namespace."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
 
     async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]:
         """Entries, latest first; `before` is the last id of the page before."""

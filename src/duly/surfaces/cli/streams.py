@@ -16,18 +16,10 @@ from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, cell, counted, facts
 
 COLUMNS = Columns(
-    {
-        "name": "name",
-        "state": "state",
-        "on failure": "on_failure",
-        "since": "since",
-        "waiting": lambda each: counted(each.waiting, COUNTED_IN_LISTS),
-        "head": lambda each: each.head and each.head.id,
-        "attempt": lambda each: each.head and each.head.attempt,
-        "next": lambda each: each.head and each.head.next_at,
-        "error": lambda each: each.head and each.head.error,
-    },
-    folds=("error",),
+    "name state on_failure since waiting head=head.id attempt=head.attempt next=head.next_at"
+    " error=head.error",
+    folds="error",
+    waiting=lambda each: counted(each.waiting, COUNTED_IN_LISTS),
 )
 
 commands = App(

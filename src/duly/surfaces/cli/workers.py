@@ -11,19 +11,8 @@ from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, items, table
 
 COLUMNS = Columns(
-    {
-        "id": "id",
-        "name": "name",
-        "alive": "alive",
-        "ended": "ended_how",
-        "holding": "holding",
-        "slots": "concurrency",
-        "version": "version",
-        "beat": "beat_at",
-        "namespaces": "namespaces",
-        "handlers": "handlers",
-    },
-    folds=("namespaces", "handlers"),
+    "id name alive ended=ended_how holding slots=concurrency version beat_at namespaces handlers",
+    folds="namespaces handlers",
 )
 
 commands = App(name="workers", help="List workers; drain or resume one.")

@@ -10,7 +10,7 @@ from msgspec import Meta
 from duly.records.stream import OnFailure, Stream
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Note, Why
-from duly.surfaces.http.protocol.pages import Page, PageQuery
+from duly.surfaces.http.protocol.pages import Page, PageQuery, page_of
 from duly.surfaces.http.protocol.routing import get, patch, post
 
 NAME = "/streams/{name}"
@@ -33,8 +33,7 @@ class StreamChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def list_(app: Namespace, query: StreamQuery) -> Page[Stream]:
     """List streams by name: all of them, or those that stand still."""
     found = await app.streams.list(query.state, after=query.cursor or "", limit=query.limit + 1)
-    items = list(found[: query.limit])
-    return Page(items, items[-1].name if len(found) > query.limit else None)
+    return page_of(found, query.limit, "name")
 
 
 @get(NAME, operation_id="get_stream")

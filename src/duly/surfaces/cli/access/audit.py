@@ -27,13 +27,4 @@ def _detail(entry: AuditEntry) -> str | None:
     return None if entry.detail is None else msgspec.json.encode(entry.detail).decode()
 
 
-COLUMNS = Columns(
-    {
-        "done": "done_at",
-        "actor": "actor",
-        "action": "action",
-        "subject": "subject",
-        "detail": _detail,
-    },
-    folds=("detail",),
-)
+COLUMNS = Columns("done_at actor action subject detail", folds="detail", detail=_detail)

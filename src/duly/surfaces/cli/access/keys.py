@@ -18,17 +18,7 @@ from duly.surfaces.cli.terminal.output import answer, talk
 from duly.surfaces.cli.terminal.times import moment
 from duly.system import SystemChance
 
-COLUMNS = Columns(
-    {
-        "id": "id",
-        "scope": "scope",
-        "state": "state",
-        "created": "created_at",
-        "last used": "last_used_at",
-        "expires": "expires_at",
-        "name": "name",
-    }
-)
+COLUMNS = Columns("id scope state created_at last_used_at expires_at name")
 
 commands = App(name="keys", help="Create, list and revoke the keys to the HTTP port.")
 

@@ -15,42 +15,12 @@ from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, answer_page, items
 
-LISTED = Columns(
-    {
-        "id": "id",
-        "target": "target",
-        "stream": "stream",
-        "died": "dead_at",
-        "attempt": "attempt",
-        "reason": "reason",
-        "fingerprint": "fingerprint",
-        "error": "error",
-    },
-    folds=("error",),
-)
-GROUPED = Columns(
-    {
-        "fingerprint": "fingerprint",
-        "count": "count",
-        "reason": "reason",
-        "first": "first_at",
-        "last": "last_at",
-        "targets": "targets",
-        "error": "error",
-    },
-    folds=("targets", "error"),
-)
+LISTED = Columns("id target stream died=dead_at attempt reason fingerprint error", folds="error")
+GROUPED = Columns("fingerprint count reason first_at last_at targets error", folds="targets error")
 SUSPECTED = Columns(
-    {
-        "id": "delivery.id",
-        "target": "delivery.target",
-        "state": "delivery.state",
-        "attempt": "delivery.attempt",
-        "next": "delivery.next_at",
-        "why": "why",
-        "error": "delivery.error",
-    },
-    folds=("why", "error"),
+    "id=delivery.id target=delivery.target state=delivery.state attempt=delivery.attempt"
+    " next=delivery.next_at why error=delivery.error",
+    folds="why error",
 )
 
 commands = App(name="dead", help="List, group, show, retry, edit and discard dead letters.")

@@ -11,16 +11,7 @@ from duly.surfaces.cli.terminal.flags import COMMON, Common, books
 from duly.surfaces.cli.terminal.listing import Columns, answer_list
 
 All = Annotated[bool, Parameter(name="--all", negative="", help="Also cleared ones.")]
-COLUMNS = Columns(
-    {
-        "raised": "raised_at",
-        "cleared": "cleared_at",
-        "kind": "kind",
-        "subject": "subject",
-        "detail": "detail",
-    },
-    folds=("detail",),
-)
+COLUMNS = Columns("raised_at cleared_at kind subject detail", folds="detail")
 
 commands = App(name="alerts", help="List alerts.")
 

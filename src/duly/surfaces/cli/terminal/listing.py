@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from duly.surfaces.cli.terminal.flags import Common
 from duly.surfaces.cli.terminal.output import answer_page, table
 
 
-@dataclass(frozen=True)
 class Columns:
-    """The columns of a list: headings, each with a field of the record or a function of it."""
+    """The columns of a table of records, as in `Columns("id slots=concurrency", folds="id")`.
 
-    shown: Mapping[str, str | Callable[[Any], object]]
-    folds: Collection[str] = ()
+    A column shows a field, below its name without `_at`, or below the heading before `=`. A field
+    may be within another: `head.id`. `computed` has columns, by name, that are functions.
+    """
+
+    def __init__(self, fields: str, folds: str = "", **computed: Callable[[Any], object]) -> None:
+        columns = [each.rpartition("=") for each in fields.split()]
+        self._headings = [_words(heading or field) for heading, _, field in columns]
+        self._fields = [field for _, _, field in columns]
+        self._computed = computed
+        self._folds = folds.split()
 
     def table(self, found: Sequence[Any]) -> str:
         """The records as a table."""
-        cells = [
-            attrgetter(each) if isinstance(each, str) else each for each in self.shown.values()
-        ]
-        rows = (tuple(cell(each) for cell in cells) for each in found)
-        return table(tuple(self.shown), rows, self.folds)
+        rows = ([self._cell(each, field) for field in self._fields] for each in found)
+        return table(self._headings, rows, self._folds)
+
+    def _cell(self, record: Any, field: str) -> object:
+        if field in self._computed:
+            return self._computed[field](record)
+        for name in field.split("."):
+            record = None if record is None else getattr(record, name)
+        return record
+
+
+def _words(field: str) -> str:
+    return field.removesuffix("_at").replace("_", " ")
 
 
 def answer_list(

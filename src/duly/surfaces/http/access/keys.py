@@ -12,7 +12,7 @@ from duly.domain.checks import checked_text
 from duly.records.key import Key, KeyWithToken, Scope
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Moment
-from duly.surfaces.http.protocol.pages import Page, PageQuery
+from duly.surfaces.http.protocol.pages import Page, PageQuery, page_of
 from duly.surfaces.http.protocol.routing import below, get, post
 
 
@@ -29,9 +29,7 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 async def listed(app: Namespace, query: PageQuery) -> Page[Key]:
     """Keys by id, also those expired or revoked."""
     after = "" if query.cursor is None else checked_text("cursor", query.cursor)
-    found = list(await app.keys.list(after=after, limit=query.limit + 1))
-    page = found[: query.limit]
-    return Page(page, page[-1].id if len(found) > query.limit else None)
+    return page_of(await app.keys.list(after=after, limit=query.limit + 1), query.limit, "id")
 
 
 @post("", secret=True, operation_id="create_key")

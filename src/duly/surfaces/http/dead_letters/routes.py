@@ -1,8 +1,10 @@
-"""`/v1/dead-letters`: found, grouped, retried and discarded, one by one or many."""
+"""`/v1/dead-letters`: listed, grouped, retried, edited and discarded."""
 
 from __future__ import annotations
 
-from duly.records.dead_letter import BulkResult, DeadLetterGroup
+from collections.abc import AsyncIterator
+
+from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterGroup
 from duly.services.namespace import Namespace
 from duly.surfaces.http.dead_letters.bodies import (
     DeadQuery,
@@ -14,6 +16,7 @@ from duly.surfaces.http.dead_letters.bodies import (
     Retry,
     RetryOne,
     SuspectRecord,
+    Which,
     carried_out,
 )
 from duly.surfaces.http.deliveries.bodies import DeliveryRecord, record, records
@@ -26,16 +29,17 @@ from duly.surfaces.http.protocol.routing import get, post
 
 @get("/dead-letters", operation_id="list_dead_letters")
 async def list_(app: Namespace, query: DeadQuery) -> Page[DeliveryRecord]:
-    """List dead letters, the latest first."""
+    """List dead letters, latest first."""
     found = await app.dead_letters.page(query, before=query.cursor, limit=query.limit)
     return Page(records(found.items, payloads=query.payloads), found.next)
 
 
 @get("/dead-letters/groups", operation_id="list_dead_letter_groups")
 async def groups(app: Namespace, query: GroupQuery) -> Page[DeadLetterGroup]:
-    """Dead letters by what their errors have in common, the most frequent first.
+    """Dead letters by fingerprint, the largest group first.
 
-    By reason, fingerprint, target and `since` all are counted; else the latest 5,000 are looked at.
+    A filter by reason, fingerprint, target and `since` counts all; any other one counts among the
+    latest 5,000.
     """
     found = await app.dead_letters.groups(query, limit=query.limit)
     return Page(list(found), None)
@@ -43,25 +47,29 @@ async def groups(app: Namespace, query: GroupQuery) -> Page[DeadLetterGroup]:
 
 @post("/dead-letters/retry", status=200, repeatable=True, operation_id="retry_dead_letters")
 async def retry(app: Namespace, request: Request, body: Retry) -> BulkResult:
-    """Try those that match again; of each stream the earliest goes first."""
-    body.check()
-    matching = await app.dead_letters.count(body)
-    if body.dry_run:
-        return BulkResult(matching=matching)
+    """Retry those that match; of each stream the earliest is first."""
     moves = app.dead_letters.retry_all(body, rate=body.rate, reset_attempts=body.reset_attempts)
-    work = carried_out(matching, moves, app.clock, body.seconds, body.rate)
-    return await while_heard(request.receive, work)
+    return await _moved(app, request, body, moves, body.rate)
 
 
 @post("/dead-letters/discard", status=200, repeatable=True, operation_id="discard_dead_letters")
 async def discard(app: Namespace, request: Request, body: Discard) -> BulkResult:
-    """Give those that match up for good, with a note why; a stream that one blocked goes on."""
+    """Cancel those that match, with a note why; a stream that one blocked continues."""
+    return await _moved(app, request, body, app.dead_letters.discard_all(body, body.note))
+
+
+async def _moved(
+    app: Namespace,
+    request: Request,
+    body: Which,
+    moves: AsyncIterator[BulkProgress],
+    rate: float | None = None,
+) -> BulkResult:
     body.check()
     matching = await app.dead_letters.count(body)
     if body.dry_run:
         return BulkResult(matching=matching)
-    moves = app.dead_letters.discard_all(body, body.note)
-    work = carried_out(matching, moves, app.clock, body.seconds)
+    work = carried_out(matching, moves, app.clock, body.seconds, rate)
     return await while_heard(request.receive, work)
 
 
@@ -80,20 +88,20 @@ async def poison(app: Namespace, query: PoisonQuery) -> Page[SuspectRecord]:
 
 @post("/dead-letters/{id}/retry", status=200, operation_id="retry_dead_letter")
 async def retry_one(app: Namespace, id: str, body: RetryOne | None = None) -> DeliveryRecord:
-    """Try one again, in its place if it has a stream; 409 if it is not dead."""
+    """Retry one, at its position in its stream; 409 if it is not dead."""
     reset = body is None or body.reset_attempts
     return record(await app.dead_letters.retry(id, reset_attempts=reset), DeliveryRecord)
 
 
 @post("/dead-letters/{id}/edit", status=200, operation_id="edit_dead_letter")
 async def edit_one(app: Namespace, id: str, body: Edit) -> DeliveryRecord:
-    """Give one another payload and try it again, with all its attempts; 409 if it is not dead."""
+    """Replace the payload of one and retry it with all its attempts; 409 if it is not dead."""
     return record(await app.dead_letters.edit(id, checked(body.payload)), DeliveryRecord)
 
 
 @post("/dead-letters/{id}/discard", status=200, operation_id="discard_dead_letter")
 async def discard_one(app: Namespace, id: str, body: DiscardOne) -> DeliveryRecord:
-    """Give one up for good, with a note why; a stream that it blocked goes on."""
+    """Cancel one, with a note why; a stream that it blocked continues."""
     return record(await app.dead_letters.discard(id, body.note), DeliveryRecord)
 
 

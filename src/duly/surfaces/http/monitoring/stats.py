@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
 from duly.domain.monitoring.failure_stats import DAY
 from duly.domain.monitoring.rollups import HOUR
+from duly.errors import InvalidInput
 from duly.records.alert import AlertPage
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
 from duly.services.namespace import Namespace
-from duly.surfaces.http.monitoring.stats_bodies import (
-    AlertsQuery,
-    FailuresQuery,
-    SeriesQuery,
-    begin,
-)
+from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.http.protocol.routing import get
+
+Span = Annotated[float, Meta(ge=0, description="seconds before the end, in place of `since`")]
+
+
+class FailuresQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Since when to count: a day ago if nothing is said."""
+
+    since: Moment | None = None
+    span: Span | None = None
+
+
+class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """From when to when, and in which steps."""
+
+    since: Annotated[Moment | None, Meta(description="an hour before `until` if left out")] = None
+    span: Span | None = None
+    until: Annotated[Moment | None, Meta(description="now if left out")] = None
+    step: Annotated[int, Meta(ge=60, le=31 * 86400, description="seconds, in whole minutes")] = 60
+
+
+class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which page of alerts, or only those that are raised."""
+
+    raised: Annotated[bool, Meta(description="only those that are not over")] = False
+    before: Annotated[int, Meta(ge=0, description="the `next` of the page before")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 @get("/stats", operation_id="get_stats")
@@ -44,13 +72,13 @@ async def top(app: Namespace) -> Top:
 @get("/stats/failures", operation_id="get_failures")
 async def failures(app: Namespace, query: FailuresQuery) -> FailureStats:
     """Failures since a moment: attempts, reasons, retries, poison."""
-    return await app.stats(begin(query.since, query.span) or DAY)
+    return await app.stats(_begin(query.since, query.span) or DAY)
 
 
 @get("/stats/series", operation_id="get_series")
 async def series(app: Namespace, query: SeriesQuery) -> Series:
     """Counts for each step of a period; minutes are kept for 35 days."""
-    since = begin(query.since, query.span) or HOUR
+    since = _begin(query.since, query.span) or HOUR
     return await app.stats.series(since, query.until, query.step)
 
 
@@ -62,6 +90,12 @@ async def alerts(app: Namespace, query: AlertsQuery) -> AlertPage:
     found = await app.alerts.list(before=query.before, limit=query.limit)
     more = found[-1].id if len(found) == query.limit else None
     return AlertPage(items=list(found), next=more)
+
+
+def _begin(since: datetime | None, span: float | None) -> datetime | float | None:
+    if since is not None and span is not None:
+        raise InvalidInput("span", "give it or since, not both")
+    return since if span is None else span
 
 
 ROUTES = [now, status, top, failures, series, alerts]
