@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, Unpack
 
+from duly.domain.dead_letters import ALL
 from duly.domain.deliveries.outcomes import Outcome
 from duly.domain.endpoints.endpoint import (
     OVERLAP,
@@ -34,7 +35,7 @@ from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
 from duly.records.stream import OnFailure, Stream, StreamState
 from duly.records.worker import Worker
-from duly.services.dead_letters import ALL, CrashSuspect
+from duly.services.dead_letters import CrashSuspect
 from duly.services.deliveries.deliveries import Page, Wanted
 from duly.services.deliveries.intake import Item, Target
 from duly.services.endpoints import Added, Standing

@@ -9,9 +9,9 @@ import pytest
 
 import duly
 from duly import App, Conflict, DeadLetterFilter, InvalidInput, NotFound
+from duly.domain.dead_letters import place
 from duly.domain.deliveries.fingerprints import fingerprint
 from duly.failpoints import FailpointRaised, arm
-from duly.services.dead_letters import place
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
 from tests.services.lines import NAME, Work, begun, running

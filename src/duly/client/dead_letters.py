@@ -12,12 +12,13 @@ from duly.client.connection import Wire, page_of
 from duly.client.monitoring import Explained
 from duly.client.targets import contents
 from duly.domain.checks import checked_id
+from duly.domain.dead_letters import ALL, checked, checked_note
 from duly.errors import InvalidInput
 from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 from duly.records.page import Page
 from duly.records.retry_plan import RetryPlan
-from duly.services.dead_letters import ALL, CrashSuspect, checked, checked_note
+from duly.services.dead_letters import CrashSuspect
 
 PLACE = "dead-letters"
 

@@ -13,11 +13,18 @@ from typing import Any
 import msgspec
 
 from duly.domain import checks
-from duly.domain.dead_letters import LOOKED_AT, why_suspected
+from duly.domain.dead_letters import (
+    ALL,
+    LEAST,
+    LOOKED_AT,
+    checked,
+    checked_note,
+    place,
+    placed,
+    why_suspected,
+)
 from duly.domain.deliveries import payloads, retry
-from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name, wanted_target
-from duly.domain.streams.policy import checked_stream
-from duly.errors import InvalidInput
+from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name
 from duly.ports import Again, BulkCursor, Clock, Fortune, GiveUp, Store
 from duly.records.dead_letter import (
     BulkProgress,
@@ -31,11 +38,8 @@ from duly.records.retry_plan import RetryPlan
 from duly.services.interruption import ended
 
 BATCH = 1000
-LONGEST_NOTE = 1000
 SUSPECTS = 10_000
 """Of how many that failed the poison candidates are chosen."""
-ALL = DeadLetterFilter()
-LEAST = "00000000-0000-0000-0000-000000000000"
 
 
 class CrashSuspect(msgspec.Struct, frozen=True):
@@ -66,7 +70,7 @@ class DeadLetters:
         self, filter: DeadLetterCriteria = ALL, *, before: str | None = None, limit: int = 50
     ) -> Sequence[Delivery]:
         """Dead letters, latest first; `before` is `place` of the last one of the page before."""
-        start = None if before is None else _placed(before)
+        start = None if before is None else placed(before)
         limit = checks.checked_limit(limit)
         return await self._store.dead_letters.page(checked(filter), start, limit)
 
@@ -77,7 +81,7 @@ class DeadLetters:
 
         It may be short or empty although there are more.
         """
-        start, wanted = None if before is None else _placed(before), checked(filter)
+        start, wanted = None if before is None else placed(before), checked(filter)
         lowest = await self._store.dead_letters.floor(start, LOOKED_AT)
         if lowest is not None and (wanted.since is None or wanted.since < lowest):
             wanted = msgspec.structs.replace(wanted, since=lowest)
@@ -230,60 +234,3 @@ class _Pace:
         ahead = self._began + done * self._spread - self._clock.monotonic()
         if ahead > 0:
             await self._clock.sleep(ahead)
-
-
-def place(delivery: Delivery) -> str:
-    """Where a dead letter stands in the list, to go on from."""
-    assert delivery.dead_at is not None
-    return f"{delivery.dead_at.isoformat()}/{delivery.id}"
-
-
-def _placed(text: str) -> tuple[datetime, str]:
-    at, _, id = text.partition("/")
-    try:
-        return checks.checked_moment("before", datetime.fromisoformat(at)), str(
-            checks.checked_id(id)
-        )
-    except (ValueError, InvalidInput):
-        raise InvalidInput(
-            "before", f"{text!r} is no place in the list; take it from a page"
-        ) from None
-
-
-def checked_note(note: object) -> str:
-    """Why something is given up."""
-    return checks.checked_text("note", note, LONGEST_NOTE)
-
-
-def checked(filter: DeadLetterCriteria) -> DeadLetterFilter:
-    """The filter with each of its fields checked."""
-    if not isinstance(filter, DeadLetterCriteria):
-        raise InvalidInput("filter", f"{filter!r} is not a duly.DeadLetterFilter")
-    given = {
-        name: check(value)
-        for name, check in FIELDS.items()
-        if (value := getattr(filter, name)) is not None
-    }
-    if not isinstance(filter, DeadLetterFilter):
-        return DeadLetterFilter(**given)
-    if isinstance(filter.ids, str):
-        raise InvalidInput("ids", f"give a tuple, as in ({filter.ids!r},)")
-    ids = tuple(dict.fromkeys(map(checks.checked_id, filter.ids)))
-    return DeadLetterFilter(**given, ids=ids)
-
-
-def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
-    return lambda value: checks.checked_text(field, value, limit)
-
-
-FIELDS: dict[str, Callable[[Any], Any]] = {
-    "reason": _text("reason"),
-    "fingerprint": _text("fingerprint"),
-    "target": wanted_target,
-    "stream": checked_stream,
-    "schedule": _text("schedule"),
-    "tag": _text("tag"),
-    "text": _text("text", 1000),
-    "since": lambda value: checks.checked_moment("since", value),
-    "until": lambda value: checks.checked_moment("until", value),
-}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.services.dead_letters import place
+from duly.domain.dead_letters import place
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.dead_letters.moves import discard, edit, retry
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit, record, show

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from duly.domain.dead_letters import checked_note
 from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
 from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterFilter
 from duly.records.delivery import Delivery
-from duly.services.dead_letters import checked_note
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.deliveries.commands import record
 from duly.surfaces.cli.terminal.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts

@@ -11,12 +11,7 @@ from msgspec import Meta
 
 from duly.errors import InvalidInput
 from duly.ports import Clock
-from duly.records.dead_letter import (
-    BulkProgress,
-    BulkResult,
-    DeadLetterCriteria,
-    DeadLetterFilter,
-)
+from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterCriteria, DeadLetterFilter
 from duly.surfaces.http.deliveries.bodies import DeliveryRecord
 from duly.surfaces.http.protocol.pages import Cursor, Limit, Most, Payloads
 
