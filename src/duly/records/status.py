@@ -59,9 +59,9 @@ class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands; the planner's lag is in seconds.
+    """The status as people ask for it; no count is higher than `counted_up_to`.
 
-    No number of deliveries is counted beyond `counted_up_to`.
+    `planner_lag` is in seconds.
     """
 
     store: str
@@ -84,9 +84,9 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Top(msgspec.Struct, frozen=True, kw_only=True):
-    """How it goes: what is due and held by nobody, and the last minute by the second.
+    """Rates of the last minute, what is due and not claimed, and the workers that are alive.
 
-    Neither what is due nor the retries are counted beyond `counted_up_to`.
+    `due` and `retries` are not counted beyond `counted_up_to`.
     """
 
     at: datetime

@@ -1,4 +1,4 @@
-"""API keys as people handle them: created, listed, revoked; and checked at the door."""
+"""API keys: created, listed, revoked, and checked for each request."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from duly.ports import Chance, Clock, Store
 from duly.records.key import Key, KeyState, KeyWithToken, Scope
 
 NOTED_EVERY = timedelta(minutes=1)
-"""How often it is written down that a key is in use."""
+"""How often `last_used_at` is updated."""
 PATIENCE_SECONDS = 0.3
-"""How long whoever shows a key waits for that."""
+"""How long a request waits for that."""
 
 BOOTSTRAP = "bootstrap"
-"""The name of the first key, and who the audit trail says made it."""
+"""The name of the first key, and its actor in the audit trail."""
 
 
 class Keys:
-    """The keys of one app's namespace; `actor` is who the audit trail says it was."""
+    """The keys of one namespace; `actor` is named in the audit trail."""
 
     def __init__(self, store: Store, clock: Clock, chance: Chance, actor: str = "python") -> None:
         self._store = store
@@ -59,7 +59,7 @@ class Keys:
     async def bootstrap(self, token: str) -> Key | None:
         """Make the first key of a store, an admin with this token; None if there are keys already.
 
-        Of several processes that ask at once one makes it.
+        Of several concurrent calls, one makes it.
         """
         id = keys.id_in(token)
         if id is None:
@@ -92,9 +92,9 @@ class Keys:
         return key.record(self._clock.now())
 
     async def check(self, token: str) -> StoredKey | None:
-        """The key of a token, of whichever namespace; None if there is none that opens now.
+        """The active key of a token, of any namespace, or None.
 
-        It is noted that it is in use, at most once a minute.
+        `last_used_at` is updated, at most once a minute.
         """
         id = keys.id_in(token)
         found = None if id is None else await self._store.keys.find(id)
@@ -109,9 +109,9 @@ class Keys:
         return key
 
     async def _note_use(self, id: str, before: datetime) -> None:
-        """Write down that it is in use, later if that takes long.
+        """Update `last_used_at`, later if that takes long.
 
-        On SQLite a handler may hold the writer for minutes: nobody is kept out for that.
+        On SQLite a handler may hold the writer for minutes: requests do not wait for that.
         """
         if id not in self._noting:
             self._noting[id] = asyncio.ensure_future(self._touch(id, before))
@@ -125,11 +125,11 @@ class Keys:
             del self._noting[id]
 
     async def spend(self, id: str, uses: int, rate: float) -> float:
-        """Take uses of a key out of what all servers may let pass; what is left, or their debt."""
+        """Take uses from the rate limit that all servers share; returns the level, maybe negative."""
         return await self._store.keys.spend(id, uses, rate, rate_limits.most_shared(rate))
 
     async def any_active(self) -> bool:
-        """Whether any key of any namespace opens anything now."""
+        """Whether any namespace has an active key."""
         return await self._store.keys.any_active()
 
 

@@ -51,55 +51,43 @@ async def show(name: str, /, *, common: Common = COMMON) -> None:
 
 
 @commands.command
-async def pause(
-    name: str,
-    /,
-    *,
-    reason: Why = None,
-    common: Common = COMMON,
-) -> None:
-    """Start nothing more of it until it is resumed; what is claimed is finished."""
+async def pause(name: str, /, *, reason: Why = None, common: Common = COMMON) -> None:
+    """Start no more of its deliveries until it is resumed; those claimed are finished."""
     async with books(common) as app:
         _tell(await app.streams.pause(name, reason), common)
 
 
 @commands.command
 async def resume(name: str, /, *, common: Common = COMMON) -> None:
-    """Let it go on where it stopped; one that is blocked stays so."""
+    """Continue a paused stream; one that is blocked stays blocked."""
     async with books(common) as app:
         _tell(await app.streams.resume(name), common)
 
 
 @commands.command
 async def retry_now(name: str, /, *, common: Common = COMMON) -> None:
-    """Try its head now, be it that it waits or that it is dead."""
+    """Retry its head now, whether it waits or is dead."""
     async with books(common) as app:
         _tell(await app.streams.retry_now(name), common)
 
 
 @commands.command
 async def release(name: str, /, *, common: Common = COMMON) -> None:
-    """Let those behind a failed head go on; it is retried beside them, or stays dead."""
+    """Let those behind a failed head proceed; it is retried beside them, or stays dead."""
     async with books(common) as app:
         _tell(await app.streams.release(name), common)
 
 
 @commands.command
-async def dead_letter_head(
-    name: str,
-    /,
-    *,
-    note: Why = None,
-    common: Common = COMMON,
-) -> None:
-    """Make a dead letter of its head; those behind it go on, whatever the policy."""
+async def dead_letter_head(name: str, /, *, note: Why = None, common: Common = COMMON) -> None:
+    """Make its head a dead letter; those behind it proceed, whatever the policy."""
     async with books(common) as app:
         _tell(await app.streams.dead_letter_head(name, note), common)
 
 
 @commands.command
 async def configure(name: str, /, *, on_failure: OnFailure = None, common: Common = COMMON) -> None:
-    """Say what a failed head does to those behind it, from the next failure on."""
+    """Set what a failed head does to those behind it, from the next failure on."""
     if on_failure is None:
         raise InvalidInput("on_failure", "there is nothing to change; give block or release")
     async with books(common, create=True) as app:
@@ -112,7 +100,7 @@ def _tell(stream: Stream, common: Common) -> None:
 
 
 def in_words(stream: Stream) -> str:
-    """How it stands, in a few words."""
+    """Its state in a few words."""
     head = stream.head
     if head is None or stream.state is StreamState.PAUSED:
         return str(stream.state)
