@@ -125,7 +125,7 @@ class Keys:
             del self._noting[id]
 
     async def spend(self, id: str, uses: int, rate: float) -> float:
-        """Take uses from the rate limit that all servers share; returns the level, maybe negative."""
+        """Take uses from the rate limit that all servers share; returns the new level."""
         return await self._store.keys.spend(id, uses, rate, rate_limits.most_shared(rate))
 
     async def any_active(self) -> bool:
