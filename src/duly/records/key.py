@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated, ClassVar
 
 import msgspec
+from msgspec import Meta
+
+LONGEST_NAME = 200
 
 
 class Scope(StrEnum):
@@ -27,6 +31,15 @@ class KeyState(StrEnum):
     ACTIVE = "active"
     EXPIRED = "expired"
     REVOKED = "revoked"
+
+
+class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A key to be made."""
+
+    EXAMPLE: ClassVar = {"name": "ops", "scope": "operate", "expires_at": "2027-11-15T09:00:00Z"}
+    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="whose it is")]
+    scope: Scope = Scope.READ
+    expires_at: Annotated[datetime, Meta(tz=True)] | None = None
 
 
 class KeyFacts(msgspec.Struct, frozen=True, kw_only=True):

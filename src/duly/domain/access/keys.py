@@ -20,7 +20,6 @@ from duly.records.key import Key, KeyFacts, KeyState, Scope
 ID_BYTES, SECRET_BYTES = 10, 32
 ID = re.compile(r"[a-z2-7]{16}\Z")
 TOKEN = re.compile(r"duly_([a-z2-7]{16})_[a-z2-7]{52}\Z")
-LONGEST_NAME = 200
 FEWEST_LETTERS = 12
 """Distinct characters in a secret; random secrets have fewer in one of a billion cases."""
 

@@ -14,7 +14,7 @@ from duly.domain.access import keys, rate_limits
 from duly.domain.access.keys import StoredKey
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Chance, Clock, Store
-from duly.records.key import Key, KeyState, KeyWithToken, Scope
+from duly.records.key import LONGEST_NAME, Key, KeyState, KeyWithToken, Scope
 
 NOTED_EVERY = timedelta(minutes=1)
 """How often `last_used_at` is updated."""
@@ -48,7 +48,7 @@ class Keys:
         key = StoredKey(
             id=id,
             namespace=self._store.namespace,
-            name=checks.checked_text("name", name, keys.LONGEST_NAME),
+            name=checks.checked_text("name", name, LONGEST_NAME),
             scope=keys.checked_scope(scope),
             created_at=now,
             expires_at=None if expires_at is None else _to_come(expires_at, now),

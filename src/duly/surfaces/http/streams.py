@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from duly.records.stream import OnFailure, Stream
+from duly.records.stream import Stream, StreamOptions
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Note, Why
 from duly.surfaces.http.protocol.pages import Page, PageQuery, page_of
@@ -20,13 +19,6 @@ class StreamQuery(PageQuery, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Which streams to list."""
 
     state: Annotated[str, Meta(description="blocked or paused; all of them without")] | None = None
-
-
-class StreamChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a failed head does to those behind it; null is block."""
-
-    EXAMPLE: ClassVar = {"on_failure": "release"}
-    on_failure: OnFailure | None
 
 
 @get("/streams", operation_id="list_streams")
@@ -43,7 +35,7 @@ async def show(app: Namespace, name: str) -> Stream:
 
 
 @patch(NAME, operation_id="update_stream")
-async def configure(app: Namespace, name: str, body: StreamChange) -> Stream:
+async def configure(app: Namespace, name: str, body: StreamOptions) -> Stream:
     """Set what a failed head does to those behind it."""
     return await app.streams.configure(name, on_failure=body.on_failure)
 

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
-
-import msgspec
-from msgspec import Meta
-
-from duly.domain.access.keys import LONGEST_NAME
 from duly.domain.checks import checked_text
-from duly.records.key import Key, KeyWithToken, Scope
+from duly.records.key import Key, KeyWithToken, NewKey, Scope
 from duly.services.namespace import Namespace
-from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.http.protocol.pages import Page, PageQuery, page_of
 from duly.surfaces.http.protocol.routing import below, get, post
-
-
-class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A key to be made."""
-
-    EXAMPLE: ClassVar = {"name": "ops", "scope": "operate", "expires_at": "2027-11-15T09:00:00Z"}
-    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="whose it is")]
-    scope: Scope = Scope.READ
-    expires_at: Moment | None = None
 
 
 @get("", operation_id="list_keys")
