@@ -21,9 +21,9 @@ if TYPE_CHECKING:
         NotFound,
         StoreUnavailable,
     )
-    from duly.ports import DeadFilter
     from duly.receiving import verify
     from duly.records.attempt import Attempt
+    from duly.records.dead_letter import DeadLetterFilter
     from duly.records.delivery import Accepted
     from duly.records.delivery import Delivery as DeliveryRecord
     from duly.records.reason import Reason
@@ -38,7 +38,7 @@ __all__ = [
     "App",
     "Attempt",
     "Conflict",
-    "DeadFilter",
+    "DeadLetterFilter",
     "Delivery",
     "DeliveryRecord",
     "DependencyFailure",
@@ -78,7 +78,7 @@ HOMES = {
     "duly.domain.schedules.schedule": ("DELIVERY_ID",),
     "duly.domain.endpoints.signatures": ("SignatureRefused",),
     "duly.domain.endpoints.webhooks": ("webhook",),
-    "duly.ports": ("DeadFilter",),
+    "duly.records.dead_letter": ("DeadLetterFilter",),
     "duly.receiving": ("verify",),
     "duly.records.attempt": ("Attempt",),
     "duly.records.delivery": ("Accepted", "DeliveryRecord"),

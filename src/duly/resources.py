@@ -9,23 +9,18 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, Unpack
 
-from duly.domain.access.keys import Made, StoredKey
+from duly.domain.dead_letters import ALL
 from duly.domain.endpoints.endpoint import OVERLAP
 from duly.domain.monitoring.failure_stats import DAY
 from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.domain.schedules.options import Keyworded
 from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import Rule
-from duly.ports import (
-    AuditEntry,
-    BulkProgress,
-    DeadFilter,
-    DeadGroup,
-    UnreadableSchedule,
-    WorkerRow,
-)
+from duly.ports import UnreadableSchedule
 from duly.records.alert import Alert
 from duly.records.attempt import Attempt, HistoryEntry, Step
+from duly.records.audit_entry import AuditEntry
+from duly.records.dead_letter import BulkProgress, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import (
     Accepted,
     Delivery,
@@ -41,14 +36,13 @@ from duly.records.endpoint import (
     EndpointTest,
     EndpointWithSecret,
 )
-from duly.records.key import Scope
+from duly.records.key import Key, KeyWithToken, Scope
 from duly.records.page import Page
 from duly.records.stats import FailureStats, Series
-from duly.records.status import Status, Top
+from duly.records.status import Overview, Status, Top
 from duly.records.stream import OnFailure, Stream, StreamState
 from duly.records.target import Target
-from duly.services.access.audit import LAST
-from duly.services.dead_letters import ALL
+from duly.records.worker import Worker
 from duly.services.deliveries.intake import Item
 from duly.services.schedules import Declared
 
@@ -157,7 +151,7 @@ class DeadLetters(Protocol):
 
     async def list(
         self,
-        filter: DeadFilter = ALL,
+        filter: DeadLetterFilter = ALL,
         *,
         before: str | None = None,
         limit: int = 50,
@@ -165,21 +159,27 @@ class DeadLetters(Protocol):
     ) -> Sequence[Delivery]: ...
     async def page(
         self,
-        filter: DeadFilter = ALL,
+        filter: DeadLetterFilter = ALL,
         *,
         before: str | None = None,
         limit: int = 50,
         payloads: bool = True,
     ) -> Page[Delivery]: ...
-    async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]: ...
-    async def count(self, filter: DeadFilter = ALL) -> int: ...
+    async def groups(
+        self, filter: DeadLetterFilter = ALL, *, limit: int = 50
+    ) -> Sequence[DeadLetterGroup]: ...
+    async def count(self, filter: DeadLetterFilter = ALL) -> int: ...
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery: ...
     async def edit(self, id: str, payload: Any) -> Delivery: ...
     async def discard(self, id: str, note: str) -> Delivery: ...
     def retry_all(
-        self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
+        self,
+        filter: DeadLetterFilter = ALL,
+        *,
+        rate: float | None = None,
+        reset_attempts: bool = True,
     ) -> AsyncIterator[BulkProgress]: ...
-    def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]: ...
+    def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]: ...
     async def poison_candidates(
         self, *, limit: int = 50, last_attempts: bool = False, payloads: bool = True
     ) -> Sequence[ExplainedDelivery]: ...
@@ -188,9 +188,9 @@ class DeadLetters(Protocol):
 class Workers(Protocol):
     """Processes that attempt deliveries."""
 
-    async def list(self, *, limit: int = 100) -> Sequence[WorkerRow]: ...
-    async def drain(self, worker: int) -> None: ...
-    async def resume(self, worker: int) -> None: ...
+    async def list(self, *, limit: int = 100) -> Sequence[Worker]: ...
+    async def drain(self, worker: int) -> Worker: ...
+    async def resume(self, worker: int) -> Worker: ...
 
 
 class Keys(Protocol):
@@ -198,10 +198,10 @@ class Keys(Protocol):
 
     async def create(
         self, name: str, *, scope: Scope | str = Scope.READ, expires_at: datetime | None = None
-    ) -> Made: ...
-    async def get(self, id: str) -> StoredKey: ...
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredKey]: ...
-    async def revoke(self, id: str) -> StoredKey: ...
+    ) -> KeyWithToken: ...
+    async def get(self, id: str) -> Key: ...
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]: ...
+    async def revoke(self, id: str) -> Key: ...
 
 
 class Alerts(Protocol):
@@ -222,6 +222,7 @@ class Stats(Protocol):
         until: datetime | None = None,
         step: timedelta | float = MINUTE,
     ) -> Series: ...
+    async def overview(self) -> Overview: ...
     async def status(self) -> Status: ...
     async def top(self) -> Top: ...
     async def late(
@@ -235,7 +236,7 @@ class Stats(Protocol):
 class Audit(Protocol):
     """Who changed what, and when."""
 
-    async def list(self, *, before: int = LAST, limit: int = 50) -> Sequence[AuditEntry]: ...
+    async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]: ...
 
 
 class Resources(DeliveryMethods, Protocol):

@@ -88,7 +88,7 @@ async def furnished(app: App, hook: str) -> Names:
         "streams": {"name": "line"},
         "endpoints": {"name": "hook"},
         "schedules": {"name": "hourly"},
-        "keys": {"id": (await app.keys.create("ops")).key.id},
+        "keys": {"id": (await app.keys.create("ops")).id},
         "workers": {"id": str(worker)},
     }
 

@@ -74,7 +74,7 @@ async def test_every_change_tells_who_made_it(public: Port, clock: VirtualClock)
     ids = {
         "waiting": (await public.app.deliver("work", after=60)).id,
         "worker": await public.app.store.workers.register("host:1", 12.0, 7, ["work"]),
-        "key": (await public.app.keys.create("spent")).key.id,
+        "key": (await public.app.keys.create("spent")).id,
     }
     for name in ("first", "second", "third"):
         ids[name] = (await public.app.deliver("work", stream=name, after=60)).id

@@ -10,9 +10,9 @@ import pytest
 
 import duly
 from duly import App
+from duly.records.dead_letter import BulkResult
 from duly.services import dead_letters, schedules
 from duly.surfaces.http.application import site
-from duly.surfaces.http.dead_letters.bodies import Moved
 from duly.surfaces.http.monitoring.health import Pulse
 from duly.surfaces.http.schedules.bodies import Backfilled
 from duly.testing import VirtualClock, run_until_idle
@@ -129,7 +129,7 @@ async def test_every_route_that_works_in_batches_is_walked(small_app: App) -> No
     found = {
         route.path.removeprefix("/v1")
         for route in site(small_app, Pulse(small_app, small_app.engine())).routes
-        if route.answer in (Moved, Backfilled)
+        if route.answer in (BulkResult, Backfilled)
     }
     assert found == LASTING.keys()
 

@@ -17,7 +17,7 @@ from duly.records import delivery as deliveries
 from duly.records import endpoint as endpoint_records
 from duly.records import target as targets
 from duly.surfaces.http import streams
-from duly.surfaces.http.access import key_bodies as keys
+from duly.surfaces.http.access import keys
 from duly.surfaces.http.application import site
 from duly.surfaces.http.dead_letters import bodies as dead_letters
 from duly.surfaces.http.endpoints import bodies as endpoints

@@ -126,12 +126,15 @@ async def test_a_worker_is_drained_and_set_to_work_again(app: App, client: Clien
     (worker,) = (await client.get("/v1/workers")).json()["items"]
     assert (worker["alive"], worker["handlers"], worker["draining_at"]) == (True, ["work"], None)
     path = f"/v1/workers/{worker['id']}"
-    assert (await client.post(f"{path}/drain")).status_code == 204
+    drained = await client.post(f"{path}/drain")
+    assert drained.status_code == 200
     await app.deliver("work", 1)
     await engine.worker.step()
     assert seen == []
-    assert (await client.get("/v1/workers")).json()["items"][0]["draining_at"]
-    assert (await client.post(f"{path}/resume")).status_code == 204
+    assert (await client.get("/v1/workers")).json()["items"] == [drained.json()]
+    assert drained.json()["draining_at"]
+    resumed = await client.post(f"{path}/resume")
+    assert (resumed.status_code, resumed.json()) == (200, worker)
     await engine.worker.step()
     assert seen == [1]
     assert [each.action for each in await app.audit.list()] == [

@@ -45,7 +45,7 @@ class Servers:
 
 @pytest.fixture
 async def servers(app: App, clock: VirtualClock) -> Servers:
-    return Servers(app, clock, (await app.keys.create("ops")).key.id)
+    return Servers(app, clock, (await app.keys.create("ops")).id)
 
 
 async def test_a_greedy_key_gets_the_rate_from_all_servers_together(

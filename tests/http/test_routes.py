@@ -136,7 +136,7 @@ async def furnished(app: App) -> dict[str, str]:
         "/v1/streams": "their-stream",
         "/v1/endpoints": "their-endpoint",
         "/v1/schedules": "their-schedule",
-        "/v1/keys": made.key.id,
+        "/v1/keys": made.id,
         "/v1/dead-letters": delivery.id,
         "/v1/workers": str(worker),
     }

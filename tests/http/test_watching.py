@@ -320,7 +320,7 @@ async def test_events_end_with_the_key_that_asked_for_them(
     monkeypatch.setattr(live, "_sleep", never)
     listening = asyncio.create_task(read(app, pulse, {"Authorization": f"Bearer {made.token}"}))
     await until(lambda: bool(live._listeners))
-    await app.keys.revoke(made.key.id)
+    await app.keys.revoke(made.id)
     clock.advance(2)
     await live.tick()
     # The second in which it began to listen may have been told before.

@@ -20,7 +20,9 @@ async def test_a_store_without_keys_gets_one_admin(app: App) -> None:
     made = await app.keys.bootstrap(token(1))
     assert made is not None
     assert (made.name, made.scope, made.namespace) == ("bootstrap", "admin", "default")
-    assert (await app.keys.check(token(1))) == made
+    checked = await app.keys.check(token(1))
+    assert checked is not None
+    assert checked.record(app.clock.now()) == made
     assert [each.action for each in await app.audit.list()] == ["key.created"]
     assert token(1).rpartition("_")[2] not in repr(await app.audit.list())
     assert await app.keys.bootstrap(token(1)) is None

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import duly
-from duly import App, Conflict, DeadFilter, InvalidInput, NotFound
+from duly import App, Conflict, DeadLetterFilter, InvalidInput, NotFound
+from duly.domain.dead_letters import place
 from duly.domain.deliveries.fingerprints import fingerprint
 from duly.failpoints import FailpointRaised, arm
-from duly.services.dead_letters import place
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
 from tests.services.lines import NAME, Work, begun, running
@@ -81,9 +81,9 @@ class TestFinding:
             ({"reason": "validation_failure", "stream": NAME}, {two}),
         ]
         for given, wanted in cases:
-            found = await app.dead_letters.list(DeadFilter(**given))
+            found = await app.dead_letters.list(DeadLetterFilter(**given))
             assert {each.id for each in found} == wanted, given
-            assert await app.dead_letters.count(DeadFilter(**given)) == len(wanted), given
+            assert await app.dead_letters.count(DeadLetterFilter(**given)) == len(wanted), given
 
     async def test_like_errors_are_one_group(self, work: Work, clock: VirtualClock) -> None:
         for number in (17, 18, 19):
@@ -100,9 +100,9 @@ class TestFinding:
         assert "order 19 of 'bob' is unknown" in (orders.error or "")
         assert (orders.first_at, orders.last_at) == (START, START + timedelta(seconds=2))
         assert currency.count == 1
-        found = await work.app.dead_letters.list(DeadFilter(fingerprint=orders.fingerprint))
+        found = await work.app.dead_letters.list(DeadLetterFilter(fingerprint=orders.fingerprint))
         assert len(found) == 3
-        (only,) = await work.app.dead_letters.groups(DeadFilter(target="other"))
+        (only,) = await work.app.dead_letters.groups(DeadLetterFilter(target="other"))
         assert (only.count, only.fingerprint) == (1, orders.fingerprint)
 
     async def test_another_namespace_is_another_world(
@@ -254,7 +254,9 @@ class TestDiscarding:
         gone += await die(work, "s", stream="s", tags=["old"])
         gone += await die(work, "r", stream="r", on_failure="release", tags=["old"])
         stay = await die(work, "stay")
-        progress = await all_of(work.app.dead_letters.discard_all(DeadFilter(tag="old"), "too old"))
+        progress = await all_of(
+            work.app.dead_letters.discard_all(DeadLetterFilter(tag="old"), "too old")
+        )
         assert progress[-1] == (7, 7)
         assert await work.states(*gone) == ["cancelled"] * 7
         assert await work.states(*stay) == ["dead"]
@@ -265,7 +267,7 @@ class TestRetryingMany:
     async def test_all_that_match_go_and_no_other(self, work: Work) -> None:
         ids = await die(work, *range(7), tags=["now"])
         (stay,) = await die(work, "stay")
-        wanted = DeadFilter(tag="now")
+        wanted = DeadLetterFilter(tag="now")
         assert await work.app.dead_letters.count(wanted) == 7
         assert await work.states(*ids) == ["dead"] * 7, "counting moves nothing"
         assert await all_of(work.app.dead_letters.retry_all(wanted)) == [(7, 7)]
@@ -325,7 +327,7 @@ class TestRetryingMany:
         ids = await work.add("a", "b", "c", on_failure="release")
         await run_until_idle(work.app)
         work.seen.clear()
-        wanted = DeadFilter(ids=(ids[2], ids[0]))
+        wanted = DeadLetterFilter(ids=(ids[2], ids[0]))
         assert await all_of(work.app.dead_letters.retry_all(wanted)) == [(2, 2)]
         await run_until_idle(work.app)
         assert work.seen == ["a", "c"]
@@ -356,7 +358,7 @@ class TestRetryingMany:
         await run_until_idle(work.app)
         assert (await work.stream()).state == "blocked"
         work.seen.clear()
-        wanted = DeadFilter(ids=(ids[0],))
+        wanted = DeadLetterFilter(ids=(ids[0],))
         assert await all_of(work.app.dead_letters.retry_all(wanted)) == [(1, 1)]
         await run_until_idle(work.app)
         assert work.seen == []
@@ -375,7 +377,7 @@ class TestRetryingMany:
             payloads += line
         began, crashes = clock.advance(1), 0
         clock.advance(1)
-        wanted = DeadFilter(until=began)
+        wanted = DeadLetterFilter(until=began)
         while await work.app.dead_letters.count(wanted):
             arm("retry.before=raise@2" if crashes % 2 else "retry.after=raise@2")
             with contextlib.suppress(FailpointRaised):
@@ -446,7 +448,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 async def test_a_bad_filter_is_refused_by_its_field(
     small_app: App, field: str, given: dict[str, Any]
 ) -> None:
-    dead, wanted = small_app.dead_letters, DeadFilter(**given)
+    dead, wanted = small_app.dead_letters, DeadLetterFilter(**given)
     for call in (dead.list(wanted), dead.groups(wanted), dead.count(wanted)):
         with pytest.raises(InvalidInput) as caught:
             await call
@@ -467,7 +469,7 @@ async def test_other_bad_input_is_refused_by_its_field(small_app: App) -> None:
         ("id", dead.edit("x", 1)),
         ("note", dead.discard(NOWHERE, "")),
         ("rate", all_of(dead.retry_all(rate=0))),
-        ("note", all_of(dead.discard_all(DeadFilter(), "x" * 1001))),
+        ("note", all_of(dead.discard_all(DeadLetterFilter(), "x" * 1001))),
     ):
         with pytest.raises(InvalidInput) as caught:
             await call

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import duly
-from duly import App, DeadFilter, Delivery
+from duly import App, DeadLetterFilter, Delivery
 from duly.services import dead_letters, schedules
 from duly.services.interruption import Abandoned, ended
 from duly.testing import VirtualClock, run_until_idle
@@ -53,7 +53,7 @@ async def app(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 MOVES: dict[str, Callable[[App], AsyncIterator[Any]]] = {
     "retry": lambda app: app.dead_letters.retry_all(),
-    "discard": lambda app: app.dead_letters.discard_all(DeadFilter(), "enough"),
+    "discard": lambda app: app.dead_letters.discard_all(DeadLetterFilter(), "enough"),
     "backfill": lambda app: app.schedules.backfill("hourly", START - timedelta(hours=5), START),
 }
 

@@ -11,7 +11,7 @@ from duly.domain.events import Event
 from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import Rule
 from duly.engine.planner import Planner
-from duly.ports import AuditEntry
+from duly.records.audit_entry import AuditEntry
 from duly.services.schedules import Declared, Schedules
 from duly.stores.postgres.database import Postgres
 from duly.system import SystemChance

@@ -8,7 +8,8 @@ from duly.domain.dead_letters import why_suspected
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict
-from duly.ports import Again, BulkCursor, DeadFilter, GiveUp
+from duly.ports import Again, BulkCursor, GiveUp
+from duly.records.dead_letter import DeadLetterFilter
 from tests.stores.books import START, Books, settlement
 
 pytestmark = pytest.mark.requirement("F4")
@@ -23,7 +24,7 @@ async def dead(books: Books, fingerprint: str | None = "f" * 16) -> str:
     return claimed.id
 
 
-async def move_all(books: Books, filter: DeadFilter, limit: int = 9) -> int:
+async def move_all(books: Books, filter: DeadLetterFilter, limit: int = 9) -> int:
     place: BulkCursor | None = BulkCursor()
     total = 0
     while place is not None:
@@ -86,7 +87,9 @@ async def test_batches_go_by_death_and_are_due_one_after_the_other(books: Books)
         books.clock.advance(1)
     now, place, moved = books.clock.now(), BulkCursor(), []
     while place is not None:
-        many, place = await books.store.dead_letters.move(DeadFilter(), Again(spread=0.5), place, 2)  # type: ignore[assignment]
+        many, place = await books.store.dead_letters.move(
+            DeadLetterFilter(), Again(spread=0.5), place, 2
+        )  # type: ignore[assignment]
         moved.append(many)
     assert moved == [2, 2, 1, 0]
     due = [(await books.lane(id))["due_at"] for id in ids]  # type: ignore[index]
@@ -98,7 +101,7 @@ async def test_one_that_died_anew_by_a_clock_that_is_behind_is_not_moved_again(
 ) -> None:
     id = await dead(books)
     until = books.clock.advance(10)
-    wanted = DeadFilter(until=until)
+    wanted = DeadLetterFilter(until=until)
     books.clock.advance(1)
     assert await move_all(books, wanted) == 1
     worker = await books.worker()
@@ -108,21 +111,21 @@ async def test_one_that_died_anew_by_a_clock_that_is_behind_is_not_moved_again(
     assert (await books.ledger(id))["dead_at"] < until
     assert await books.store.dead_letters.count(wanted) == 0
     assert await move_all(books, wanted) == 0
-    assert await books.store.dead_letters.count(DeadFilter()) == 1
+    assert await books.store.dead_letters.count(DeadLetterFilter()) == 1
 
 
 async def test_those_from_before_fingerprints_are_one_group(books: Books) -> None:
     id = await dead(books, None)
-    (group,) = await books.store.dead_letters.groups(DeadFilter(), 9)
+    (group,) = await books.store.dead_letters.groups(DeadLetterFilter(), 9)
     assert (group.fingerprint, group.count) == ("unknown", 1)
-    (found,) = await books.store.dead_letters.page(DeadFilter(fingerprint="unknown"), None, 9)
+    (found,) = await books.store.dead_letters.page(DeadLetterFilter(fingerprint="unknown"), None, 9)
     assert found.id == id
 
 
 async def test_a_batch_that_is_given_up_is_no_larger_than_asked_for(books: Books) -> None:
     for _ in range(3):
         await dead(books)
-    give_up, wanted = GiveUp("why"), DeadFilter()
+    give_up, wanted = GiveUp("why"), DeadLetterFilter()
     first, place = await books.store.dead_letters.move(wanted, give_up, BulkCursor(), 2)
     assert place is not None
     second, _ = await books.store.dead_letters.move(wanted, give_up, place, 2)

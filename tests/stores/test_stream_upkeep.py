@@ -8,7 +8,8 @@ import pytest
 
 from duly.domain.deliveries.outcomes import Verdict
 from duly.domain.streams import operations
-from duly.ports import Again, BulkCursor, DeadFilter, Swept
+from duly.ports import Again, BulkCursor, Swept
+from duly.records.dead_letter import DeadLetterFilter
 from duly.stores.postgres.database import Postgres
 from duly.stores.streams import heads
 from tests.stores.books import START, Books
@@ -214,7 +215,7 @@ class TestEndpoints:
 
     async def recover(self, lines: Lines, limit: int) -> list[int]:
         """Batch for batch how many came back."""
-        wanted = DeadFilter(target="mail", since=START - DAY)
+        wanted = DeadLetterFilter(target="mail", since=START - DAY)
         place: BulkCursor | None = BulkCursor()
         found = []
         while place is not None:

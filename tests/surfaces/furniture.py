@@ -128,4 +128,4 @@ async def _schedule(app: App) -> None:
 
 
 async def _keys(app: App) -> list[str]:
-    return [(await app.keys.create(f"of {side}", scope="operate")).key.id for side in SIDES]
+    return [(await app.keys.create(f"of {side}", scope="operate")).id for side in SIDES]

@@ -70,7 +70,12 @@ async def test_many_are_counted_asked_about_and_retried(home: Home) -> None:
     ids = await die(home, [1, 2, 3], tags=["vip"])
     (other,) = await die(home, [4])
     retry = ("dead", "retry", "--tag", "vip")
-    assert home.json(*retry, "--dry-run") == {"matching": 3, "retried": 0, "dry_run": True}
+    assert home.json(*retry, "--dry-run") == {
+        "matching": 3,
+        "moved": 0,
+        "until": None,
+        "finished": True,
+    }
     asked = home.duly(*retry, stdin="n\n")
     assert "3 dead letters match.\nTry them again? [y/N]" in asked.stderr
     assert asked.stdout == "0 of 3 retried\n"

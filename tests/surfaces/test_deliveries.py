@@ -131,11 +131,8 @@ def test_workers_are_listed_with_what_they_hold_and_can_be_drained(sqlite_home: 
     with sqlite_home.serving() as server:
         (worker,) = sqlite_home.json("workers")["items"]
         number = str(worker["id"])
-        assert sqlite_home.json("workers", "drain", number) == {
-            "id": worker["id"],
-            "draining": True,
-        }
-        (drained,) = sqlite_home.json("workers")["items"]
+        drained = sqlite_home.json("workers", "drain", number)
+        (listed,) = sqlite_home.json("workers")["items"]
         assert sqlite_home.ok("workers", "resume", number).strip() == f"worker {number} goes on"
         (resumed,) = sqlite_home.json("workers")["items"]
         assert sqlite_home.duly("workers", "drain", "4711").returncode == 3
@@ -143,4 +140,5 @@ def test_workers_are_listed_with_what_they_hold_and_can_be_drained(sqlite_home: 
     assert (worker["alive"], worker["holding"], worker["handlers"]) == (True, 0, ["log"])
     assert worker["name"].endswith(f":{server.process.pid}")
     assert drained["draining_at"] is not None
+    assert drained == listed | {"beat_at": drained["beat_at"]}
     assert (worker["draining_at"], resumed["draining_at"]) == (None, None)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.ports import WorkerRow
+from duly.records.worker import Worker
 from duly.stores.migrations import Status
 from duly.surfaces.cli.server.doctor_checks import (
     Check,
@@ -103,7 +103,7 @@ def test_a_healthy_store_passes(home: Home) -> None:
 
 
 def test_dead_workers_that_still_hold_work_are_a_warning() -> None:
-    dead = WorkerRow(
+    dead = Worker(
         id=1,
         name="here:7",
         namespace="default",

@@ -18,7 +18,7 @@ import pytest
 
 from duly import App
 from duly.errors import InvalidInput
-from duly.ports import DeadFilter
+from duly.records.dead_letter import DeadLetterFilter
 from duly.records.delivery import FilterKeywords
 from duly.stores.deliveries import pages
 from duly.surfaces.cli.command_line import COMMANDS, command_line
@@ -200,7 +200,7 @@ async def test_in_python(
             return [each.id for each in await app.list(**_timed(question), limit=1000)]
 
         async def letters(question: Mapping[str, Any]) -> list[str]:
-            wanted = DeadFilter(**_timed(question))
+            wanted = DeadLetterFilter(**_timed(question))
             return [each.id for each in await dead.list(wanted, limit=1000)]
 
         async def streams(question: Mapping[str, Any]) -> list[str]:
@@ -208,7 +208,7 @@ async def test_in_python(
 
         rows = await stage.rows()
         await compare(rows, "deliveries", [*FilterKeywords.__annotations__], deliveries)
-        await compare(await stage.dead(), "dead", [*DeadFilter.__struct_fields__], letters)
+        await compare(await stage.dead(), "dead", [*DeadLetterFilter.__struct_fields__], letters)
         await compare(await stage.streams(), "streams", _arguments(app.streams.list), streams)
         for name in UNFILTERED:
             assert _arguments(getattr(app, name).list) == [], name

@@ -23,7 +23,7 @@ def test_a_second_interrupt_right_after_the_first_still_says_how_to_continue(
 
     async def never() -> AsyncIterator[BulkProgress]:
         await asyncio.Event().wait()
-        yield BulkProgress(0, 1, None)  # type: ignore[arg-type]
+        yield BulkProgress(done=0, total=1, until=None)  # type: ignore[arg-type]
 
     async def interrupted() -> None:
         task = asyncio.current_task()

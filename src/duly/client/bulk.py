@@ -1,32 +1,21 @@
-"""Moving many through a server: call after call, each for some seconds, at one pace over all."""
+"""Bulk operations through a server: repeated calls, each for a second, at one rate over all."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from duly.client.connection import Wire
-from duly.ports import BulkProgress, Clock
+from duly.ports import Clock
+from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.services.interruption import ended
 
 CALL_SECONDS = 1.0
-"""How long the server moves before it says how far it is, and whoever stops it has to wait."""
-
-
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """How many there were, how many were moved, and how to go on."""
-
-    matching: int
-    moved: int
-    until: datetime | None
-    finished: bool
+"""How long one call may take: progress comes this often, and cancelling waits this long."""
 
 
 class Moving:
-    """Moves that one call cannot finish."""
+    """Repeats a bulk operation until it is finished."""
 
     def __init__(self, wire: Wire, clock: Clock) -> None:
         self._wire = wire
@@ -35,18 +24,18 @@ class Moving:
     async def all(
         self, place: tuple[str, ...], body: Mapping[str, Any], rate: float | None = None
     ) -> AsyncIterator[BulkProgress]:
-        """Move all, at most `rate` a second; yields how far it is.
+        """Move all, at most `rate` a second; yields the progress.
 
-        The first answer tells until when it looks, so that those which die anew are left alone.
+        The `until` of the first answer is kept, so that those that die again are not moved again.
         """
         began, done, total, until = self._clock.monotonic(), 0, 0, body.get("until")
         while True:
             asked = {**body, "until": until, "seconds": CALL_SECONDS}
-            moved, cancelled = await ended(self._wire.post(Moved, *place, body=asked))
+            moved, cancelled = await ended(self._wire.post(BulkResult, *place, body=asked))
             done, total = done + moved.moved, max(total, moved.matching)
             until = moved.until or until
             if moved.moved and until is not None:
-                yield BulkProgress(done, total, until)
+                yield BulkProgress(done=done, total=total, until=until)
             if cancelled is not None:
                 raise cancelled
             if moved.finished:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Any
-
 from duly.client.access import Alerts, Audit, Keys, Workers
 from duly.client.bulk import Moving
 from duly.client.connection import Wire
 from duly.client.dead_letters import DeadLetters
 from duly.client.deliveries import Deliveries
 from duly.client.endpoints import Endpoints
-from duly.client.monitoring import Watch
+from duly.client.monitoring import Stats
 from duly.client.schedules import Schedules
 from duly.client.streams import Streams
 from duly.ports import Chance, Clock
-from duly.records.stats import FailureStats, Series
 
 
 class Remote:
@@ -29,7 +25,7 @@ class Remote:
         self.deliver, self.get, self.list, self.page = own.deliver, own.get, own.list, own.page
         self.attempts, self.steps = own.attempts, own.steps
         self.cancel, self.retry = own.cancel, own.retry
-        self.watch = Watch(wire)
+        self.stats = self.watch = Stats(wire)
         self.schedules = Schedules(wire)
         self.streams = Streams(wire)
         self.dead_letters = DeadLetters(wire, moving)
@@ -38,18 +34,3 @@ class Remote:
         self.alerts = Alerts(wire)
         self.keys = Keys(wire)
         self.audit = Audit(wire)
-
-    async def stats(self, since: datetime | timedelta) -> FailureStats:
-        """Figures of failure since a moment, or for so long."""
-        return await self._wire.get(FailureStats, "stats", "failures", **_from(since))
-
-    async def series(self, since: datetime | timedelta, *, step: timedelta) -> Series:
-        """What happened since a moment, or for so long, in steps of minutes."""
-        seconds = int(step.total_seconds())
-        return await self._wire.get(Series, "stats", "series", step=seconds, **_from(since))
-
-
-def _from(since: datetime | timedelta) -> dict[str, Any]:
-    if isinstance(since, timedelta):
-        return {"span": since.total_seconds()}
-    return {"since": since}

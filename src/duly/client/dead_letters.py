@@ -1,4 +1,4 @@
-"""A server's dead letters: found, grouped, retried, edited and discarded."""
+"""A server's dead letters: listed, grouped, retried, edited and discarded."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 
 import msgspec
 
-from duly.client.bulk import Moved, Moving
+from duly.client.bulk import Moving
 from duly.client.connection import Wire, page_of
 from duly.client.targets import contents
 from duly.domain.checks import checked_id
+from duly.domain.dead_letters import ALL, checked, checked_note
 from duly.errors import InvalidInput
-from duly.ports import BulkProgress, DeadFilter, DeadGroup
+from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery, ExplainedDelivery
+from duly.records.page import Page
 from duly.records.retry_plan import RetryPlan
-from duly.services.dead_letters import ALL, checked, checked_note
 
 PLACE = "dead-letters"
 
@@ -29,51 +30,75 @@ class DeadLetters:
 
     async def list(
         self,
-        filter: DeadFilter = ALL,
+        filter: DeadLetterFilter = ALL,
         *,
         before: str | None = None,
         limit: int = 50,
         payloads: bool = True,
     ) -> Sequence[Delivery]:
-        """Dead letters, the latest first; `before` is `place` of the last of the page before."""
+        """Dead letters, latest first; `before` is `place` of the last one of the page before."""
         return await self._wire.listed(
             Delivery, PLACE, limit=limit, cursor=before, payloads=payloads, **_query(filter)
         )
 
-    async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
-        """Dead letters by what their errors have in common, the most frequent first."""
-        kind = page_of(DeadGroup)
+    async def page(
+        self,
+        filter: DeadLetterFilter = ALL,
+        *,
+        before: str | None = None,
+        limit: int = 50,
+        payloads: bool = True,
+    ) -> Page[Delivery]:
+        """A page in bounded time; `before` is the `next` of the page before."""
+        return await self._wire.get(
+            page_of(Delivery),
+            PLACE,
+            limit=limit,
+            cursor=before,
+            payloads=payloads,
+            **_query(filter),
+        )
+
+    async def groups(
+        self, filter: DeadLetterFilter = ALL, *, limit: int = 50
+    ) -> Sequence[DeadLetterGroup]:
+        """Dead letters by fingerprint, the largest group first."""
+        kind = page_of(DeadLetterGroup)
         return (await self._wire.get(kind, PLACE, "groups", limit=limit, **_query(filter))).items
 
-    async def count(self, filter: DeadFilter = ALL) -> int:
-        """How many there are: what `retry_all` and `discard_all` would move."""
+    async def count(self, filter: DeadLetterFilter = ALL) -> int:
+        """The number that `retry_all` and `discard_all` would move."""
         body = {**_which(filter), "dry_run": True}
-        return (await self._wire.post(Moved, PLACE, "retry", body=body, safe=True)).matching
+        return (await self._wire.post(BulkResult, PLACE, "retry", body=body, safe=True)).matching
 
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
-        """Try one again, in its place if it has a stream; Conflict if it is not dead."""
+        """Retry one, at its position in its stream; Conflict if it is not dead."""
         body = {"reset_attempts": reset_attempts}
         return await self._wire.post(Delivery, PLACE, checked_id(id), "retry", body=body)
 
     async def edit(self, id: str, payload: Any) -> Delivery:
-        """Give one another payload and try it again, with all its attempts."""
+        """Replace the payload of one and retry it with all its attempts."""
         body = {"payload": contents(payload)}
         return await self._wire.post(Delivery, PLACE, checked_id(id), "edit", body=body)
 
     async def discard(self, id: str, note: str) -> Delivery:
-        """Give one up for good, with a note why; a stream that it blocked goes on."""
+        """Cancel one, with a note why; a stream that it blocked continues."""
         body = {"note": checked_note(note)}
         return await self._wire.post(Delivery, PLACE, checked_id(id), "discard", body=body)
 
     def retry_all(
-        self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
+        self,
+        filter: DeadLetterFilter = ALL,
+        *,
+        rate: float | None = None,
+        reset_attempts: bool = True,
     ) -> AsyncIterator[BulkProgress]:
-        """Try all that match again, at most `rate` a second; yields how far it is."""
+        """Retry all that match, at most `rate` a second; yields the progress."""
         body = {**_which(filter), "rate": rate, "reset_attempts": reset_attempts}
         return self._moving.all((PLACE, "retry"), body, rate)
 
-    def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]:
-        """Give all that match up for good, with a note why; yields how far it is."""
+    def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
+        """Cancel all that match, with a note why; yields the progress."""
         body = {**_which(filter), "note": checked_note(note)}
         return self._moving.all((PLACE, "discard"), body)
 
@@ -93,14 +118,13 @@ class DeadLetters:
         return (await self._wire.get(kind, PLACE, "poison", **wanted)).items
 
 
-def _query(filter: DeadFilter) -> dict[str, Any]:
+def _query(filter: DeadLetterFilter) -> dict[str, Any]:
     wanted = msgspec.structs.asdict(checked(filter))
-    del wanted["ids"]
+    if wanted.pop("ids"):
+        raise InvalidInput("ids", "a server lists by the other fields; leave them out")
     return wanted
 
 
-def _which(filter: DeadFilter) -> dict[str, Any]:
-    """The filter as a move takes it: that all are meant has to be said."""
-    wanted = _query(filter)
-    narrow = [name for name, value in wanted.items() if value is not None and name != "until"]
-    return {**wanted, "ids": list(checked(filter).ids), "all": not (narrow or filter.ids)}
+def _which(filter: DeadLetterFilter) -> dict[str, Any]:
+    """The filter as a bulk operation takes it: `all` confirms that nothing limits it."""
+    return {**msgspec.structs.asdict(checked(filter)), "all": filter.is_all}

@@ -8,12 +8,12 @@ from typing import Any, Unpack
 
 import msgspec
 
-from duly.client.bulk import Moved, Moving
+from duly.client.bulk import Moving
 from duly.client.connection import Wire
 from duly.domain import checks
 from duly.domain.deliveries import payloads, retry
 from duly.domain.endpoints.endpoint import LONGEST_TEST, OVERLAP
-from duly.ports import BulkProgress
+from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.records.endpoint import (
     Endpoint,
     EndpointChangeKeywords,
@@ -95,7 +95,7 @@ class Endpoints:
         """The number of dead letters that `recover` would retry."""
         body = {"since": since, "until": until, "dry_run": True}
         place = (*_place(name), "recover")
-        return (await self._wire.post(Moved, *place, body=body, safe=True)).matching
+        return (await self._wire.post(BulkResult, *place, body=body, safe=True)).matching
 
     def recover(
         self,

@@ -1,33 +1,59 @@
-"""How a server's books stand as a whole."""
+"""A server's status and statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from duly.client.connection import Wire, page_of
+from duly.domain.monitoring.failure_stats import DAY
+from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.records.delivery import Delivery, ExplainedDelivery
-from duly.records.status import Status, Top
+from duly.records.stats import FailureStats, Series
+from duly.records.status import Overview, Status, Top
 
 
-class Watch:
-    """What is known of a server's deliveries as a whole."""
+class Stats:
+    """The status and statistics of one server's namespace."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
+    async def __call__(self, since: datetime | timedelta | float = DAY) -> FailureStats:
+        """The same as `failures`."""
+        return await self.failures(since)
+
+    async def failures(self, since: datetime | timedelta | float = DAY) -> FailureStats:
+        """Failures since a moment or for a duration: attempts, reasons, retries, poison."""
+        return await self._wire.get(FailureStats, "stats", "failures", **_from(since))
+
+    async def series(
+        self,
+        since: datetime | timedelta | float = HOUR,
+        until: datetime | None = None,
+        step: timedelta | float = MINUTE,
+    ) -> Series:
+        """What happened from a moment on, or for a duration before `until`, in steps of minutes."""
+        query = _from(since) | {"until": until, "step": _seconds(step)}
+        return await self._wire.get(Series, "stats", "series", **query)
+
+    async def overview(self) -> Overview:
+        """The status now, and the counts of the last hour."""
+        return await self._wire.get(Overview, "stats")
+
     async def status(self) -> Status:
-        """Who works, what is late and how fast that goes down, what is planned next."""
+        """Workers, late deliveries and how fast they drain, and what is planned next."""
         return await self._wire.get(Status, "status")
 
     async def top(self) -> Top:
-        """How it goes right now."""
+        """Rates of the last minute, what is due, and the workers that are alive."""
         return await self._wire.get(Top, "stats", "top")
 
     async def late(
         self, grace: timedelta | None = None, *, limit: int = 50, payloads: bool = True
     ) -> Sequence[Delivery]:
-        """What is due and not under way, longest waiting first; `grace` is the server's if None."""
+        """Deliveries that are due and not claimed, longest waiting first."""
         seconds = None if grace is None else grace.total_seconds()
         place = ("deliveries", "late")
         page = await self._wire.get(
@@ -38,9 +64,18 @@ class Watch:
     async def stuck(
         self, held_for: timedelta, *, limit: int = 50, payloads: bool = True
     ) -> Sequence[ExplainedDelivery]:
-        """What will not move by itself, or is under way for longer than that; and why."""
+        """Deliveries that will not move by themselves, or run for longer than that; and why."""
         seconds, place = held_for.total_seconds(), ("deliveries", "stuck")
         page = await self._wire.get(
             page_of(ExplainedDelivery), *place, held_for=seconds, limit=limit, payloads=payloads
         )
         return page.items
+
+
+def _from(since: datetime | timedelta | float) -> dict[str, Any]:
+    return {"since": since} if isinstance(since, datetime) else {"span": _seconds(since)}
+
+
+def _seconds(span: timedelta | float) -> float:
+    seconds = span.total_seconds() if isinstance(span, timedelta) else float(span)
+    return int(seconds) if seconds.is_integer() else seconds

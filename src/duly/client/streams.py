@@ -1,4 +1,4 @@
-"""A server's streams: looked at, configured, paused, resumed, and set going again."""
+"""A server's streams: listed, configured, paused, resumed, retried and released."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from duly.client.connection import Wire
 from duly.domain import checks
 from duly.domain.streams.policy import checked_policy
+from duly.records.delivery import Delivery
 from duly.records.stream import OnFailure, Stream, StreamState
 
 
@@ -18,7 +19,7 @@ class Streams:
         self._wire = wire
 
     async def get(self, name: str) -> Stream:
-        """One stream as it stands, or NotFound."""
+        """One stream, or NotFound."""
         return await self._wire.get(Stream, *_place(name))
 
     async def list(
@@ -29,28 +30,34 @@ class Streams:
         return await self._wire.listed(Stream, "streams", limit=limit, cursor=start, state=state)
 
     async def configure(self, name: str, *, on_failure: OnFailure | str | None) -> Stream:
-        """Say what a failed head does to those behind it: `block`, `release`, or None for block."""
+        """Set what a failed head does to those behind it: `block`, `release`, or None for block."""
         policy = None if on_failure is None else checked_policy(on_failure)
         return await self._wire.patch(Stream, *_place(name), body={"on_failure": policy})
 
     async def pause(self, name: str, reason: str | None = None) -> Stream:
-        """Start nothing more of it until it is resumed; it goes on accepting."""
+        """Start no more of its deliveries until it is resumed; it still accepts new ones."""
         return await self._moved(name, "pause", {"reason": reason})
 
     async def resume(self, name: str) -> Stream:
-        """Let it go on where it stopped; one that is blocked stays so."""
+        """Continue a paused stream; one that is blocked stays blocked."""
         return await self._moved(name, "resume")
 
     async def retry_now(self, name: str) -> Stream:
-        """Try its head now: one that waits is due, a dead one is pending with all its attempts."""
+        """Retry its head now; a dead one gets all its attempts again."""
         return await self._moved(name, "retry")
 
     async def release(self, name: str) -> Stream:
-        """Let those behind a failed head go on."""
+        """Let those behind a failed head proceed."""
         return await self._moved(name, "release")
 
+    async def release_delivery(self, id: str) -> Stream:
+        """Let those behind this delivery proceed; Conflict if it is not its stream's head."""
+        place = ("deliveries", checks.checked_id(id), "release")
+        delivery = await self._wire.post(Delivery, *place)
+        return await self.get(delivery.stream or "")
+
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
-        """Give its head up; those behind it go on, whatever the policy."""
+        """Make its head a dead letter; those behind it proceed, whatever the policy."""
         return await self._moved(name, "dead-letter", {"note": note})
 
     async def _moved(self, name: str, move: str, body: Mapping[str, Any] | None = None) -> Stream:

@@ -1,15 +1,26 @@
-"""Dead letters: the refusal to change other deliveries, and which deliveries may die soon."""
+"""Dead letters: checks of filters and notes, positions in the list, and what may die soon."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
 import msgspec
 
+from duly.domain import checks
 from duly.domain.deliveries.retry import attempts_allowed, decode
-from duly.errors import Conflict
+from duly.domain.endpoints.endpoint import wanted_target
+from duly.domain.streams.policy import checked_stream
+from duly.errors import Conflict, InvalidInput
+from duly.records.dead_letter import DeadLetterCriteria, DeadLetterFilter
 from duly.records.delivery import Delivery
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 
+ALL = DeadLetterFilter()
+LEAST = "00000000-0000-0000-0000-000000000000"
+LONGEST_NOTE = 1000
 LOOKED_AT = 5000
 """The number of newest dead letters that a page examines at most."""
 INSTEAD = {
@@ -49,3 +60,60 @@ def why_suspected(suspect: Suspect, plan: RetryPlan) -> str | None:
     if suspect.attempt and suspect.attempt + 1 >= allowed:
         return f"its next attempt is the last of {allowed}"
     return None
+
+
+def place(delivery: Delivery) -> str:
+    """The position of a dead letter in the list, for the next page."""
+    assert delivery.dead_at is not None
+    return f"{delivery.dead_at.isoformat()}/{delivery.id}"
+
+
+def placed(text: str) -> tuple[datetime, str]:
+    """When the dead letter at a position died, and its id."""
+    at, _, id = text.partition("/")
+    try:
+        moment = checks.checked_moment("before", datetime.fromisoformat(at))
+        return moment, checks.checked_id(id)
+    except (ValueError, InvalidInput):
+        raise InvalidInput(
+            "before", f"{text!r} is no place in the list; take it from a page"
+        ) from None
+
+
+def checked_note(note: object) -> str:
+    """A note that says why something is discarded."""
+    return checks.checked_text("note", note, LONGEST_NOTE)
+
+
+def checked(filter: DeadLetterCriteria) -> DeadLetterFilter:
+    """The filter with each of its fields checked."""
+    if not isinstance(filter, DeadLetterCriteria):
+        raise InvalidInput("filter", f"{filter!r} is not a duly.DeadLetterFilter")
+    given = {
+        name: check(value)
+        for name, check in FIELDS.items()
+        if (value := getattr(filter, name)) is not None
+    }
+    if not isinstance(filter, DeadLetterFilter):
+        return DeadLetterFilter(**given)
+    if isinstance(filter.ids, str):
+        raise InvalidInput("ids", f"give a tuple, as in ({filter.ids!r},)")
+    ids = tuple(dict.fromkeys(map(checks.checked_id, filter.ids)))
+    return DeadLetterFilter(**given, ids=ids)
+
+
+def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
+    return lambda value: checks.checked_text(field, value, limit)
+
+
+FIELDS: dict[str, Callable[[Any], Any]] = {
+    "reason": _text("reason"),
+    "fingerprint": _text("fingerprint"),
+    "target": wanted_target,
+    "stream": checked_stream,
+    "schedule": _text("schedule"),
+    "tag": _text("tag"),
+    "text": _text("text", 1000),
+    "since": lambda value: checks.checked_moment("since", value),
+    "until": lambda value: checks.checked_moment("until", value),
+}

@@ -58,9 +58,6 @@ from duly.ports.world import (
     Execution,
     Transport,
 )
-from duly.records.audit_entry import AuditEntry
-from duly.records.dead_letter import BulkProgress, DeadFilter, DeadGroup
-from duly.records.worker import WorkerRow
 
 __all__ = [
     "EVERY",
@@ -73,15 +70,11 @@ __all__ = [
     "Analytics",
     "AnalyticsFailure",
     "Audit",
-    "AuditEntry",
     "BulkCursor",
-    "BulkProgress",
     "Chance",
     "ClaimRequest",
     "ClaimableGroup",
     "Clock",
-    "DeadFilter",
-    "DeadGroup",
     "DeadLetters",
     "DecideStream",
     "Deliveries",
@@ -129,7 +122,6 @@ __all__ = [
     "UnreadableSchedule",
     "Wakeups",
     "WithTransaction",
-    "WorkerRow",
     "Workers",
     "ZoneUse",
     "transaction_of",

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from duly.domain.dead_letters import Suspect
-from duly.records.dead_letter import DeadFilter, DeadGroup
+from duly.records.dead_letter import DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 
 
@@ -43,17 +43,17 @@ class DeadLetters(Protocol):
     """Deliveries that are not retried automatically."""
 
     async def page(
-        self, filter: DeadFilter, before: tuple[datetime, str] | None, limit: int
+        self, filter: DeadLetterFilter, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
         """A page of dead letters, latest first; `before` is `dead_at` and id of the last one."""
 
     async def floor(self, before: tuple[datetime, str] | None, most: int) -> datetime | None:
         """`dead_at` of the dead letter after the `most` newest ones, or None."""
 
-    async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
+    async def groups(self, filter: DeadLetterFilter, limit: int) -> list[DeadLetterGroup]:
         """Dead letters grouped by fingerprint, the largest group first."""
 
-    async def count(self, filter: DeadFilter) -> int:
+    async def count(self, filter: DeadLetterFilter) -> int:
         """The number of dead letters that match."""
 
     async def retry(self, id: str, actor: str, *, reset: bool) -> Delivery:
@@ -65,11 +65,11 @@ class DeadLetters(Protocol):
     async def discard(self, id: str, note: str, actor: str) -> Delivery:
         """Cancel one; a stream that it blocked continues. Conflict if it is not dead."""
 
-    async def begin(self, action: str, filter: DeadFilter, actor: str, detail: Any) -> None:
+    async def begin(self, action: str, filter: DeadLetterFilter, actor: str, detail: Any) -> None:
         """Write the audit entry of a bulk operation."""
 
     async def move(
-        self, filter: DeadFilter, fortune: Fortune, after: BulkCursor, limit: int
+        self, filter: DeadLetterFilter, fortune: Fortune, after: BulkCursor, limit: int
     ) -> tuple[int, BulkCursor | None]:
         """Retry or discard one batch; returns how many, and the next cursor or None at the end.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from duly.records.worker import WorkerRow
+from duly.records.worker import Worker
 
 EVERY = "*"
 """Means all namespaces."""
@@ -25,7 +25,7 @@ class Workers(Protocol):
     async def is_draining(self, worker: int) -> bool:
         """Whether the worker must not start new deliveries."""
 
-    async def drain(self, worker: int, actor: str, *, draining: bool) -> None:
+    async def drain(self, worker: int, actor: str, *, draining: bool) -> Worker:
         """Start or stop draining a live worker; NotFound if there is none.
 
         Atomic with its audit entry. The worker learns of it with its next heartbeat.
@@ -56,5 +56,5 @@ class Workers(Protocol):
     async def end(self, worker: int) -> None:
         """Record that the worker stopped normally."""
 
-    async def roster(self, limit: int = 100) -> list[WorkerRow]:
+    async def roster(self, limit: int = 100) -> list[Worker]:
         """The workers, live ones first."""

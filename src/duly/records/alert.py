@@ -33,3 +33,10 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
     cleared_at: datetime | None = None
     told: str = "nothing"
+
+
+class AlertPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Alerts, newest first; `next` is the `before` of the next page."""
+
+    items: list[Alert]
+    next: int | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 
-class AuditEntry(msgspec.Struct, frozen=True):
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One change: actor, action and subject."""
 
     id: int

@@ -1,14 +1,18 @@
-"""Dead letters: filters, groups, and the progress of bulk moves."""
+"""Dead letters: filters, groups, and bulk operations. A dead letter itself is a `Delivery`."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+Moment = Annotated[datetime, Meta(tz=True)]
 
 
-class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Selects the dead letters that match all given fields; all of them if it is empty.
+class DeadLetterCriteria(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which dead letters: those that match all given fields.
 
     `text` is searched in error, payload and key. `since` and `until` refer to when they died.
     """
@@ -20,12 +24,23 @@ class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schedule: str | None = None
     tag: str | None = None
     text: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+class DeadLetterFilter(DeadLetterCriteria, frozen=True, kw_only=True):
+    """Selects dead letters by criteria, by id, or both; all of them if it is empty."""
+
     ids: tuple[str, ...] = ()
 
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing but `until` limits what it selects."""
+        names = set(DeadLetterFilter.__struct_fields__) - {"until"}
+        return all(getattr(self, name) in (None, ()) for name in names)
 
-class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
+
+class DeadLetterGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Dead letters with the same fingerprint; the error is that of the latest."""
 
     fingerprint: str
@@ -37,9 +52,21 @@ class DeadGroup(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-class BulkProgress(msgspec.Struct, frozen=True):
+class BulkProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a bulk operation; repeat it with `until` to continue after an interruption."""
 
     done: int
     total: int
     until: datetime
+
+
+class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How many dead letters matched, and how many were moved.
+
+    While it is not `finished`, some are left: repeat the operation with this `until` to continue.
+    """
+
+    matching: int
+    moved: int = 0
+    until: datetime | None = None
+    finished: bool = True

@@ -108,7 +108,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Second(msgspec.Struct, frozen=True, kw_only=True):
-    """What all workers of the namespace did since the second before, and how it stands."""
+    """What all workers of the namespace did since the second before, and the status."""
 
     id: int
     at: datetime

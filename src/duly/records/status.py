@@ -6,8 +6,8 @@ from datetime import datetime
 
 import msgspec
 
-from duly.records.stats import Retries
-from duly.records.worker import WorkerRow
+from duly.records.stats import Counts, Retries
+from duly.records.worker import Worker
 
 COUNTED_UP_TO = 10_000
 """Counts of deliveries end there: a larger number is not worth its scan."""
@@ -59,9 +59,9 @@ class NamespaceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands; the planner's lag is in seconds.
+    """The status as people ask for it; no count is higher than `counted_up_to`.
 
-    No number of deliveries is counted beyond `counted_up_to`.
+    `planner_lag` is in seconds.
     """
 
     store: str
@@ -76,10 +76,17 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     zones: str
 
 
-class Top(msgspec.Struct, frozen=True, kw_only=True):
-    """How it goes: what is due and held by nobody, and the last minute by the second.
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """The status now, and what happened in the last hour."""
 
-    Neither what is due nor the retries are counted beyond `counted_up_to`.
+    now: NamespaceStatus
+    last_hour: Counts
+
+
+class Top(msgspec.Struct, frozen=True, kw_only=True):
+    """Rates of the last minute, what is due and not claimed, and the workers that are alive.
+
+    `due` and `retries` are not counted beyond `counted_up_to`.
     """
 
     at: datetime
@@ -90,4 +97,4 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
     due: int
     oldest_due_at: datetime | None
     retries: int
-    workers: list[WorkerRow]
+    workers: list[Worker]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import ClassVar
 
 import msgspec
 
@@ -15,6 +16,13 @@ class OnFailure(StrEnum):
 
     BLOCK = "block"
     RELEASE = "release"
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a failed head does to those behind it; null is block."""
+
+    EXAMPLE: ClassVar = {"on_failure": "release"}
+    on_failure: OnFailure | None
 
 
 class StreamState(StrEnum):

@@ -7,8 +7,8 @@ from datetime import datetime
 import msgspec
 
 
-class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as it is stored."""
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker process, since it was started."""
 
     id: int
     name: str

@@ -1,7 +1,7 @@
-"""Dead letters as people handle them: found, grouped, retried, edited and discarded.
+"""Dead letters: listed, grouped, retried, edited and discarded.
 
-Many are moved in batches. An operation is told by the moment at which it began: interrupted and
-begun again with the same filter and `until`, it goes on with what is left, each once.
+Bulk operations move them in batches. Repeated with the same filter and the `until` of its progress,
+an interrupted one continues with what is left, each dead letter once.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from typing import Any
 import msgspec
 
 from duly.domain import checks
-from duly.domain.dead_letters import LOOKED_AT, why_suspected
+from duly.domain.dead_letters import (
+    ALL,
+    LEAST,
+    LOOKED_AT,
+    checked,
+    checked_note,
+    place,
+    placed,
+    why_suspected,
+)
 from duly.domain.deliveries import payloads, retry
-from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name, wanted_target
-from duly.domain.streams.policy import checked_stream
-from duly.errors import InvalidInput
-from duly.ports import (
-    Again,
-    BulkCursor,
+from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name
+from duly.ports import Again, BulkCursor, Clock, Fortune, GiveUp, Store
+from duly.records.dead_letter import (
     BulkProgress,
-    Clock,
-    DeadFilter,
-    DeadGroup,
-    Fortune,
-    GiveUp,
-    Store,
+    DeadLetterCriteria,
+    DeadLetterFilter,
+    DeadLetterGroup,
 )
 from duly.records.delivery import Delivery, ExplainedDelivery, explained, listed
 from duly.records.page import Page
@@ -35,11 +38,8 @@ from duly.records.retry_plan import RetryPlan
 from duly.services.interruption import ended
 
 BATCH = 1000
-LONGEST_NOTE = 1000
 SUSPECTS = 10_000
 """Of how many that failed the poison candidates are chosen."""
-ALL = DeadFilter()
-LEAST = "00000000-0000-0000-0000-000000000000"
 
 
 class DeadLetters:
@@ -61,31 +61,31 @@ class DeadLetters:
 
     async def list(
         self,
-        filter: DeadFilter = ALL,
+        filter: DeadLetterCriteria = ALL,
         *,
         before: str | None = None,
         limit: int = 50,
         payloads: bool = True,
     ) -> Sequence[Delivery]:
-        """Dead letters, the latest first; `before` is `place` of the last of the page before."""
-        start = None if before is None else _placed(before)
+        """Dead letters, latest first; `before` is `place` of the last one of the page before."""
+        start = None if before is None else placed(before)
         limit = checks.checked_limit(limit)
         found = await self._store.dead_letters.page(checked(filter), start, limit)
         return listed(found, payloads=payloads)
 
     async def page(
         self,
-        filter: DeadFilter = ALL,
+        filter: DeadLetterCriteria = ALL,
         *,
         before: str | None = None,
         limit: int = 50,
         payloads: bool = True,
     ) -> Page[Delivery]:
-        """As `list`, in time that does not grow with their number; go on from its `next`.
+        """A page in bounded time; `before` is the `next` of the page before.
 
-        There may be fewer than asked for and still more to come.
+        It may be short or empty although there are more.
         """
-        start, wanted = None if before is None else _placed(before), checked(filter)
+        start, wanted = None if before is None else placed(before), checked(filter)
         lowest = await self._store.dead_letters.floor(start, LOOKED_AT)
         if lowest is not None and (wanted.since is None or wanted.since < lowest):
             wanted = msgspec.structs.replace(wanted, since=lowest)
@@ -99,24 +99,26 @@ class DeadLetters:
         # All that died at that moment were looked at.
         return Page(shown, None if lowest is None else f"{lowest.isoformat()}/{LEAST}")
 
-    async def groups(self, filter: DeadFilter = ALL, *, limit: int = 50) -> Sequence[DeadGroup]:
-        """Dead letters by what their errors have in common, the most frequent first.
+    async def groups(
+        self, filter: DeadLetterCriteria = ALL, *, limit: int = 50
+    ) -> Sequence[DeadLetterGroup]:
+        """Dead letters by fingerprint, the largest group first.
 
-        By reason, fingerprint, target and `since` all are counted; with anything else in the
-        filter, so many of the latest as a page looks at.
+        A filter by reason, fingerprint, target and `since` counts all; any other one counts among
+        the latest 5,000.
         """
         limit = checks.checked_limit(limit)
         return await self._store.dead_letters.groups(checked(filter), limit)
 
-    async def count(self, filter: DeadFilter = ALL) -> int:
-        """How many there are: what `retry_all` and `discard_all` would move."""
+    async def count(self, filter: DeadLetterCriteria = ALL) -> int:
+        """The number that `retry_all` and `discard_all` would move."""
         return await self._store.dead_letters.count(checked(filter))
 
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
-        """Try one again, in its place if it has a stream; Conflict if it is not dead.
+        """Retry one, at its position in its stream; Conflict if it is not dead.
 
-        It gets all its attempts again. Without `reset_attempts` those that it spent stay spent,
-        and one that spent them all gets exactly one more.
+        It gets all its attempts again. Without `reset_attempts` those used stay used, and one that
+        used them all gets one more.
         """
         moved = await self._store.dead_letters.retry(
             checks.checked_id(id), self.actor, reset=reset_attempts
@@ -125,9 +127,9 @@ class DeadLetters:
         return moved
 
     async def edit(self, id: str, payload: Any) -> Delivery:
-        """Give one another payload and try it again, with all its attempts.
+        """Replace the payload of one and retry it with all its attempts.
 
-        Its history keeps the payload that it had. Conflict if it is not dead.
+        Its history keeps the old payload. Conflict if it is not dead.
         """
         data = payloads.payload_bytes(payload, self._payload_limit)
         moved = await self._store.dead_letters.edit(checks.checked_id(id), data, self.actor)
@@ -135,18 +137,22 @@ class DeadLetters:
         return moved
 
     async def discard(self, id: str, note: str) -> Delivery:
-        """Give one up for good, with a note why; a stream that it blocked goes on."""
-        told = checked_note(note)
-        moved = await self._store.dead_letters.discard(checks.checked_id(id), told, self.actor)
+        """Cancel one, with a note why; a stream that it blocked continues."""
+        why = checked_note(note)
+        moved = await self._store.dead_letters.discard(checks.checked_id(id), why, self.actor)
         self._store.wakeups.hint()
         return moved
 
     async def retry_all(
-        self, filter: DeadFilter = ALL, *, rate: float | None = None, reset_attempts: bool = True
+        self,
+        filter: DeadLetterFilter = ALL,
+        *,
+        rate: float | None = None,
+        reset_attempts: bool = True,
     ) -> AsyncIterator[BulkProgress]:
-        """Try all that match again, at most `rate` a second; yields how far it is.
+        """Retry all that match, at most `rate` a second; yields the progress.
 
-        Of each stream the earliest goes first. Those that die anew meanwhile are left alone.
+        In each stream the earliest is first. Those that die again meanwhile are not retried.
         """
         CHECKS["rate"](rate)
         again = Again(reset_attempts, 0.0 if rate is None else 1 / rate)
@@ -154,14 +160,14 @@ class DeadLetters:
         async for progress in self._move_all(filter, again, "retried", detail):
             yield progress
 
-    async def discard_all(self, filter: DeadFilter, note: str) -> AsyncIterator[BulkProgress]:
-        """Give all that match up for good, with a note why; yields how far it is."""
-        told = GiveUp(checked_note(note))
-        async for progress in self._move_all(filter, told, "discarded", {"note": note}):
+    async def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
+        """Cancel all that match, with a note why; yields the progress."""
+        discard = GiveUp(checked_note(note))
+        async for progress in self._move_all(filter, discard, "discarded", {"note": note}):
             yield progress
 
     async def _move_all(
-        self, filter: DeadFilter, fortune: Fortune, action: str, detail: dict[str, Any]
+        self, filter: DeadLetterFilter, fortune: Fortune, action: str, detail: dict[str, Any]
     ) -> AsyncIterator[BulkProgress]:
         wanted, until = await self._until_now(checked(filter))
         total, done = await self._store.dead_letters.count(wanted), 0
@@ -176,13 +182,13 @@ class DeadLetters:
             if moved:
                 done += moved
                 self._store.wakeups.hint()
-                yield BulkProgress(done, total, until)
+                yield BulkProgress(done=done, total=total, until=until)
             if cancelled is not None:
                 raise cancelled
             if moved:
                 await pace.keep(done)
 
-    async def _until_now(self, filter: DeadFilter) -> tuple[DeadFilter, datetime]:
+    async def _until_now(self, filter: DeadLetterFilter) -> tuple[DeadLetterFilter, datetime]:
         # Those that die anew meanwhile must not be moved for ever.
         now, _ = await self._store.plans.clock()
         until = now if filter.until is None else min(filter.until, now)
@@ -235,58 +241,3 @@ class _Pace:
         ahead = self._began + done * self._spread - self._clock.monotonic()
         if ahead > 0:
             await self._clock.sleep(ahead)
-
-
-def place(delivery: Delivery) -> str:
-    """Where a dead letter stands in the list, to go on from."""
-    assert delivery.dead_at is not None
-    return f"{delivery.dead_at.isoformat()}/{delivery.id}"
-
-
-def _placed(text: str) -> tuple[datetime, str]:
-    at, _, id = text.partition("/")
-    try:
-        return checks.checked_moment("before", datetime.fromisoformat(at)), str(
-            checks.checked_id(id)
-        )
-    except (ValueError, InvalidInput):
-        raise InvalidInput(
-            "before", f"{text!r} is no place in the list; take it from a page"
-        ) from None
-
-
-def checked_note(note: object) -> str:
-    """Why something is given up."""
-    return checks.checked_text("note", note, LONGEST_NOTE)
-
-
-def checked(filter: DeadFilter) -> DeadFilter:
-    """The filter with each of its fields checked."""
-    if not isinstance(filter, DeadFilter):
-        raise InvalidInput("filter", f"{filter!r} is no duly.DeadFilter")
-    given = {
-        name: check(value)
-        for name, check in FIELDS.items()
-        if (value := getattr(filter, name)) is not None
-    }
-    if isinstance(filter.ids, str):
-        raise InvalidInput("ids", f"give a tuple, as in ({filter.ids!r},)")
-    ids = tuple(dict.fromkeys(map(checks.checked_id, filter.ids)))
-    return DeadFilter(**given, ids=ids)
-
-
-def _text(field: str, limit: int = checks.KEY_LIMIT) -> Callable[[object], str]:
-    return lambda value: checks.checked_text(field, value, limit)
-
-
-FIELDS: dict[str, Callable[[Any], Any]] = {
-    "reason": _text("reason"),
-    "fingerprint": _text("fingerprint"),
-    "target": wanted_target,
-    "stream": checked_stream,
-    "schedule": _text("schedule"),
-    "tag": _text("tag"),
-    "text": _text("text", 1000),
-    "since": lambda value: checks.checked_moment("since", value),
-    "until": lambda value: checks.checked_moment("until", value),
-}

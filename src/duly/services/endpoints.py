@@ -30,7 +30,8 @@ from duly.domain.endpoints.sealed_headers import (
 from duly.domain.endpoints.shown import endpoint_record, result_of_test
 from duly.domain.endpoints.signatures import new_secret, secret_key
 from duly.errors import Conflict, DulyError, InvalidInput, Outdated
-from duly.ports import BulkProgress, Chance, Clock, DeadFilter, ResealedAddresses, Store
+from duly.ports import Chance, Clock, ResealedAddresses, Store
+from duly.records.dead_letter import BulkProgress, DeadLetterFilter
 from duly.records.endpoint import (
     Endpoint,
     EndpointChangeKeywords,
@@ -59,9 +60,9 @@ class Vault(Protocol):
 class DeadLetters(Protocol):
     """Retries dead letters."""
 
-    async def count(self, filter: DeadFilter) -> int: ...
+    async def count(self, filter: DeadLetterFilter) -> int: ...
     def retry_all(
-        self, filter: DeadFilter, *, rate: float | None
+        self, filter: DeadLetterFilter, *, rate: float | None
     ) -> AsyncIterator[BulkProgress]: ...
 
 
@@ -322,9 +323,13 @@ class Endpoints:
         async for progress in self._dead_letters.retry_all(wanted, rate=rate):
             yield progress
 
-    async def _dead(self, name: str, since: datetime, until: datetime | None = None) -> DeadFilter:
+    async def _dead(
+        self, name: str, since: datetime, until: datetime | None = None
+    ) -> DeadLetterFilter:
         await self._stored(name)
-        return DeadFilter(target=endpoint_rules.endpoint(name).target, since=since, until=until)
+        return DeadLetterFilter(
+            target=endpoint_rules.endpoint(name).target, since=since, until=until
+        )
 
     async def _revised(
         self, name: str, decide: Decide, action: str, **detail: Any

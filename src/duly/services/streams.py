@@ -1,4 +1,4 @@
-"""Streams as people handle them: looked at, configured, paused, resumed, and set going again."""
+"""Streams: listed, configured, paused, resumed, retried and released."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LISTED = (StreamState.BLOCKED, StreamState.PAUSED)
 
 
 class Streams:
-    """The streams of one app; `actor` is who the audit trail says it was."""
+    """The streams of one namespace; `actor` is named in the audit trail."""
 
     def __init__(self, store: Store, actor: str = "python") -> None:
         self._store = store
         self.actor = actor
 
     async def get(self, name: str) -> Stream:
-        """One stream as it stands, or NotFound; those who wait are counted up to a million."""
+        """One stream, or NotFound; waiting deliveries are counted up to a million."""
         return stream_of(await self._store.streams.get(checked_stream(name), COUNTED_UP_TO))
 
     async def list(
@@ -37,7 +37,7 @@ class Streams:
     ) -> Sequence[Stream]:
         """Streams by name: all of them, or those that are `blocked` or `paused`.
 
-        `after` is the last name of the page before. Those who wait are counted up to ten thousand.
+        `after` is the last name of the page before. Waiting deliveries are counted up to 10,000.
         """
         wanted = None if state is None else _listed(state)
         limit = checks.checked_limit(limit)
@@ -46,85 +46,74 @@ class Streams:
         return [stream_of(each) for each in found]
 
     async def configure(self, name: str, *, on_failure: OnFailure | str | None) -> Stream:
-        """Say what a failed head does to those behind it: `block`, `release`, or None for block.
+        """Set what a failed head does to those behind it: `block`, `release`, or None for block.
 
-        It counts from the next failure on; a delivery that has a policy of its own goes by that.
-        The stream need not have been used yet.
+        It applies from the next failure on, except to deliveries with a policy of their own.
+        The stream need not exist yet.
         """
         policy = None if on_failure is None else checked_policy(on_failure)
         if name.startswith(OF_SCHEDULES):
             raise InvalidInput("stream", f"{name!r} belongs to a schedule, whose overlap decides")
-
-        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
-            return operations.configure(line, policy)
-
         detail = {"on_failure": policy}
-        return await self._revised(name, decide, "configured", detail, create=True)
+        return await self._revised(
+            name,
+            lambda row, _: operations.configure(row, policy),
+            "configured",
+            detail,
+            create=True,
+        )
 
     async def pause(self, name: str, reason: str | None = None) -> Stream:
-        """Start nothing more of it until it is resumed; it goes on accepting.
+        """Start no more of its deliveries until it is resumed; it still accepts new ones.
 
-        What is claimed already is finished: at most a run, which is 32 deliveries.
+        Those already claimed, at most 32, are finished.
         """
-        told = None if reason is None else checks.checked_text("reason", reason, LONGEST_NOTE)
-
-        def decide(line: StreamRow, now: datetime) -> Intervention:
-            return operations.pause(line, now, told)
-
-        return await self._revised(name, decide, "paused", {"reason": told})
+        why = None if reason is None else checks.checked_text("reason", reason, LONGEST_NOTE)
+        return await self._revised(
+            name, lambda row, now: operations.pause(row, now, why), "paused", {"reason": why}
+        )
 
     async def resume(self, name: str) -> Stream:
-        """Let it go on where it stopped; one that is blocked stays so."""
-
-        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
-            return operations.resume(line)
-
-        return await self._revised(name, decide, "resumed")
+        """Continue a paused stream; one that is blocked stays blocked."""
+        return await self._revised(name, lambda row, _: operations.resume(row), "resumed")
 
     async def retry_now(self, name: str) -> Stream:
-        """Try its head now: one that waits is due, a dead one is pending with all its attempts."""
-
-        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
-            return operations.retry_now(line)
-
-        return await self._revised(name, decide, "retried")
+        """Retry its head now; a dead one gets all its attempts again."""
+        return await self._revised(name, lambda row, _: operations.retry_now(row), "retried")
 
     async def release(self, name: str) -> Stream:
-        """Let those behind a failed head go on.
+        """Let those behind a failed head proceed.
 
-        One that waits for its retry leaves the line and is retried when it was to be; a dead one
-        stays dead. Conflict when its head has not failed.
+        A head that waits for its retry leaves the stream and is retried at that time; a dead one
+        stays dead. Conflict if its head has not failed.
         """
-
-        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
-            return operations.release(line)
-
-        return await self._revised(name, decide, "released")
+        return await self._revised(name, lambda row, _: operations.release(row), "released")
 
     async def release_delivery(self, id: str) -> Stream:
-        """Let those behind this delivery go on; Conflict when it is not its stream's head."""
+        """Let those behind this delivery proceed; Conflict if it is not its stream's head."""
         delivery = await self._store.deliveries.get(checks.checked_id(id))
         if delivery.stream is None:
             raise Conflict(f"delivery {id} is in no stream, so nothing waits behind it")
 
-        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
-            if line.head != delivery.id:
+        def decide(row: StreamRow, _now: datetime) -> Intervention:
+            if row.head != delivery.id:
                 raise Conflict(
-                    f"delivery {id} is {delivery.state} and not the head of stream {line.name}, "
-                    f"so nothing waits behind it; its head is {line.head or 'nobody'}"
+                    f"delivery {id} is {delivery.state} and not the head of stream {row.name}, "
+                    f"so nothing waits behind it; its head is {row.head or 'nobody'}"
                 )
-            return operations.release(line)
+            return operations.release(row)
 
         return await self._revised(delivery.stream, decide, "released")
 
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
-        """Give its head up; those behind it go on, whatever the policy."""
-        told = None if note is None else checks.checked_text("note", note, LONGEST_NOTE)
-
-        def decide(line: StreamRow, now: datetime) -> Intervention:  # noqa: ARG001
-            return operations.dead_letter_head(line, told)
-
-        return await self._revised(name, decide, "dead_lettered", {"note": told})
+        """Make its head a dead letter; those behind it proceed, whatever the policy."""
+        why = None if note is None else checks.checked_text("note", note, LONGEST_NOTE)
+        return await self._revised(
+            name,
+            lambda row, _: operations.dead_letter_head(row, why),
+            "dead_lettered",
+            {"note": why},
+        )
 
     async def _revised(
         self,

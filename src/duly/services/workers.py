@@ -1,4 +1,4 @@
-"""Workers as people handle them: listed, drained, and set to work again."""
+"""Workers: listed, drained and resumed."""
 
 from __future__ import annotations
 
@@ -6,32 +6,33 @@ from collections.abc import Sequence
 
 from duly.domain import checks
 from duly.errors import InvalidInput
-from duly.ports import Store, WorkerRow
+from duly.ports import Store
+from duly.records.worker import Worker
 
 MOST_WORKERS = 2**31 - 1
 
 
 class Workers:
-    """The workers of one app's namespace; `actor` is who the audit trail says it was."""
+    """The workers of one namespace; `actor` is named in the audit trail."""
 
     def __init__(self, store: Store, actor: str = "python") -> None:
         self._store = store
         self.actor = actor
 
-    async def list(self, *, limit: int = 100) -> Sequence[WorkerRow]:
-        """Workers, those alive first."""
+    async def list(self, *, limit: int = 100) -> Sequence[Worker]:
+        """Workers, live ones first."""
         return await self._store.workers.roster(checks.checked_limit(limit))
 
-    async def drain(self, worker: int) -> None:
-        """Let it start nothing more, within a heartbeat; what runs there ends, and it stays.
+    async def drain(self, worker: int) -> Worker:
+        """Stop a worker from starting deliveries, within a heartbeat; those under way finish.
 
-        NotFound when it is not alive. What it does not take is for the others, if there are any.
+        The process keeps running. NotFound if it is not alive.
         """
-        await self._store.workers.drain(_checked(worker), self.actor, draining=True)
+        return await self._store.workers.drain(_checked(worker), self.actor, draining=True)
 
-    async def resume(self, worker: int) -> None:
-        """Let it start work again."""
-        await self._store.workers.drain(_checked(worker), self.actor, draining=False)
+    async def resume(self, worker: int) -> Worker:
+        """Let a drained worker start deliveries again."""
+        return await self._store.workers.drain(_checked(worker), self.actor, draining=False)
 
 
 def _checked(worker: object) -> int:

@@ -17,7 +17,8 @@ import msgspec
 from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
 from duly.failpoints import hit
-from duly.ports import Again, BulkCursor, DeadFilter, DeadGroup, Fortune, GiveUp
+from duly.ports import Again, BulkCursor, Fortune, GiveUp
+from duly.records.dead_letter import DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 from duly.stores.access.audit import note as note_down
 from duly.stores.database import Database, Row, Session
@@ -42,7 +43,7 @@ class DeadLetters:
         self._members = members
 
     async def page(
-        self, filter: DeadFilter, before: tuple[datetime, str] | None, limit: int
+        self, filter: DeadLetterFilter, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
         """Dead letters, newest first; `before` is the `dead_at` and id to continue from."""
         at, id = before or (LATEST, END)
@@ -60,7 +61,7 @@ class DeadLetters:
         dead_at: datetime | None = rows[0]["dead_at"] if rows else None
         return dead_at
 
-    async def groups(self, filter: DeadFilter, limit: int) -> list[DeadGroup]:
+    async def groups(self, filter: DeadLetterFilter, limit: int) -> list[DeadLetterGroup]:
         """Dead letters grouped by similar errors, the largest group first."""
         used = {name for name, value in msgspec.structs.asdict(filter).items() if value}
         parameters, statement = self._parameters(filter), "groups"
@@ -74,7 +75,7 @@ class DeadLetters:
         )
         return [_group(dict(row)) for row in rows]
 
-    async def count(self, filter: DeadFilter) -> int:
+    async def count(self, filter: DeadLetterFilter) -> int:
         """The number of dead letters that match."""
         rows = await self._database.fetch_named("dead_letters.count", **self._parameters(filter))
         return int(rows[0]["many"])
@@ -135,13 +136,13 @@ class DeadLetters:
     ) -> None:
         await note_down(session, self._namespace, actor, action, subject, detail)
 
-    async def begin(self, action: str, filter: DeadFilter, actor: str, detail: Any) -> None:
+    async def begin(self, action: str, filter: DeadLetterFilter, actor: str, detail: Any) -> None:
         """Write an audit entry for a bulk operation on all dead letters that match."""
         entry = {"filter": msgspec.to_builtins(filter), **detail}
         await self._note(self._database, actor, f"dead_letters.{action}", "all that match", entry)
 
     async def move(
-        self, filter: DeadFilter, fortune: Fortune, after: BulkCursor, limit: int
+        self, filter: DeadLetterFilter, fortune: Fortune, after: BulkCursor, limit: int
     ) -> tuple[int, BulkCursor | None]:
         """Retry or discard one batch of those that match.
 
@@ -230,7 +231,7 @@ class DeadLetters:
         )
         return {row[0] for row in rows}
 
-    def _parameters(self, filter: DeadFilter) -> dict[str, Any]:
+    def _parameters(self, filter: DeadLetterFilter) -> dict[str, Any]:
         return msgspec.structs.asdict(filter) | {
             "namespace": self._namespace,
             "since": filter.since or EARLIEST,
@@ -238,9 +239,9 @@ class DeadLetters:
         }
 
 
-def _group(row: dict[str, Any]) -> DeadGroup:
+def _group(row: dict[str, Any]) -> DeadLetterGroup:
     targets: list[str] = sorted(msgspec.json.decode(row.pop("targets")))
-    return DeadGroup(count=row.pop("many"), targets=targets, **row)
+    return DeadLetterGroup(count=row.pop("many"), targets=targets, **row)
 
 
 def _digest(payload: bytes) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import msgspec
 
 from duly.errors import NotFound
 from duly.failpoints import hit
-from duly.ports import EVERY, WorkerRow
+from duly.ports import EVERY
+from duly.records.worker import Worker
 from duly.stores.access.audit import note
 from duly.stores.database import Database
 from duly.version import __version__
@@ -53,7 +54,7 @@ class Workers:
         rows = await self._database.fetch("workers.is_draining", "any", worker=worker)
         return bool(rows and rows[0][0])
 
-    async def drain(self, worker: int, actor: str, *, draining: bool) -> None:
+    async def drain(self, worker: int, actor: str, *, draining: bool) -> Worker:
         """Ask a live worker to start no more attempts, or to resume; NotFound if there is none."""
         async with self._database.together() as session:
             rows = await session.fetch(
@@ -63,6 +64,8 @@ class Workers:
                 raise NotFound("living worker", str(worker), "duly workers shows who there is")
             action = "worker.drained" if draining else "worker.resumed"
             await note(session, self._namespace, actor, action, str(worker))
+        (drained,) = await self._listed(1, worker)
+        return drained
 
     async def step_aside(self, worker: int) -> bool:
         """Reserve the worker to run a suspect alone.
@@ -105,13 +108,16 @@ class Workers:
         """Record that the worker stopped by itself."""
         await self._database.fetch("workers.end", "any", worker=worker)
 
-    async def roster(self, limit: int = 100) -> list[WorkerRow]:
+    async def roster(self, limit: int = 100) -> list[Worker]:
         """Workers, live ones first."""
+        return await self._listed(limit)
+
+    async def _listed(self, limit: int, worker: int | None = None) -> list[Worker]:
         rows = await self._database.fetch_named(
-            "workers.roster", namespace=self._namespace, limit=limit
+            "workers.roster", namespace=self._namespace, worker=worker, limit=limit
         )
         return [
-            WorkerRow(
+            Worker(
                 **dict(row)
                 | {
                     "handlers": msgspec.json.decode(row["handlers"]),

@@ -15,34 +15,24 @@ from datetime import datetime
 import msgspec
 
 from duly.errors import InvalidInput, NotFound, quoted
-from duly.records.key import KeyState, Scope
+from duly.records.key import Key, KeyFacts, KeyState, Scope
 
 ID_BYTES, SECRET_BYTES = 10, 32
 ID = re.compile(r"[a-z2-7]{16}\Z")
 TOKEN = re.compile(r"duly_([a-z2-7]{16})_[a-z2-7]{52}\Z")
-LONGEST_NAME = 200
 FEWEST_LETTERS = 12
 """Distinct characters in a secret; random secrets have fewer in one of a billion cases."""
 
 
-class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key without its secret."""
-
-    id: str
-    namespace: str
-    name: str
-    scope: Scope
-    created_at: datetime
-    expires_at: datetime | None = None
-    last_used_at: datetime | None = None
-    revoked_at: datetime | None = None
+class StoredKey(KeyFacts, frozen=True, kw_only=True):
+    """A key as it is stored, for authentication."""
 
     @property
     def actor(self) -> str:
         """The key's name in the audit log."""
         return f"key:{self.id}"
 
-    def standing(self, now: datetime) -> KeyState:
+    def state(self, now: datetime) -> KeyState:
         """The state of the key at a moment."""
         if self.revoked_at is not None:
             return KeyState.REVOKED
@@ -50,16 +40,9 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True):
             return KeyState.EXPIRED
         return KeyState.ACTIVE
 
-
-class Made(msgspec.Struct, frozen=True):
-    """A new key with its token, which is shown only once."""
-
-    key: StoredKey
-    token: str
-
-    def __repr__(self) -> str:
-        # A repr may appear in a log.
-        return f"Made({self.key.id!r})"
+    def record(self, now: datetime) -> Key:
+        """The key as people see it at a moment."""
+        return Key(**msgspec.structs.asdict(self), state=self.state(now))
 
 
 def new_token(chance: bytes) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The audit trail as people read it: who changed what, and when."""
+"""The audit trail: who changed what, and when."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from duly.domain import checks
 from duly.errors import InvalidInput
-from duly.ports import AuditEntry, Store
+from duly.ports import Store
+from duly.records.audit_entry import AuditEntry
 
 LAST = 2**62
 
@@ -17,8 +18,9 @@ class Audit:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def list(self, *, before: int = LAST, limit: int = 50) -> Sequence[AuditEntry]:
-        """Entries, the latest first; `before` is the id of the last of the page before."""
-        if isinstance(before, bool) or not isinstance(before, int) or not 0 <= before <= LAST:
+    async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]:
+        """Entries, latest first; `before` is the last id of the page before."""
+        start = LAST if before is None else before
+        if isinstance(start, bool) or not isinstance(start, int) or not 0 <= start <= LAST:
             raise InvalidInput("before", "it is the id of an entry")
-        return await self._store.audit.page(checks.checked_limit(limit), before)
+        return await self._store.audit.page(checks.checked_limit(limit), start)

@@ -1,4 +1,4 @@
-"""API keys as people handle them: created, listed, revoked; and checked at the door."""
+"""API keys: created, listed, revoked, and checked for each request."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+import msgspec
+
 from duly.domain import checks
 from duly.domain.access import keys, rate_limits
-from duly.domain.access.keys import Made, StoredKey
+from duly.domain.access.keys import StoredKey
 from duly.errors import DulyError, InvalidInput
 from duly.ports import Chance, Clock, Store
-from duly.records.key import KeyState, Scope
+from duly.records.key import LONGEST_NAME, Key, KeyState, KeyWithToken, Scope
 
 NOTED_EVERY = timedelta(minutes=1)
-"""How often it is written down that a key is in use."""
+"""How often `last_used_at` is updated."""
 PATIENCE_SECONDS = 0.3
-"""How long whoever shows a key waits for that."""
+"""How long a request waits for that."""
 
 BOOTSTRAP = "bootstrap"
-"""The name of the first key, and who the audit trail says made it."""
+"""The name of the first key, and its actor in the audit trail."""
 
 
 class Keys:
-    """The keys of one app's namespace; `actor` is who the audit trail says it was."""
+    """The keys of one namespace; `actor` is named in the audit trail."""
 
     def __init__(self, store: Store, clock: Clock, chance: Chance, actor: str = "python") -> None:
         self._store = store
@@ -39,24 +41,25 @@ class Keys:
         *,
         scope: Scope | str = Scope.READ,
         expires_at: datetime | None = None,
-    ) -> Made:
-        """Make a key for this namespace. Its token is told here and never again."""
+    ) -> KeyWithToken:
+        """Make a key for this namespace. Its token is in the answer, and never shown again."""
         id, token = keys.new_token(self._chance.bytes(keys.ID_BYTES + keys.SECRET_BYTES))
         now = self._clock.now()
         key = StoredKey(
             id=id,
             namespace=self._store.namespace,
-            name=checks.checked_text("name", name, keys.LONGEST_NAME),
+            name=checks.checked_text("name", name, LONGEST_NAME),
             scope=keys.checked_scope(scope),
             created_at=now,
             expires_at=None if expires_at is None else _to_come(expires_at, now),
         )
-        return Made(await self._store.keys.create(key, keys.digest(token), self.actor), token)
+        made = await self._store.keys.create(key, keys.digest(token), self.actor)
+        return KeyWithToken(**msgspec.structs.asdict(made.record(now)), token=token)
 
-    async def bootstrap(self, token: str) -> StoredKey | None:
+    async def bootstrap(self, token: str) -> Key | None:
         """Make the first key of a store, an admin with this token; None if there are keys already.
 
-        Of several processes that ask at once one makes it.
+        Of several concurrent calls, one makes it.
         """
         id = keys.id_in(token)
         if id is None:
@@ -71,23 +74,27 @@ class Keys:
         made = await self._store.keys.create_first(key, keys.digest(token), BOOTSTRAP)
         return await self.get(id) if made else None
 
-    async def get(self, id: str) -> StoredKey:
+    async def get(self, id: str) -> Key:
         """One key, or NotFound."""
-        return await self._store.keys.get(keys.checked_id(id))
+        return self._record(await self._store.keys.get(keys.checked_id(id)))
 
-    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[StoredKey]:
-        """Keys by id, spent ones too; `after` is the last id of the page before."""
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
+        """Keys by id, also those expired or revoked; `after` is the last id of the page before."""
         start = checks.checked_start("after", after)
-        return await self._store.keys.page(start, checks.checked_limit(limit))
+        found = await self._store.keys.page(start, checks.checked_limit(limit))
+        return [self._record(each) for each in found]
 
-    async def revoke(self, id: str) -> StoredKey:
-        """Let a key open nothing any more; again it changes nothing. NotFound if there is none."""
-        return await self._store.keys.revoke(keys.checked_id(id), self.actor)
+    async def revoke(self, id: str) -> Key:
+        """Make a key invalid; safe to repeat. NotFound if there is none."""
+        return self._record(await self._store.keys.revoke(keys.checked_id(id), self.actor))
+
+    def _record(self, key: StoredKey) -> Key:
+        return key.record(self._clock.now())
 
     async def check(self, token: str) -> StoredKey | None:
-        """The key of a token, of whichever namespace; None if there is none that opens now.
+        """The active key of a token, of any namespace, or None.
 
-        It is noted that it is in use, at most once a minute.
+        `last_used_at` is updated, at most once a minute.
         """
         id = keys.id_in(token)
         found = None if id is None else await self._store.keys.find(id)
@@ -95,16 +102,16 @@ class Keys:
             return None
         key, kept = found
         now = self._clock.now()
-        if not keys.is_token_of(token, kept) or key.standing(now) is not KeyState.ACTIVE:
+        if not keys.is_token_of(token, kept) or key.state(now) is not KeyState.ACTIVE:
             return None
         if key.last_used_at is None or key.last_used_at <= now - NOTED_EVERY:
             await self._note_use(key.id, now - NOTED_EVERY)
         return key
 
     async def _note_use(self, id: str, before: datetime) -> None:
-        """Write down that it is in use, later if that takes long.
+        """Update `last_used_at`, later if that takes long.
 
-        On SQLite a handler may hold the writer for minutes: nobody is kept out for that.
+        On SQLite a handler may hold the writer for minutes: requests do not wait for that.
         """
         if id not in self._noting:
             self._noting[id] = asyncio.ensure_future(self._touch(id, before))
@@ -118,11 +125,11 @@ class Keys:
             del self._noting[id]
 
     async def spend(self, id: str, uses: int, rate: float) -> float:
-        """Take uses of a key out of what all servers may let pass; what is left, or their debt."""
+        """Take uses from the rate limit that all servers share; returns the new level."""
         return await self._store.keys.spend(id, uses, rate, rate_limits.most_shared(rate))
 
     async def any_active(self) -> bool:
-        """Whether any key of any namespace opens anything now."""
+        """Whether any namespace has an active key."""
         return await self._store.keys.any_active()
 
 

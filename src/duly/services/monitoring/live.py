@@ -1,4 +1,4 @@
-"""What happens now, second by second, for whoever watches: read once however many they are."""
+"""Live counts, one a second; read once for all listeners."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from duly.records.status import NamespaceStatus
 
 SECONDS = 1.0
 REMEMBERED = 300
-"""How many seconds somebody who lost the connection can make up for."""
+"""The seconds that a listener who reconnects can catch up on."""
 MOST_UNREAD = REMEMBERED
-"""How many are kept for one who does not read; older ones are lost to them."""
+"""The most that are kept for a listener who does not read; older ones are dropped."""
 MOST_LISTENERS = 100
 LINGER = 60
-"""For how many seconds it goes on when nobody listens any more: they may only reconnect."""
+"""The seconds for which it continues without listeners: they may reconnect."""
 LOOKED_BACK = 3 * MINUTE
 
 
 class TooManyListen(Busy):
-    """As many as can be served listen already; try again later."""
+    """The most listeners are connected already; try again later."""
 
 
 class Live:
-    """Looks every second while somebody listens."""
+    """Reads the counts every second while there are listeners."""
 
     def __init__(
         self, store: Store, look: Callable[[], Awaitable[NamespaceStatus]], clock: Clock
@@ -46,7 +46,7 @@ class Live:
         self._unheard = 0
 
     async def listen(self, after: int | None = None) -> AsyncIterator[Second]:
-        """Every second from now on; with `after`, first those since that id that are remembered."""
+        """One event a second from now on; with `after`, first those kept since that id."""
         listener = self.join(after)
         try:
             async for second in listener:
@@ -55,9 +55,9 @@ class Live:
             self.leave(listener)
 
     def join(self, after: int | None = None) -> Listener:
-        """A listener, to be iterated over and to `leave`; TooManyListen when there is no place.
+        """A listener to iterate over, and then to `leave`; TooManyListen if there are too many.
 
-        It has its place from now on, so those who come at the same moment cannot all pass.
+        It counts from now on, so that those who join at the same moment cannot all pass.
         OtherEventLoop if the App belongs to another event loop than the running one.
         """
         self._store.check_loop()
@@ -72,11 +72,11 @@ class Live:
         return listener
 
     def leave(self, listener: Listener) -> None:
-        """Give the place back; it may be called again."""
+        """Remove a listener; safe to repeat."""
         self._listeners.discard(listener)
 
     async def tick(self) -> None:
-        """Look once, and hand it to all that listen."""
+        """Read the counts once, and pass them to all listeners."""
         now = await self._look()
         span = Span(now.at - LOOKED_BACK, now.at + MINUTE, MINUTE)
         minutes = await self._store.rollups.series(span)
@@ -98,7 +98,7 @@ class Live:
             listener.put(second)
 
     def _next_id(self, at: datetime) -> int:
-        # Seconds since 1970, so that who comes back to another process is not given all again.
+        # Seconds since 1970, so that a listener who reconnects to another process gets no repeats.
         second = int(at.timestamp())
         return max(second, self._past[-1].id + 1) if self._past else second
 
@@ -120,12 +120,12 @@ class Live:
         self._minutes = None
 
     async def stop(self) -> None:
-        """Send everyone home."""
+        """End all listeners."""
         self._end_all()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            # Not its failure, if it failed before: whoever stops has more to see to.
+            # Without its error, if it failed before: stopping continues.
             await asyncio.wait([task])
 
     def _end_all(self) -> None:
@@ -134,14 +134,14 @@ class Live:
 
 
 class Listener:
-    """Who listens, and what they have not read yet; it ends when the server stops."""
+    """One listener, with what it has not read yet; it ends when the server stops."""
 
     def __init__(self, first: Iterable[Second]) -> None:
         self._unread: deque[Second | None] = deque(first, maxlen=MOST_UNREAD)
         self._some = asyncio.Event()
 
     def put(self, second: Second | None) -> None:
-        """Keep it for them."""
+        """Add what it will read next; None ends it."""
         self._unread.append(second)
         self._some.set()
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from duly.domain import checks
 from duly.domain.monitoring.failure_stats import DAY
-from duly.domain.monitoring.rollups import HOUR, MINUTE, checked_span, filled
+from duly.domain.monitoring.rollups import HOUR, MINUTE, NOTHING, checked_span, filled, plus
 from duly.errors import StoreUnavailable
 from duly.ports import Clock, Store
 from duly.records.delivery import Delivery, ExplainedDelivery, listed
 from duly.records.stats import FailureStats, Series
-from duly.records.status import NamespaceStatus, Status, Top
+from duly.records.status import NamespaceStatus, Overview, Status, Top
 from duly.services.monitoring.live import Live
 from duly.services.monitoring.status import status, top
 
@@ -84,6 +84,13 @@ class Monitoring:
         While something is late this takes a second, to measure how fast it drains.
         """
         return await status(self._store, self._clock, self._grace)
+
+    async def overview(self) -> Overview:
+        """The status now, and the counts of the last hour."""
+        last_hour = NOTHING
+        for point in (await self.series(HOUR - MINUTE)).points:
+            last_hour = plus(last_hour, point)
+        return Overview(now=await self.situation(), last_hour=last_hour)
 
     async def top(self) -> Top:
         """Rates of the last minute, what is due, and the workers that are alive."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duly.ports import AuditEntry
+from duly.records.audit_entry import AuditEntry
 from duly.stores.database import Database, NamedRow, Session
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from duly.domain.endpoints.endpoint import StoredEndpoint, endpoint_name, is_outside, why_shut
-from duly.ports import EVERY, WorkerRow
+from duly.ports import EVERY
 from duly.records.delivery import Delivery
+from duly.records.worker import Worker
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -24,7 +25,7 @@ class Service(msgspec.Struct, frozen=True):
 
 
 def service(
-    namespace: str, workers: Sequence[WorkerRow], endpoints: Sequence[StoredEndpoint]
+    namespace: str, workers: Sequence[Worker], endpoints: Sequence[StoredEndpoint]
 ) -> Service:
     """The workers, handlers and endpoints that serve a namespace."""
     alive = [each for each in workers if each.alive]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -13,7 +12,15 @@ from duly.services.streams import COUNTED_IN_LISTS, COUNTED_UP_TO
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.terminal.delivery_options import OnFailure
 from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, books
-from duly.surfaces.cli.terminal.output import answer, answer_page, cell, counted, facts, table
+from duly.surfaces.cli.terminal.listing import Columns, answer_list
+from duly.surfaces.cli.terminal.output import answer, cell, counted, facts
+
+COLUMNS = Columns(
+    "name state on_failure since waiting head=head.id attempt=head.attempt next=head.next_at"
+    " error=head.error",
+    folds="error",
+    waiting=lambda each: counted(each.waiting, COUNTED_IN_LISTS),
+)
 
 commands = App(
     name="streams", help="List, show, pause, resume, retry, release and configure streams."
@@ -32,9 +39,7 @@ async def list_(
     checked_limit(limit)
     async with books(common) as app:
         found = await app.streams.list(state, after=after, limit=limit + 1)
-    page = found[:limit]
-    next_name = page[-1].name if len(found) > limit else None
-    answer_page(common.json, page, next_name, lambda: _listed(page))
+    answer_list(common, found, COLUMNS, limit, next_from="name")
 
 
 @commands.command
@@ -46,55 +51,43 @@ async def show(name: str, /, *, common: Common = COMMON) -> None:
 
 
 @commands.command
-async def pause(
-    name: str,
-    /,
-    *,
-    reason: Why = None,
-    common: Common = COMMON,
-) -> None:
-    """Start nothing more of it until it is resumed; what is claimed is finished."""
+async def pause(name: str, /, *, reason: Why = None, common: Common = COMMON) -> None:
+    """Start no more of its deliveries until it is resumed; those claimed are finished."""
     async with books(common) as app:
         _tell(await app.streams.pause(name, reason), common)
 
 
 @commands.command
 async def resume(name: str, /, *, common: Common = COMMON) -> None:
-    """Let it go on where it stopped; one that is blocked stays so."""
+    """Continue a paused stream; one that is blocked stays blocked."""
     async with books(common) as app:
         _tell(await app.streams.resume(name), common)
 
 
 @commands.command
 async def retry_now(name: str, /, *, common: Common = COMMON) -> None:
-    """Try its head now, be it that it waits or that it is dead."""
+    """Retry its head now, whether it waits or is dead."""
     async with books(common) as app:
         _tell(await app.streams.retry_now(name), common)
 
 
 @commands.command
 async def release(name: str, /, *, common: Common = COMMON) -> None:
-    """Let those behind a failed head go on; it is retried beside them, or stays dead."""
+    """Let those behind a failed head proceed; it is retried beside them, or stays dead."""
     async with books(common) as app:
         _tell(await app.streams.release(name), common)
 
 
 @commands.command
-async def dead_letter_head(
-    name: str,
-    /,
-    *,
-    note: Why = None,
-    common: Common = COMMON,
-) -> None:
-    """Make a dead letter of its head; those behind it go on, whatever the policy."""
+async def dead_letter_head(name: str, /, *, note: Why = None, common: Common = COMMON) -> None:
+    """Make its head a dead letter; those behind it proceed, whatever the policy."""
     async with books(common) as app:
         _tell(await app.streams.dead_letter_head(name, note), common)
 
 
 @commands.command
 async def configure(name: str, /, *, on_failure: OnFailure = None, common: Common = COMMON) -> None:
-    """Say what a failed head does to those behind it, from the next failure on."""
+    """Set what a failed head does to those behind it, from the next failure on."""
     if on_failure is None:
         raise InvalidInput("on_failure", "there is nothing to change; give block or release")
     async with books(common, create=True) as app:
@@ -107,33 +100,12 @@ def _tell(stream: Stream, common: Common) -> None:
 
 
 def in_words(stream: Stream) -> str:
-    """How it stands, in a few words."""
+    """Its state in a few words."""
     head = stream.head
     if head is None or stream.state is StreamState.PAUSED:
         return str(stream.state)
     when = f", next at {cell(head.next_at)}" if head.next_at is not None else ""
     return f"{stream.state}, head {head.id}{when}"
-
-
-def _listed(page: Sequence[Stream]) -> str:
-    return table(
-        ("name", "state", "on failure", "since", "waiting", "head", "attempt", "next", "error"),
-        (
-            (
-                each.name,
-                each.state,
-                each.on_failure,
-                each.since,
-                counted(each.waiting, COUNTED_IN_LISTS),
-                each.head and each.head.id,
-                each.head and each.head.attempt,
-                each.head and each.head.next_at,
-                each.head and each.head.error,
-            )
-            for each in page
-        ),
-        folds=("error",),
-    )
 
 
 def _shown(stream: Stream) -> str:

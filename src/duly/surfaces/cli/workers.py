@@ -7,51 +7,30 @@ from cyclopts import App
 from duly.domain.time.durations import duration
 from duly.surfaces.cli.deliveries.commands import Limit, Payloads, checked_limit, listed
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
+from duly.surfaces.cli.terminal.listing import Columns, answer_list
 from duly.surfaces.cli.terminal.output import answer, items, table
 
-COLUMNS = (
-    *("id", "name", "alive", "ended", "holding", "slots", "version", "beat"),
-    *("namespaces", "handlers"),
+COLUMNS = Columns(
+    "id name alive ended=ended_how holding slots=concurrency version beat_at namespaces handlers",
+    folds="namespaces handlers",
 )
 
-commands = App(name="workers", help="List workers; drain one, or set it to work again.")
+commands = App(name="workers", help="List workers; drain or resume one.")
 
 
 @commands.default
 @commands.command(name="list")
 async def list_(*, limit: Limit = 100, common: Common = COMMON) -> None:
-    """List workers, those alive first."""
+    """List workers, live ones first."""
     checked_limit(limit)
     async with books(common) as app:
         found = await app.workers.list(limit=limit)
-    answer(
-        common.json,
-        items(found),
-        lambda: table(
-            COLUMNS,
-            (
-                (
-                    each.id,
-                    each.name,
-                    each.alive,
-                    each.ended_how,
-                    each.holding,
-                    each.concurrency,
-                    each.version,
-                    each.beat_at,
-                    each.namespaces,
-                    each.handlers,
-                )
-                for each in found
-            ),
-            folds=("namespaces", "handlers"),
-        ),
-    )
+    answer_list(common, found, COLUMNS)
 
 
 @commands.command
 async def drain(worker: int, /, *, common: Common = COMMON) -> None:
-    """Let a worker start nothing more, within a heartbeat; what runs there ends, and it stays.
+    """Stop a worker from starting deliveries, within a heartbeat; those under way finish.
 
     Parameters
     ----------
@@ -59,13 +38,13 @@ async def drain(worker: int, /, *, common: Common = COMMON) -> None:
         Its number, as `duly workers` shows it.
     """
     async with books(common) as app:
-        await app.workers.drain(worker)
-    answer(common.json, {"id": worker, "draining": True}, lambda: f"worker {worker} is draining")
+        drained = await app.workers.drain(worker)
+    answer(common.json, drained, lambda: f"worker {worker} is draining")
 
 
 @commands.command
 async def resume(worker: int, /, *, common: Common = COMMON) -> None:
-    """Let a drained worker start work again.
+    """Let a drained worker start deliveries again.
 
     Parameters
     ----------
@@ -73,8 +52,8 @@ async def resume(worker: int, /, *, common: Common = COMMON) -> None:
         Its number, as `duly workers` shows it.
     """
     async with books(common) as app:
-        await app.workers.resume(worker)
-    answer(common.json, {"id": worker, "draining": False}, lambda: f"worker {worker} goes on")
+        resumed = await app.workers.resume(worker)
+    answer(common.json, resumed, lambda: f"worker {worker} goes on")
 
 
 async def late(
@@ -94,7 +73,7 @@ async def late(
     checked_limit(limit)
     async with books(common) as app:
         allowed = None if grace is None else duration("grace", grace)
-        found = await app.watch.late(allowed, limit=limit, payloads=payloads)
+        found = await app.stats.late(allowed, limit=limit, payloads=payloads)
     answer(common.json, items(found), lambda: listed(found))
 
 
@@ -115,7 +94,7 @@ async def stuck(
     checked_limit(limit)
     async with books(common) as app:
         allowed = duration("held_for", held_for)
-        found = await app.watch.stuck(allowed, limit=limit, payloads=payloads)
+        found = await app.stats.stuck(allowed, limit=limit, payloads=payloads)
     answer(
         common.json,
         items(found),

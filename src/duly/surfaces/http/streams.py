@@ -1,16 +1,15 @@
-"""`/v1/streams`: looked at, configured, paused, resumed, and set going again."""
+"""`/v1/streams`: listed, configured, paused, resumed, retried and released."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
-from duly.records.stream import OnFailure, Stream
+from duly.records.stream import Stream, StreamOptions
 from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Note, Why
-from duly.surfaces.http.protocol.pages import Page, PageQuery
+from duly.surfaces.http.protocol.pages import Page, PageQuery, page_of
 from duly.surfaces.http.protocol.routing import get, patch, post
 
 NAME = "/streams/{name}"
@@ -22,60 +21,52 @@ class StreamQuery(PageQuery, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     state: Annotated[str, Meta(description="blocked or paused; all of them without")] | None = None
 
 
-class StreamChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a failed head does to those behind it; null is block."""
-
-    EXAMPLE: ClassVar = {"on_failure": "release"}
-    on_failure: OnFailure | None
-
-
 @get("/streams", operation_id="list_streams")
 async def list_(app: Namespace, query: StreamQuery) -> Page[Stream]:
-    """List streams by name: all of them, or those that stand still."""
+    """List streams by name: all of them, or those that are blocked or paused."""
     found = await app.streams.list(query.state, after=query.cursor or "", limit=query.limit + 1)
-    items = list(found[: query.limit])
-    return Page(items, items[-1].name if len(found) > query.limit else None)
+    return page_of(found, query.limit, "name")
 
 
 @get(NAME, operation_id="get_stream")
 async def show(app: Namespace, name: str) -> Stream:
-    """One stream: its head, what holds it up, who waits, and what can be done."""
+    """One stream: its head, why it waits, what waits behind it, and what to do."""
     return await app.streams.get(name)
 
 
 @patch(NAME, operation_id="update_stream")
-async def configure(app: Namespace, name: str, body: StreamChange) -> Stream:
-    """Say what a failed head does to those behind it."""
+async def configure(app: Namespace, name: str, body: StreamOptions) -> Stream:
+    """Set what a failed head does to those behind it."""
     return await app.streams.configure(name, on_failure=body.on_failure)
 
 
 @post(f"{NAME}/pause", status=200, operation_id="pause_stream")
 async def pause(app: Namespace, name: str, body: Why | None = None) -> Stream:
-    """Start nothing more of it until it is resumed; it goes on accepting."""
+    """Start no more of its deliveries until it is resumed; it still accepts new ones."""
     return await app.streams.pause(name, None if body is None else body.reason)
 
 
 @post(f"{NAME}/resume", status=200, operation_id="resume_stream")
 async def resume(app: Namespace, name: str) -> Stream:
-    """Let it go on where it stopped; one that is blocked stays so."""
+    """Continue a paused stream; one that is blocked stays blocked."""
     return await app.streams.resume(name)
 
 
 @post(f"{NAME}/retry", status=200, operation_id="retry_stream")
 async def retry(app: Namespace, name: str) -> Stream:
-    """Try its head now: one that waits is due, a dead one is pending with all its attempts."""
+    """Retry its head now; a dead one gets all its attempts again."""
     return await app.streams.retry_now(name)
 
 
 @post(f"{NAME}/release", status=200, operation_id="release_stream")
 async def release(app: Namespace, name: str) -> Stream:
-    """Let those behind a failed head go on."""
+    """Let those behind a failed head proceed."""
     return await app.streams.release(name)
 
 
 @post(f"{NAME}/dead-letter", status=200, operation_id="dead_letter_stream_head")
 async def dead_letter(app: Namespace, name: str, body: Note | None = None) -> Stream:
-    """Give its head up; those behind it go on, whatever the policy."""
+    """Make its head a dead letter; those behind it proceed, whatever the policy."""
     return await app.streams.dead_letter_head(name, None if body is None else body.note)
 
 

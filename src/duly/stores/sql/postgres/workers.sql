@@ -141,5 +141,6 @@ select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrenc
            and w.beat_at + w.lease * interval '1 second' >= coalesce(:now::timestamptz, now())
            as alive
 from duly.workers w
-where w.namespace = :namespace or w.namespaces ? '*' or w.namespaces ? :namespace
+where (w.namespace = :namespace or w.namespaces ? '*' or w.namespaces ? :namespace)
+  and w.id = coalesce(:worker::bigint, w.id)
 order by w.ended_at is not null, w.id desc limit :limit;

@@ -113,6 +113,7 @@ select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrenc
            and w.beat_at + cast(w.lease * 1000000 as integer) >= :now
            as alive
 from duly.workers w
-where w.namespace = :namespace
-   or exists (select 1 from json_each(w.namespaces) where value in ('*', :namespace))
+where (w.namespace = :namespace
+       or exists (select 1 from json_each(w.namespaces) where value in ('*', :namespace)))
+  and w.id = coalesce(:worker, w.id)
 order by w.ended_at is not null, w.id desc limit :limit;

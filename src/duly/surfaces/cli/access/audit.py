@@ -7,37 +7,24 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from duly.records.audit_entry import AuditEntry
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
-from duly.surfaces.cli.terminal.output import answer_page, table
+from duly.surfaces.cli.terminal.listing import Columns, answer_list
 
 Before = Annotated[int | None, Parameter(help="The last id of the page before.")]
 
 
 async def audit(*, before: Before = None, limit: Limit = 50, common: Common = COMMON) -> None:
-    """List who changed what, the latest first."""
+    """List who changed what, latest first."""
     checked_limit(limit)
     async with books(common) as app:
-        start = {} if before is None else {"before": before}
-        found = await app.audit.list(limit=limit + 1, **start)
-    page = found[:limit]
-    answer_page(
-        common.json,
-        page,
-        str(page[-1].id) if len(found) > limit else None,
-        lambda: table(
-            ("done", "actor", "action", "subject", "detail"),
-            (
-                (
-                    each.done_at,
-                    each.actor,
-                    each.action,
-                    each.subject,
-                    None if each.detail is None else msgspec.json.encode(each.detail).decode(),
-                )
-                for each in page
-            ),
-            folds=("detail",),
-        ),
-        "--before",
-    )
+        found = await app.audit.list(before=before, limit=limit + 1)
+    answer_list(common, found, COLUMNS, limit, flag="--before")
+
+
+def _detail(entry: AuditEntry) -> str | None:
+    return None if entry.detail is None else msgspec.json.encode(entry.detail).decode()
+
+
+COLUMNS = Columns("done_at actor action subject detail", folds="detail", detail=_detail)

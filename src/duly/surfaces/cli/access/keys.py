@@ -1,22 +1,24 @@
-"""`duly keys`: who may enter by the HTTP port, and what for."""
+"""`duly keys`: who may use the HTTP API, and for what."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.domain.access.keys import ID_BYTES, SECRET_BYTES, StoredKey, new_token
+from duly.domain.access.keys import ID_BYTES, SECRET_BYTES, new_token
 from duly.domain.time.durations import duration
 from duly.errors import InvalidInput
 from duly.surfaces.cli.deliveries.commands import Limit, checked_limit
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, Json, books
 from duly.surfaces.cli.terminal.ids import whole_key_id
-from duly.surfaces.cli.terminal.output import answer, answer_page, fields, table, talk
+from duly.surfaces.cli.terminal.listing import Columns, answer_list
+from duly.surfaces.cli.terminal.output import answer, talk
 from duly.surfaces.cli.terminal.times import moment
 from duly.system import SystemChance
+
+COLUMNS = Columns("id scope state created_at last_used_at expires_at name")
 
 commands = App(name="keys", help="Create, list and revoke the keys to the HTTP port.")
 
@@ -42,11 +44,8 @@ async def create(
     async with books(common, create=True) as app:
         ends_at = None if expires is None else _ends_at(app, expires)
         made = await app.keys.create(name, scope=scope, expires_at=ends_at)
-    answer(common.json, {**fields(made.key), "token": made.token}, lambda: made.token)
-    talk(
-        f"key {made.key.id} may {made.key.scope} in namespace {made.key.namespace}; "
-        "it is not shown again"
-    )
+    answer(common.json, made, lambda: made.token)
+    talk(f"key {made.id} may {made.scope} in namespace {made.namespace}; it is not shown again")
 
 
 @commands.command
@@ -75,20 +74,16 @@ async def list_(
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
-    """List the keys of a namespace, those that open nothing any more too."""
+    """List the keys of a namespace, also those expired or revoked."""
     checked_limit(limit)
     async with books(common) as app:
         found = await app.keys.list(after=after, limit=limit + 1)
-        now = app.clock.now()
-    page = found[:limit]
-    next_id = page[-1].id if len(found) > limit else None
-    records = [_record(each, now) for each in page]
-    answer_page(common.json, records, next_id, lambda: _listed(page, now))
+    answer_list(common, found, COLUMNS, limit)
 
 
 @commands.command
 async def revoke(id: str, /, *, common: Common = COMMON) -> None:
-    """Let a key open nothing any more, within a second.
+    """Make a key invalid, within a second.
 
     Parameters
     ----------
@@ -97,28 +92,4 @@ async def revoke(id: str, /, *, common: Common = COMMON) -> None:
     """
     async with books(common) as app:
         key = await app.keys.revoke(await whole_key_id(app, id))
-        document = _record(key, app.clock.now())
-    answer(common.json, document, lambda: f"{key.id} {document['state']}")
-
-
-def _record(key: StoredKey, now: datetime) -> dict[str, object]:
-    return fields(key, state=key.standing(now))
-
-
-def _listed(page: Sequence[StoredKey], now: datetime) -> str:
-    columns = ("id", "scope", "state", "created", "last used", "expires", "name")
-    return table(
-        columns,
-        (
-            (
-                each.id,
-                each.scope,
-                each.standing(now),
-                each.created_at,
-                each.last_used_at,
-                each.expires_at,
-                each.name,
-            )
-            for each in page
-        ),
-    )
+    answer(common.json, key, lambda: f"{key.id} {key.state}")

@@ -1,21 +1,23 @@
-"""`duly dead`: deliveries that will not be tried again by themselves, and what to do about them."""
+"""`duly dead`: deliveries that are not tried again by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from duly.ports import DeadGroup
-from duly.records.delivery import Delivery, ExplainedDelivery
-from duly.services.dead_letters import place
+from duly.domain.dead_letters import place
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.dead_letters.moves import discard, edit, retry
 from duly.surfaces.cli.deliveries.commands import Limit, Payloads, checked_limit, show
 from duly.surfaces.cli.server.app_loading import Path, imported_app
 from duly.surfaces.cli.terminal.flags import COMMON, Common, books
-from duly.surfaces.cli.terminal.output import answer, answer_page, items, table
+from duly.surfaces.cli.terminal.listing import Columns, answer_list
+from duly.surfaces.cli.terminal.output import answer, answer_page, items
+
+LISTED = Columns("id target stream died=dead_at attempt reason fingerprint error", folds="error")
+GROUPED = Columns("fingerprint count reason first_at last_at targets error", folds="targets error")
+SUSPECTED = Columns("id target state attempt next=next_at why error", folds="why error")
 
 commands = App(name="dead", help="List, group, show, retry, edit and discard dead letters.")
 
@@ -29,7 +31,7 @@ async def list_(
     payloads: Payloads = False,
     common: Common = COMMON,
 ) -> None:
-    """List dead letters, the latest first."""
+    """List dead letters, latest first."""
     checked_limit(limit)
     async with books(common) as app:
         wanted = sought.filter(app.clock.now())
@@ -38,18 +40,18 @@ async def list_(
         )
     page = found[:limit]
     next_place = place(page[-1]) if len(found) > limit else None
-    answer_page(common.json, page, next_place, lambda: _listed(page), flag="--before")
+    answer_page(common.json, page, next_place, lambda: LISTED.table(page), flag="--before")
 
 
 @commands.command
 async def groups(
     *, sought: DeadLetterFlags = SOUGHT, limit: Limit = 50, common: Common = COMMON
 ) -> None:
-    """Group dead letters by what their errors have in common, the most frequent first."""
+    """Group dead letters by fingerprint, the largest group first."""
     checked_limit(limit)
     async with books(common) as app:
         found = await app.dead_letters.groups(sought.filter(app.clock.now()), limit=limit)
-    answer(common.json, items(found), lambda: _grouped(found))
+    answer_list(common, found, GROUPED)
 
 
 commands.command(show)
@@ -87,62 +89,4 @@ async def poison(
             plan=plan,
             payloads=payloads,
         )
-    answer(common.json, items(found), lambda: _suspected(found))
-
-
-def _listed(page: Sequence[Delivery]) -> str:
-    return table(
-        ("id", "target", "stream", "died", "attempt", "reason", "fingerprint", "error"),
-        (
-            (
-                each.id,
-                each.target,
-                each.stream,
-                each.dead_at,
-                each.attempt,
-                each.reason,
-                each.fingerprint,
-                each.error,
-            )
-            for each in page
-        ),
-        folds=("error",),
-    )
-
-
-def _grouped(found: Sequence[DeadGroup]) -> str:
-    return table(
-        ("fingerprint", "count", "reason", "first", "last", "targets", "error"),
-        (
-            (
-                each.fingerprint,
-                each.count,
-                each.reason,
-                each.first_at,
-                each.last_at,
-                each.targets,
-                each.error,
-            )
-            for each in found
-        ),
-        folds=("targets", "error"),
-    )
-
-
-def _suspected(found: Sequence[ExplainedDelivery]) -> str:
-    return table(
-        ("id", "target", "state", "attempt", "next", "why", "error"),
-        (
-            (
-                each.id,
-                each.target,
-                each.state,
-                each.attempt,
-                each.next_at,
-                each.why,
-                each.error,
-            )
-            for each in found
-        ),
-        folds=("why", "error"),
-    )
+    answer(common.json, items(found), lambda: SUSPECTED.table(found))

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.errors import InvalidInput
-from duly.ports import DeadFilter
+from duly.records.dead_letter import DeadLetterFilter
 from duly.records.reason import Reason
 from duly.surfaces.cli.terminal.bulk import flag
 from duly.surfaces.cli.terminal.times import moment_or_ago
@@ -40,18 +40,18 @@ class DeadLetterFlags:
     ] = None
     until: Annotated[Text, Parameter(help="Those that died until then.")] = None
 
-    def filter(self, now: datetime, ids: Sequence[str] = ()) -> DeadFilter:
+    def filter(self, now: datetime, ids: Sequence[str] = ()) -> DeadLetterFilter:
         """The filter as `app.dead_letters` takes it."""
         given = asdict(self)
         for name in ("since", "until"):
             if given[name] is not None:
                 given[name] = moment_or_ago(name, given[name], now)
-        return DeadFilter(**given, ids=tuple(ids))
+        return DeadLetterFilter(**given, ids=tuple(ids))
 
-    def required(self, now: datetime, ids: Sequence[str], everything: bool) -> DeadFilter:
+    def required(self, now: datetime, ids: Sequence[str], everything: bool) -> DeadLetterFilter:
         """The filter of a command that moves all that match: it has to be meant."""
         found = self.filter(now, ids)
-        if found == DeadFilter() and not everything:
+        if found == DeadLetterFilter() and not everything:
             raise InvalidInput("filter", "give ids, a filter, or --all for all dead letters")
         return found
 

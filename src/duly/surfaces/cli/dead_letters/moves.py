@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from duly.domain.dead_letters import checked_note
 from duly.domain.endpoints.endpoint import CHECKS
 from duly.errors import InvalidInput
-from duly.ports import BulkProgress, DeadFilter
+from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterFilter
 from duly.records.delivery import Delivery
-from duly.services.dead_letters import checked_note
 from duly.surfaces.cli.dead_letters.filters import SOUGHT, DeadLetterFlags
 from duly.surfaces.cli.terminal.bulk import WHICH, Rate, Which, carry_out, flag, whereabouts
 from duly.surfaces.cli.terminal.delivery_options import Payload, content_of
@@ -20,20 +20,18 @@ from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
 from duly.surfaces.cli.terminal.ids import whole_id
 from duly.surfaces.cli.terminal.output import answer, talk
 
-Note = Annotated[str, Parameter(help="Why, for whoever wonders.")]
+Note = Annotated[str, Parameter(help="Why; it is stored and shown later.")]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class RetryOptions:
-    """How they are tried again."""
+    """How they are retried."""
 
     rate: Rate = None
     keep_attempts: Annotated[
         bool,
-        Parameter(
-            negative=(), help="Attempts that were spent stay spent; who spent all gets one more."
-        ),
+        Parameter(negative=(), help="Used attempts stay used; with none left, it gets one more."),
     ] = False
 
     def flags(self) -> list[str]:
@@ -43,16 +41,15 @@ class RetryOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Errand:
-    """What is to be done to many, and to which."""
+class Move:
+    """What a command does with one dead letter, or with all that match."""
 
     command: str
     verb: str
     question: str
-    moves: Callable[[DeadFilter], AsyncIterator[BulkProgress]]
     flags: list[str]
-    ids: tuple[str, ...]
-    sought: DeadLetterFlags
+    one: Callable[[Books, str], Awaitable[Delivery]]
+    all: Callable[[Books, DeadLetterFilter], AsyncIterator[BulkProgress]]
 
 
 HOW = RetryOptions()
@@ -65,7 +62,7 @@ async def retry(
     which: Which = WHICH,
     common: Common = COMMON,
 ) -> None:
-    """Try dead letters again: one, several, or all that match; safe to stop and repeat.
+    """Retry dead letters: one, several, or all that match; safe to stop and repeat.
 
     Parameters
     ----------
@@ -74,26 +71,17 @@ async def retry(
     """
     CHECKS["rate"](how.rate)
     reset = not how.keep_attempts
-    async with books(common) as app:
-        dead = app.dead_letters
-        if _is_one(ids, sought, which):
-            id = await whole_id(app, ids[0], dead=True)
-            return _tell(await dead.retry(id, reset_attempts=reset), common)
-
-        def moves(wanted: DeadFilter) -> AsyncIterator[BulkProgress]:
-            return dead.retry_all(wanted, rate=how.rate, reset_attempts=reset)
-
-        errand = Errand(
-            command="retry",
-            verb="retried",
-            question="Try them again?",
-            moves=moves,
-            flags=how.flags(),
-            ids=ids,
-            sought=sought,
-        )
-        await _run(app, errand, which, common)
-    return None
+    move = Move(
+        command="retry",
+        verb="retried",
+        question="Try them again?",
+        flags=how.flags(),
+        one=lambda app, id: app.dead_letters.retry(id, reset_attempts=reset),
+        all=lambda app, wanted: app.dead_letters.retry_all(
+            wanted, rate=how.rate, reset_attempts=reset
+        ),
+    )
+    await _run(move, ids, sought, which, common)
 
 
 async def discard(
@@ -103,7 +91,7 @@ async def discard(
     which: Which = WHICH,
     common: Common = COMMON,
 ) -> None:
-    """Give dead letters up for good: one, several, or all that match.
+    """Cancel dead letters for good: one, several, or all that match.
 
     Parameters
     ----------
@@ -111,29 +99,19 @@ async def discard(
         Dead letters by their ids, or how those begin; otherwise those that match.
     """
     checked_note(note)
-    async with books(common) as app:
-        dead = app.dead_letters
-        if _is_one(ids, sought, which):
-            return _tell(await dead.discard(await whole_id(app, ids[0], dead=True), note), common)
-
-        def moves(wanted: DeadFilter) -> AsyncIterator[BulkProgress]:
-            return dead.discard_all(wanted, note)
-
-        errand = Errand(
-            command="discard",
-            verb="discarded",
-            question="Give them up for good?",
-            moves=moves,
-            flags=flag("note", note),
-            ids=ids,
-            sought=sought,
-        )
-        await _run(app, errand, which, common)
-    return None
+    move = Move(
+        command="discard",
+        verb="discarded",
+        question="Give them up for good?",
+        flags=flag("note", note),
+        one=lambda app, id: app.dead_letters.discard(id, note),
+        all=lambda app, wanted: app.dead_letters.discard_all(wanted, note),
+    )
+    await _run(move, ids, sought, which, common)
 
 
 async def edit(id: str, payload: Payload, /, *, common: Common = COMMON) -> None:
-    """Give a dead letter another payload and try it again, with all its attempts.
+    """Replace the payload of a dead letter and retry it with all its attempts.
 
     Parameters
     ----------
@@ -150,24 +128,37 @@ async def edit(id: str, payload: Payload, /, *, common: Common = COMMON) -> None
         _tell(await app.dead_letters.edit(whole, content), common)
 
 
-def _is_one(ids: tuple[str, ...], sought: DeadLetterFlags, which: Which) -> bool:
-    return len(ids) == 1 and sought == SOUGHT and not which.dry_run
+async def _run(
+    move: Move, given: Sequence[str], sought: DeadLetterFlags, which: Which, common: Common
+) -> None:
+    async with books(common) as app:
+        ids = [await whole_id(app, each, dead=True) for each in given]
+        if len(ids) == 1 and sought == SOUGHT and not which.dry_run:
+            return _tell(await move.one(app, ids[0]), common)
+        result = await _move_all(app, move, ids, sought, which, common)
+    matching = f"{result.matching} dead letters"
+    moved = f"{result.moved} of {result.matching} {move.verb}"
+    return answer(common.json, result, lambda: matching if which.dry_run else moved)
 
 
-async def _run(app: Books, errand: Errand, which: Which, common: Common) -> None:
+async def _move_all(
+    app: Books,
+    move: Move,
+    ids: Sequence[str],
+    sought: DeadLetterFlags,
+    which: Which,
+    common: Common,
+) -> BulkResult:
     now = app.clock.now()
-    ids = [await whole_id(app, each, dead=True) for each in errand.ids]
-    wanted = errand.sought.required(now, ids, which.everything)
-    matching, done = await app.dead_letters.count(wanted), 0
+    wanted = sought.required(now, ids, which.everything)
+    matching = await app.dead_letters.count(wanted)
     if len(ids) > matching:
         talk(f"{len(ids) - matching} of the {len(ids)} ids are of no dead letter that matches")
-    if which.wants(matching, f"{matching} dead letters match.\n{errand.question}"):
-        again = ["dead", errand.command, *ids, *errand.sought.flags(now), *errand.flags]
-        again += [*(["--all"] if which.everything else []), *whereabouts(common)]
-        done = await carry_out("moving", matching, errand.moves(wanted), again)
-    document = {"matching": matching, errand.verb: done, "dry_run": which.dry_run}
-    told = f"{matching} dead letters" if which.dry_run else f"{done} of {matching} {errand.verb}"
-    answer(common.json, document, lambda: told)
+    if not which.wants(matching, f"{matching} dead letters match.\n{move.question}"):
+        return BulkResult(matching=matching, finished=which.dry_run or not matching)
+    again = ["dead", move.command, *ids, *sought.flags(now), *move.flags]
+    again += [*(["--all"] if which.everything else []), *whereabouts(common)]
+    return await carry_out("moving", matching, move.all(app, wanted), again)
 
 
 def _tell(delivery: Delivery, common: Common) -> None:

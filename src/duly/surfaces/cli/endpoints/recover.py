@@ -44,7 +44,7 @@ async def recover(
             command += [] if end is None else ["--until", end.isoformat()]
             command += [] if rate is None else ["--rate", f"{rate:g}"]
             command += whereabouts(common)
-            retried = await carry_out("retrying", dead, moves, command)
+            retried = (await carry_out("retrying", dead, moves, command)).moved
             await _say_if_they_wait(app, name)
     document = {
         "name": name,

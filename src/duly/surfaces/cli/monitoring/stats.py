@@ -1,4 +1,4 @@
-"""`duly stats`: how deliveries fare, and what stands in the way of those that do not end."""
+"""`duly stats`: failures, or counts over time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Over = Annotated[
 
 
 async def stats(*, since: Since = "24h", series: Over = False, common: Common = COMMON) -> None:
-    """Show figures of failure: attempts, reasons, retries to come, poison, what stands still."""
+    """Show failures: attempts, reasons, retries, poison, blocked and paused streams."""
     wanted = _since(since)
     async with books(common) as app:
         if series:
-            steps = await app.series(wanted, step=_step(wanted, app.clock.now()))
+            steps = await app.stats.series(wanted, step=_step(wanted, app.clock.now()))
             answer(common.json, steps, lambda: _steps(steps))
         else:
             found = await app.stats(wanted)
@@ -39,7 +39,7 @@ async def stats(*, since: Since = "24h", series: Over = False, common: Common = 
 
 
 def _step(since: datetime | timedelta, now: datetime) -> timedelta:
-    """Whole minutes, so many that there are no more lines than fit a screen or two."""
+    """Whole minutes, so that there are at most 48 lines."""
     span = now - since if isinstance(since, datetime) else since
     return timedelta(minutes=max(1, -(-span // timedelta(minutes=LINES))))
 

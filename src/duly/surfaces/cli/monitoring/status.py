@@ -13,7 +13,7 @@ from duly.surfaces.cli.terminal.times import spelled
 async def status(*, common: Common = COMMON) -> None:
     """Show workers, what is pending, dead or late, how fast that goes down, and what is next."""
     async with books(common) as app:
-        found = await app.watch.status()
+        found = await app.stats.status()
     answer(common.json, found, lambda: facts(_told(found)))
 
 

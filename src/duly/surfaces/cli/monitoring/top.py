@@ -26,7 +26,7 @@ async def top(*, common: Common = COMMON) -> None:
     """Watch rates, what is due and who works; q leaves. Elsewhere than at a terminal: once."""
     async with books(common) as app:
         if common.json or not (sys.stdout.isatty() and sys.stdin.isatty()):
-            found = await app.watch.top()
+            found = await app.stats.top()
             answer(common.json, found, lambda: screen(found))
         else:
             await _watch(app)
@@ -69,7 +69,7 @@ async def _watch(app: Books) -> None:
         Live(Text(""), screen=True, auto_refresh=False) as live,
     ):
         while not leave.is_set():
-            shown = f"{screen(await app.watch.top())}\n\nq leaves"
+            shown = f"{screen(await app.stats.top())}\n\nq leaves"
             live.update(Text(visible(shown)), refresh=True)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from duly.ports import WorkerRow
+from duly.records.worker import Worker
 from duly.stores.migrations import Status
 
 OLDEST_SQLITE = (3, 51, 3)
@@ -152,7 +152,7 @@ def schema_check(schema: Status) -> Check:
     return check("schema", _good(schema.current), found, "run `duly migrate up`")
 
 
-def worker_checks(workers: Sequence[WorkerRow]) -> list[Check]:
+def worker_checks(workers: Sequence[Worker]) -> list[Check]:
     """Whether somebody works, and whether the dead still hold something."""
     alive = sum(each.alive for each in workers)
     held = sum(each.holding for each in workers if not each.alive)

@@ -12,14 +12,14 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from duly.domain.database_urls import shown
-from duly.ports import BulkProgress
+from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.services.interruption import Abandoned
 from duly.surfaces.cli.terminal.confirmation import Yes, agreed
 from duly.surfaces.cli.terminal.flags import Common
 from duly.surfaces.cli.terminal.output import progress, talk
 
 Step = TypeVar("Step")
-Rate = Annotated[float | None, Parameter(help="At most so many a second; all at once without.")]
+Rate = Annotated[float | None, Parameter(help="The most per second; all at once without.")]
 
 
 @Parameter(name="*")
@@ -69,8 +69,8 @@ STOPS = (asyncio.CancelledError, KeyboardInterrupt)
 
 async def carry_out(
     what: str, total: int, moves: AsyncIterator[BulkProgress], command: Sequence[str]
-) -> int:
-    """Move them all; stopped, it says with which command to go on as the same operation."""
+) -> BulkResult:
+    """Move them all; if it is stopped, say which command continues the same operation."""
     done, until = 0, None
     try:
         with progress(what, total) as advance:
@@ -81,7 +81,7 @@ async def carry_out(
         moved = stopped_after(done, stop)
         talk(f"stopped after {moved}; for the rest: {_again(command, until)}")
         raise
-    return done
+    return BulkResult(matching=total, moved=done, until=until)
 
 
 async def stoppable(steps: AsyncIterator[Step]) -> AsyncIterator[Step]:

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from duly.errors import InvalidInput
-from duly.ports import AuditEntry
+from duly.records.audit_entry import AuditEntry
 from duly.records.key import Scope
-from duly.services.access.audit import LAST
 from duly.services.namespace import Namespace
-from duly.surfaces.http.protocol.pages import Page, PageQuery
+from duly.surfaces.http.protocol.pages import Page, PageQuery, page_of
 from duly.surfaces.http.protocol.routing import get
 
 
-@get(
-    "/audit",
-    scope=Scope.ADMIN,
-    operation_id="list_audit_entries",
-)
+@get("/audit", scope=Scope.ADMIN, operation_id="list_audit_entries")
 async def listed(app: Namespace, query: PageQuery) -> Page[AuditEntry]:
-    """Who changed what in the caller's namespace, the latest first."""
+    """Who changed what in the caller's namespace, latest first."""
     found = await app.audit.list(before=_before(query.cursor), limit=query.limit + 1)
-    page = list(found[: query.limit])
-    return Page(page, str(page[-1].id) if len(found) > query.limit else None)
+    return page_of(found, query.limit, "id")
 
 
-def _before(cursor: str | None) -> int:
+def _before(cursor: str | None) -> int | None:
     if cursor is None:
-        return LAST
+        return None
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise InvalidInput("cursor", "it is none of ours; take `next` of the page before")
+        raise InvalidInput("cursor", "take `next` of the page before")
     return int(cursor)
 
 

@@ -41,7 +41,7 @@ class Keyring:
         seen = self._seen.get(hash)
         if seen is None or self._clock.monotonic() - seen.at >= FRESH_SECONDS:
             seen = await self._asked(hash, token)
-        if seen.key is None or seen.key.standing(self._clock.now()) is not KeyState.ACTIVE:
+        if seen.key is None or seen.key.state(self._clock.now()) is not KeyState.ACTIVE:
             return None
         return seen.key
 

@@ -1,8 +1,10 @@
-"""`/v1/dead-letters`: found, grouped, retried and discarded, one by one or many."""
+"""`/v1/dead-letters`: listed, grouped, retried, edited and discarded."""
 
 from __future__ import annotations
 
-from duly.ports import DeadGroup
+from collections.abc import AsyncIterator
+
+from duly.records.dead_letter import BulkProgress, BulkResult, DeadLetterGroup
 from duly.records.delivery import Delivery, ExplainedDelivery
 from duly.services.namespace import Namespace
 from duly.surfaces.http.dead_letters.bodies import (
@@ -11,12 +13,11 @@ from duly.surfaces.http.dead_letters.bodies import (
     DiscardOne,
     Edit,
     GroupQuery,
-    Moved,
     PoisonQuery,
     Retry,
     RetryOne,
+    Which,
     carried_out,
-    counted,
 )
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.hangups import while_heard
@@ -27,63 +28,52 @@ from duly.surfaces.http.protocol.routing import get, post
 
 @get("/dead-letters", operation_id="list_dead_letters")
 async def list_(app: Namespace, query: DeadQuery) -> Page[Delivery]:
-    """List dead letters, the latest first."""
+    """List dead letters, latest first."""
     return await app.dead_letters.page(
-        query.filter(), before=query.cursor, limit=query.limit, payloads=query.payloads
+        query, before=query.cursor, limit=query.limit, payloads=query.payloads
     )
 
 
-@get(
-    "/dead-letters/groups",
-    operation_id="list_dead_letter_groups",
-)
-async def groups(app: Namespace, query: GroupQuery) -> Page[DeadGroup]:
-    """Dead letters by what their errors have in common, the most frequent first.
+@get("/dead-letters/groups", operation_id="list_dead_letter_groups")
+async def groups(app: Namespace, query: GroupQuery) -> Page[DeadLetterGroup]:
+    """Dead letters by fingerprint, the largest group first.
 
-    By reason, fingerprint, target and `since` all are counted; else the latest 5,000 are looked at.
+    A filter by reason, fingerprint, target and `since` counts all; any other one counts among the
+    latest 5,000.
     """
-    found = await app.dead_letters.groups(query.filter(), limit=query.limit)
+    found = await app.dead_letters.groups(query, limit=query.limit)
     return Page(list(found), None)
 
 
-@post(
-    "/dead-letters/retry",
-    status=200,
-    repeatable=True,
-    operation_id="retry_dead_letters",
-)
-async def retry(app: Namespace, request: Request, body: Retry) -> Moved:
-    """Try those that match again; of each stream the earliest goes first."""
-    filter = body.filter()
-    matching = await app.dead_letters.count(filter)
+@post("/dead-letters/retry", status=200, repeatable=True, operation_id="retry_dead_letters")
+async def retry(app: Namespace, request: Request, body: Retry) -> BulkResult:
+    """Retry those that match; of each stream the earliest is first."""
+    moves = app.dead_letters.retry_all(body, rate=body.rate, reset_attempts=body.reset_attempts)
+    return await _moved(app, request, body, moves, body.rate)
+
+
+@post("/dead-letters/discard", status=200, repeatable=True, operation_id="discard_dead_letters")
+async def discard(app: Namespace, request: Request, body: Discard) -> BulkResult:
+    """Cancel those that match, with a note why; a stream that one blocked continues."""
+    return await _moved(app, request, body, app.dead_letters.discard_all(body, body.note))
+
+
+async def _moved(
+    app: Namespace,
+    request: Request,
+    body: Which,
+    moves: AsyncIterator[BulkProgress],
+    rate: float | None = None,
+) -> BulkResult:
+    body.check()
+    matching = await app.dead_letters.count(body)
     if body.dry_run:
-        return counted(matching)
-    moves = app.dead_letters.retry_all(filter, rate=body.rate, reset_attempts=body.reset_attempts)
-    work = carried_out(matching, moves, app.clock, body.seconds, body.rate)
+        return BulkResult(matching=matching)
+    work = carried_out(matching, moves, app.clock, body.seconds, rate)
     return await while_heard(request.receive, work)
 
 
-@post(
-    "/dead-letters/discard",
-    status=200,
-    repeatable=True,
-    operation_id="discard_dead_letters",
-)
-async def discard(app: Namespace, request: Request, body: Discard) -> Moved:
-    """Give those that match up for good, with a note why; a stream that one blocked goes on."""
-    filter = body.filter()
-    matching = await app.dead_letters.count(filter)
-    if body.dry_run:
-        return counted(matching)
-    moves = app.dead_letters.discard_all(filter, body.note)
-    work = carried_out(matching, moves, app.clock, body.seconds)
-    return await while_heard(request.receive, work)
-
-
-@get(
-    "/dead-letters/poison",
-    operation_id="list_poison_candidates",
-)
+@get("/dead-letters/poison", operation_id="list_poison_candidates")
 async def poison(app: Namespace, query: PoisonQuery) -> Page[ExplainedDelivery]:
     """List deliveries whose workers died, on request also those with one attempt left."""
     found = await app.dead_letters.poison_candidates(
@@ -94,20 +84,20 @@ async def poison(app: Namespace, query: PoisonQuery) -> Page[ExplainedDelivery]:
 
 @post("/dead-letters/{id}/retry", status=200, operation_id="retry_dead_letter")
 async def retry_one(app: Namespace, id: str, body: RetryOne | None = None) -> Delivery:
-    """Try one again, in its place if it has a stream; 409 if it is not dead."""
+    """Retry one, at its position in its stream; 409 if it is not dead."""
     reset = body is None or body.reset_attempts
     return await app.dead_letters.retry(id, reset_attempts=reset)
 
 
 @post("/dead-letters/{id}/edit", status=200, operation_id="edit_dead_letter")
 async def edit_one(app: Namespace, id: str, body: Edit) -> Delivery:
-    """Give one another payload and try it again, with all its attempts; 409 if it is not dead."""
+    """Replace the payload of one and retry it with all its attempts; 409 if it is not dead."""
     return await app.dead_letters.edit(id, checked(body.payload))
 
 
 @post("/dead-letters/{id}/discard", status=200, operation_id="discard_dead_letter")
 async def discard_one(app: Namespace, id: str, body: DiscardOne) -> Delivery:
-    """Give one up for good, with a note why; a stream that it blocked goes on."""
+    """Cancel one, with a note why; a stream that it blocked continues."""
     return await app.dead_letters.discard(id, body.note)
 
 

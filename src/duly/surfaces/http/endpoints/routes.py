@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from duly.records.dead_letter import BulkResult
 from duly.records.endpoint import (
     Endpoint,
     EndpointChange,
@@ -19,7 +20,7 @@ from duly.records.key import Scope
 from duly.records.partial import given
 from duly.safe_text import shown_url
 from duly.services.namespace import Namespace
-from duly.surfaces.http.dead_letters.bodies import Moved, carried_out, counted
+from duly.surfaces.http.dead_letters.bodies import carried_out
 from duly.surfaces.http.endpoints.bodies import Recover, RemoveQuery, Rotate, Trial
 from duly.surfaces.http.protocol.bodies import Why
 from duly.surfaces.http.protocol.decoding import checked
@@ -118,11 +119,11 @@ async def try_out(app: Namespace, name: str, body: Trial | None = None) -> Endpo
 
 
 @post(f"{NAME}/recover", status=200, repeatable=True, operation_id="recover_endpoint")
-async def recover(app: Namespace, request: Request, name: str, body: Recover) -> Moved:
+async def recover(app: Namespace, request: Request, name: str, body: Recover) -> BulkResult:
     """Try its dead letters again, with all their attempts."""
     matching = await app.endpoints.count_dead(name, body.since, body.until)
     if body.dry_run:
-        return counted(matching)
+        return BulkResult(matching=matching)
     moves = app.endpoints.recover(name, body.since, rate=body.rate, until=body.until)
     work = carried_out(matching, moves, app.clock, body.seconds, body.rate)
     return await while_heard(request.receive, work)

@@ -1,4 +1,4 @@
-"""`/v1/events`: what happens, second by second, as server-sent events."""
+"""`/v1/events`: live counts as server-sent events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADERS = [
 
 
 class Stream:
-    """An answer that goes on for as long as its caller listens and has a key that opens."""
+    """An answer that continues while its caller listens and has a valid key."""
 
     def __init__(self, live: Live, request: Request, last_heard: int | None) -> None:
         self._live = live
@@ -35,7 +35,7 @@ class Stream:
         self._listener = live.join(last_heard)
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; its place is given back however it ends."""
+        """Send it; the listener is removed however it ends."""
         try:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             with suppress(asyncio.CancelledError):
@@ -61,9 +61,9 @@ class Stream:
     answer=Second,
 )
 async def events(app: Namespace, request: Request) -> Stream:
-    """One event a second: what all workers did since the one before, and how it stands.
+    """One event a second: what all workers did since the one before, and the status.
 
-    With `Last-Event-ID` those of the last five minutes that were missed come first.
+    With `Last-Event-ID`, events of the last five minutes that were missed come first.
     """
     return Stream(app.watch.live, request, _second(request.header(b"last-event-id")))
 
@@ -75,7 +75,7 @@ def _event(second: Second) -> bytes:
 
 
 def _second(last_event_id: str | None) -> int | None:
-    """The event that was heard last; what was never one of ours is passed over."""
+    """The id of the last event that was received; any other text is ignored."""
     given = last_event_id or ""
     return int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else None
 

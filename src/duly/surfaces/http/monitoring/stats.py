@@ -1,79 +1,101 @@
-"""`/v1/stats` and `/v1/alerts`: how it stands, what happened, what is alarming."""
+"""`/v1/stats`, `/v1/status` and `/v1/alerts`: the status, what happened, and alerts."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from duly.domain.monitoring.failure_stats import DAY
-from duly.domain.monitoring.rollups import HOUR, NOTHING, plus
+from duly.domain.monitoring.rollups import HOUR
+from duly.errors import InvalidInput
+from duly.records.alert import AlertPage
 from duly.records.stats import FailureStats, Series
-from duly.records.status import Status, Top
+from duly.records.status import Overview, Status, Top
 from duly.services.namespace import Namespace
-from duly.surfaces.http.monitoring.stats_bodies import (
-    AlertPage,
-    AlertsQuery,
-    FailuresQuery,
-    Overview,
-    SeriesQuery,
-    begin,
-)
+from duly.surfaces.http.protocol.bodies import Moment
 from duly.surfaces.http.protocol.routing import get
+
+Span = Annotated[float, Meta(ge=0, description="seconds before the end, in place of `since`")]
+
+
+class FailuresQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Since when to count: a day ago if nothing is said."""
+
+    since: Moment | None = None
+    span: Span | None = None
+
+
+class SeriesQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """From when to when, and in which steps."""
+
+    since: Annotated[Moment | None, Meta(description="an hour before `until` if left out")] = None
+    span: Span | None = None
+    until: Annotated[Moment | None, Meta(description="now if left out")] = None
+    step: Annotated[int, Meta(ge=60, le=31 * 86400, description="seconds, in whole minutes")] = 60
+
+
+class AlertsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which page of alerts, or only those that are raised."""
+
+    raised: Annotated[bool, Meta(description="only those that are not over")] = False
+    before: Annotated[int, Meta(ge=0, description="the `next` of the page before")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 @get("/stats", operation_id="get_stats")
 async def now(app: Namespace) -> Overview:
-    """How it stands now, and what happened within an hour.
+    """The status now, and what happened in the last hour.
 
-    No count goes beyond the limit beside it; what happened is read from minutes, not from tables.
+    No count exceeds the limit beside it; what happened is read from counts by the minute.
     """
-    last_hour = NOTHING
-    for point in (await app.series(timedelta(minutes=59))).points:
-        last_hour = plus(last_hour, point)
-    return Overview(
-        now=await app.watch.situation(),
-        last_hour=last_hour,
-    )
+    return await app.stats.overview()
 
 
 @get("/status", operation_id="get_status")
 async def status(app: Namespace) -> Status:
-    """Who works, what is late and how fast that goes down, what is planned next.
+    """Workers, late deliveries and how fast they drain, and what is planned next.
 
-    While something is late this takes a second, in which it is seen to go down or not.
+    While something is late this takes a second, to measure how fast it drains.
     """
-    return await app.watch.status()
+    return await app.stats.status()
 
 
 @get("/stats/top", operation_id="get_top")
 async def top(app: Namespace) -> Top:
-    """How it goes right now: the last minute by the second, what is due, and who works."""
-    return await app.watch.top()
+    """Rates of the last minute, what is due, and the workers that are alive."""
+    return await app.stats.top()
 
 
 @get("/stats/failures", operation_id="get_failures")
 async def failures(app: Namespace, query: FailuresQuery) -> FailureStats:
-    """How deliveries fared since a moment: attempts, reasons, retries to come, poison."""
-    found: FailureStats = await app.stats(begin(query.since, query.span) or DAY)
-    return found
+    """Failures since a moment: attempts, reasons, retries, poison."""
+    return await app.stats(_begin(query.since, query.span) or DAY)
 
 
 @get("/stats/series", operation_id="get_series")
 async def series(app: Namespace, query: SeriesQuery) -> Series:
-    """What happened, step by step; minutes are kept for 35 days."""
-    found: Series = await app.series(
-        begin(query.since, query.span) or HOUR, query.until, query.step
-    )
-    return found
+    """Counts for each step of a period; minutes are kept for 35 days."""
+    since = _begin(query.since, query.span) or HOUR
+    return await app.stats.series(since, query.until, query.step)
 
 
 @get("/alerts", operation_id="list_alerts")
 async def alerts(app: Namespace, query: AlertsQuery) -> AlertPage:
-    """Alerts, newest first, those that are over too."""
+    """Alerts, newest first, including cleared ones."""
     if query.raised:
         return AlertPage(items=[*reversed(await app.alerts.raised())])
     found = await app.alerts.list(before=query.before, limit=query.limit)
     more = found[-1].id if len(found) == query.limit else None
     return AlertPage(items=list(found), next=more)
+
+
+def _begin(since: datetime | None, span: float | None) -> datetime | float | None:
+    if since is not None and span is not None:
+        raise InvalidInput("span", "give it or since, not both")
+    return since if span is None else span
 
 
 ROUTES = [now, status, top, failures, series, alerts]

@@ -42,7 +42,9 @@ IN_PATHS = {
 FILTERS = {
     "DeliveryQuery.state": Words("only those in this state", "dead"),
     "DeliveryQuery.key": Words("the key it was accepted with", "order-17"),
-    "DeadWanted.target": Words("a handler, endpoint:NAME, or https://example.org", "report"),
+    "DeadLetterCriteria.target": Words(
+        "a handler, endpoint:NAME, or https://example.org", "report"
+    ),
     "FailuresQuery.since": Words("the start of the time to count; a day ago if left out", MOMENT),
     "AlertsQuery.limit": Words("the most that are returned", 50),
     "reason": Words("why it failed, as in timeout_exceeded", "timeout_exceeded"),
@@ -54,9 +56,9 @@ FILTERS = {
 
 MOVES = {
     "ids": Words("the ids of dead letters", [ID]),
-    "Which.target": Words("a handler, endpoint:NAME, or https://example.org", "report"),
     "since": Words("died at this time or later", MOMENT),
     "until": Words("died at this time or earlier", LATER),
+    "Which.until": Words("that of an answer, to continue the same operation", LATER),
     "dry_run": Words("only count", True),
     "note": Words("why; it is stored and shown later", "the customer has left"),
     "Why.reason": Words("why; it is stored and shown later", "maintenance"),
@@ -145,10 +147,10 @@ ANSWERED = {
     "Delivery.payload": Words("what is delivered"),
     "ScheduleRecord.version": Words("counts its changes; it is the `ETag`"),
     "Endpoint.version": Words("counts its changes; it is the `ETag`"),
-    "Moved.matching": Words("how many matched"),
-    "Moved.moved": Words("how many this call changed"),
-    "Moved.until": Words("pass it with the same request to continue"),
-    "Moved.finished": Words("false while some are left"),
+    "BulkResult.matching": Words("how many matched"),
+    "BulkResult.moved": Words("how many this call changed"),
+    "BulkResult.until": Words("pass it with the same request to continue"),
+    "BulkResult.finished": Words("false while some are left"),
     "Page.items": Words("what was found"),
     "Page.next": Words("pass it as `cursor` to get the next page; null at the end"),
     "Problem.status": Words("the HTTP status", 422),
