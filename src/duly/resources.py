@@ -19,8 +19,6 @@ from duly.domain.endpoints.endpoint import (
 )
 from duly.domain.monitoring.failure_stats import DAY
 from duly.domain.monitoring.rollups import HOUR, MINUTE
-from duly.domain.schedules.options import Keyworded
-from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import Rule
 from duly.ports import (
     AuditEntry,
@@ -28,7 +26,6 @@ from duly.ports import (
     DeadFilter,
     DeadGroup,
     EndpointBacklog,
-    UnreadableSchedule,
     WorkerRow,
 )
 from duly.records.alert import Alert
@@ -36,6 +33,13 @@ from duly.records.attempt import Attempt, Step
 from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
 from duly.records.key import Scope
 from duly.records.retry_plan import RetryPlan
+from duly.records.schedule import (
+    DeclaredSchedule,
+    Schedule,
+    ScheduleKeywords,
+    ScheduleSummary,
+    UpcomingRun,
+)
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Status, Top
 from duly.records.stream import OnFailure, Stream, StreamState
@@ -44,7 +48,6 @@ from duly.services.dead_letters import ALL, CrashSuspect, DeadPage
 from duly.services.deliveries.deliveries import Page, Wanted
 from duly.services.deliveries.intake import Item, Target
 from duly.services.endpoints import Added, Standing
-from duly.services.schedules import Declared
 
 
 class Deliveries(Protocol):
@@ -74,17 +77,15 @@ class Schedules(Protocol):
         payload: Any = None,
         *,
         version: int | None = None,
-        **given: Unpack[Keyworded],
-    ) -> Declared: ...
-    async def get(self, name: str) -> StoredSchedule: ...
-    async def list(
-        self, *, after: str = "", limit: int = 50
-    ) -> Sequence[StoredSchedule | UnreadableSchedule]: ...
-    async def pause(self, name: str, reason: str | None = None) -> StoredSchedule: ...
-    async def resume(self, name: str, *, from_pause: bool = False) -> StoredSchedule: ...
-    async def remove(self, name: str, *, version: int | None = None) -> StoredSchedule: ...
+        **given: Unpack[ScheduleKeywords],
+    ) -> DeclaredSchedule: ...
+    async def get(self, name: str) -> Schedule: ...
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]: ...
+    async def pause(self, name: str, reason: str | None = None) -> Schedule: ...
+    async def resume(self, name: str, *, from_pause: bool = False) -> Schedule: ...
+    async def remove(self, name: str, *, version: int | None = None) -> Schedule | None: ...
     async def trigger(self, name: str) -> str: ...
-    async def preview(self, name: str, n: int = 5) -> Sequence[datetime]: ...
+    async def preview(self, name: str, n: int = 5) -> Sequence[UpcomingRun]: ...
     async def count_backfill(self, name: str, start: datetime, end: datetime) -> int: ...
     def backfill(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]: ...
 
@@ -270,8 +271,8 @@ class Resources(Protocol):
         rule: Rule,
         target: Target,
         payload: Any = None,
-        **options: Unpack[Keyworded],
-    ) -> Declared: ...
+        **options: Unpack[ScheduleKeywords],
+    ) -> DeclaredSchedule: ...
     async def get(self, id: str) -> Delivery: ...
     async def page(
         self, *, before: str | None = None, limit: int = 50, **wanted: Unpack[Wanted]

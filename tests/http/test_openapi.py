@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import validate
 
 from duly import App
+from duly.records import schedule as schedule_records
+from duly.records import target as target_records
 from duly.surfaces.http import streams
 from duly.surfaces.http.access import key_bodies as keys
 from duly.surfaces.http.application import site
@@ -105,6 +107,7 @@ def sent_structs() -> dict[str, type[msgspec.Struct]]:
         names |= fresh
         text = json.dumps([described()["components"]["schemas"][name] for name in fresh])
     places = {name: kind for module in SENT for name, kind in vars(module).items()}
+    places |= vars(schedule_records) | vars(target_records)
     places |= {each.__name__: each for each in deliveries.RetryPlan.__args__}  # type: ignore[attr-defined]
     enums = {"OnFailure", "CatchUp", "Overlap", "Scope"}
     assert enums <= names
@@ -182,7 +185,7 @@ def test_no_field_with_a_default_is_required_nor_would_a_generator_think_so() ->
 
 
 def test_what_is_answered_is_there_unless_it_is_left_out() -> None:
-    assert "shifted" in schema_named("#/components/schemas/Moment")["required"]
+    assert "shifted" in schema_named("#/components/schemas/UpcomingRun")["required"]
     assert "id" not in schema_named("#/components/schemas/BulkItem").get("required", ())
     assert "payload" not in schema_named("#/components/schemas/DeliveryRecord")["required"]
 
@@ -211,7 +214,7 @@ def test_a_body_that_may_be_left_out_is_a_plain_reference() -> None:
 def test_moments_are_date_times_unless_they_have_no_offset() -> None:
     for name, schema in described()["components"]["schemas"].items():
         for field, each in schema.get("properties", {}).items():
-            if re.search(r"(_at|At)$", field) or (field in MOMENTS and name != "RuleWords"):
+            if re.search(r"(_at|At)$", field) or (field in MOMENTS and name != "RuleSpec"):
                 text = json.dumps(each)
                 assert "date-time" in text or "Line" in name, f"{name}.{field}: {text}"
     for each in operations():

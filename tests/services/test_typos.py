@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from duly.domain.endpoints.endpoint import Details, EndpointChanges
-from duly.domain.schedules.options import Keyworded, Options
+from duly.records.schedule import ScheduleKeywords, ScheduleOptions
 from duly.settings import Keywords, Settings
 
 pytestmark = pytest.mark.requirement("S6")
@@ -74,5 +74,5 @@ def test_the_keyword_arguments_are_the_settings_and_the_options() -> None:
     assert typing.get_type_hints(Keywords) == {
         name: settings[name] | None for name in names if name not in ("database", "origins")
     }
-    assert typing.get_type_hints(Keyworded) == typing.get_type_hints(Options)
+    assert tuple(typing.get_type_hints(ScheduleKeywords)) == ScheduleOptions.__struct_fields__
     assert sorted(typing.get_type_hints(EndpointChanges)) == sorted(Details.__struct_fields__)

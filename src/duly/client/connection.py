@@ -59,9 +59,12 @@ class Wire:
             request = msgspec.structs.replace(request, headers={**request.headers, **key})
         return await self._value(kind, request, safe=once or safe)
 
-    async def put(self, kind: type[Value], *path: str, body: Mapping[str, Any]) -> Value:
-        """Make it so."""
-        return await self._value(kind, self._request("PUT", path, {}, body), safe=True)
+    async def put(
+        self, kind: type[Value], *path: str, body: Mapping[str, Any], version: int | None = None
+    ) -> Value:
+        """Make it so, if it is at that `version`; 0 is one that is not there yet."""
+        request = _at_version(self._request("PUT", path, {}, body), version)
+        return await self._value(kind, request, safe=version is None)
 
     async def patch(self, kind: type[Value], *path: str, body: Mapping[str, Any]) -> Value:
         """Change some of it; null is said, and means something."""
@@ -70,9 +73,10 @@ class Wire:
         request = msgspec.structs.replace(request, body=msgspec.json.encode(body), headers=said)
         return await self._value(kind, request, safe=False)
 
-    async def delete(self, *path: str, **query: Any) -> None:
-        """Remove it."""
-        return await self._value(type(None), self._request("DELETE", path, query), safe=False)
+    async def delete(self, *path: str, version: int | None = None, **query: Any) -> None:
+        """Remove it, if it is at that `version`."""
+        request = _at_version(self._request("DELETE", path, query), version)
+        return await self._value(type(None), request, safe=False)
 
     async def listed(
         self,
@@ -150,6 +154,14 @@ class Wire:
                 f"{LONGEST_EXCHANGE_SECONDS:g} seconds"
             ) from error
         return reply
+
+
+def _at_version(request: Request, version: int | None) -> Request:
+    """The request, refused by the server if the resource is at another version."""
+    if version is None:
+        return request
+    match = {"if-match": f'"{version}"'} if version else {"if-none-match": "*"}
+    return msgspec.structs.replace(request, headers={**request.headers, **match})
 
 
 def _wait(reply: Reply, *, safe: bool) -> float | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from duly.safe_text import shown_url
 
@@ -74,3 +76,24 @@ class EndpointTarget(msgspec.Struct, frozen=True):
     def target(self) -> str:
         """The target's name in the store."""
         return PREFIX + self.name
+
+
+Target = str | Webhook | EndpointTarget
+"""A handler's name, a webhook, or an endpoint."""
+
+
+class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where a webhook goes: to a `url`, or to an `endpoint` by its name."""
+
+    url: str | None = None
+    endpoint: str | None = None
+    method: str | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+    timeout: float | UnsetType = UNSET
+
+
+GivenTarget = Annotated[
+    str | Destination,
+    Meta(description="a handler's name, {url, method, headers, timeout} or {endpoint}"),
+]
+"""A target in a request."""

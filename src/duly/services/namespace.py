@@ -17,6 +17,7 @@ from duly.ports import Chance, Clock, Message, Store, Transaction
 from duly.records.attempt import Attempt, Step
 from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
 from duly.records.retry_plan import RetryPlan
+from duly.records.schedule import DeclaredSchedule
 from duly.records.stream import OnFailure
 from duly.records.target import Webhook
 from duly.services.access.audit import Audit
@@ -31,7 +32,7 @@ from duly.services.deliveries.waiting import Outlook, outlook
 from duly.services.endpoints import Endpoints, Vault
 from duly.services.monitoring.alerts import Alerts
 from duly.services.monitoring.monitoring import Monitoring
-from duly.services.schedules import Declaration, Declared, Schedules
+from duly.services.schedules.schedules import Declaration, Schedules
 from duly.services.streams import Streams
 from duly.services.transfer.exporting import Exporting
 from duly.services.transfer.importing import Importing
@@ -224,7 +225,7 @@ class Namespace:
         target: Target,
         payload: Any = None,
         **options: Unpack[Declaration],
-    ) -> Declared:
+    ) -> DeclaredSchedule:
         """Create or change a schedule: the short form of `schedules.declare`."""
         return await self.schedules.declare(name, rule, target, payload, **options)
 

@@ -1,4 +1,4 @@
-"""`duly schedules add`: what people say of a schedule on a command line, made into one."""
+"""`duly schedules add`: a schedule from command-line flags."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.domain.schedules.rule_spec import rule_of
-from duly.domain.schedules.upcoming import Moment, moments
-from duly.domain.time.rules import At, Rule
-from duly.records.schedule import CatchUp, Overlap
-from duly.services.schedules import Declared
+from duly.domain.schedules.upcoming import upcoming_runs
+from duly.domain.time.rules import Rule
+from duly.records.schedule import CatchUp, DeclaredSchedule, Overlap, RuleSpec, UpcomingRun
 from duly.surfaces.cli.terminal.delivery_options import (
     Payload,
     RetryText,
@@ -51,8 +50,8 @@ class When:
     anchor: Annotated[Text, Parameter(help="A moment that --every counts from.")] = None
 
     def rule(self) -> Rule:
-        """The rule that was given; InvalidInput when it is none, or more than one."""
-        return rule_of(asdict(self), mark="--")
+        """The rule; InvalidInput if it is none or more than one."""
+        return rule_of(RuleSpec(**asdict(self)), mark="--")
 
 
 @Parameter(name="*")
@@ -120,29 +119,25 @@ async def add(
     content = content_of(payload)
     async with books(common, create=True) as app:
         declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
-    found = moments(rule, [declared.next_at] if declared.next_at else [])
-    document = {
-        "name": name,
-        "change": declared.change,
-        "state": declared.schedule.state,
-        "rule": rule.describe(),
-        "next": found[0] if found else None,
-    }
+    found = upcoming_runs(rule, [declared.next_at] if declared.next_at else [])
     _remark(declared, found)
-    answer(common.json, document, lambda: _told(document, found))
+    answer(common.json, declared, lambda: _text(declared, found))
 
 
-def _told(document: dict[str, Any], found: list[Moment]) -> str:
-    more = {"next": found[0].at, "local": local(found[0])} if found else {"next": "none"}
-    return facts(document | more)
+def _text(declared: DeclaredSchedule, found: list[UpcomingRun]) -> str:
+    shown = {"name": declared.name, "change": declared.change, "state": declared.state}
+    upcoming = (
+        {"next": found[0].at, "local": local(found[0], declared.rule.tz)}
+        if found
+        else {"next": "none"}
+    )
+    return facts({**shown, "rule": declared.description, **upcoming})
 
 
-def _remark(declared: Declared, found: list[Moment]) -> None:
-    """Say what people would not expect."""
-    schedule = declared.schedule
+def _remark(declared: DeclaredSchedule, found: list[UpcomingRun]) -> None:
+    """Mention what people would not expect."""
     if found and found[0].shifted:
-        zone, shown = found[0].local.tzinfo, found[0].local
+        zone, shown = declared.rule.tz, found[0].local
         talk(f"the clock in {zone} skips the time that was named; it was moved to {shown:%H:%M}")
-    is_new = declared.change == "created"
-    if is_new and isinstance(schedule.timing.rule, At) and schedule.progress.runs and not found:
+    if declared.change == "created" and declared.rule.at and declared.runs and not found:
         talk("its moment has passed, so it goes out now")

@@ -9,15 +9,12 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.domain.endpoints.endpoint import endpoint
-from duly.domain.endpoints.webhooks import webhook
-from duly.errors import InvalidInput
 from duly.records.attempt import Attempt
 from duly.records.delivery import DEFAULT_PRIORITY, Delivery
 from duly.records.retry_plan import RetryPlan
 from duly.records.state import State
 from duly.records.stream import OnFailure
-from duly.records.target import EndpointTarget, Webhook
+from duly.records.target import GivenTarget
 from duly.services.deliveries.intake import Options
 from duly.services.deliveries.waiting import EndpointPlace
 from duly.surfaces.http.protocol.bodies import Moment, shown
@@ -29,40 +26,6 @@ def null() -> msgspec.Raw:
     return msgspec.Raw(b"null")
 
 
-class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a webhook goes: to a `url`, or to an `endpoint` by its name."""
-
-    url: str | None = None
-    endpoint: str | None = None
-    method: str | UnsetType = UNSET
-    headers: dict[str, str] | UnsetType = UNSET
-    timeout: float | UnsetType = UNSET
-
-    def target(self) -> Webhook | EndpointTarget:
-        """What a delivery takes as its target."""
-        own = {name: getattr(self, name) for name in ("method", "headers", "timeout")}
-        given = {name: value for name, value in own.items() if value is not UNSET}
-        if (self.url is None) == (self.endpoint is None):
-            raise InvalidInput("target", "give a handler's name, {url} or {endpoint}")
-        if self.url is not None:
-            return webhook(self.url, **given)
-        if given:
-            raise InvalidInput("target", f"an endpoint has its own {min(given)}; leave it out")
-        assert self.endpoint is not None
-        return endpoint(self.endpoint)
-
-
-Target = Annotated[
-    str | Destination,
-    Meta(description="a handler's name, {url, method, headers, timeout} or {endpoint}"),
-]
-
-
-def target_of(given: str | Destination) -> str | Webhook | EndpointTarget:
-    """A target as the faces take it."""
-    return given if isinstance(given, str) else given.target()
-
-
 class NewDelivery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A delivery to be accepted."""
 
@@ -71,7 +34,7 @@ class NewDelivery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         "payload": {"hello": "world"},
         "key": "order-17",
     }
-    target: Target
+    target: GivenTarget
     payload: Annotated[msgspec.Raw, Meta(description="any JSON; it is kept and sent as it is")] = (
         msgspec.field(default_factory=null)
     )

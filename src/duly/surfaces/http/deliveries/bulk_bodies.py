@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from duly.domain.endpoints.targets import target_of
 from duly.errors import DulyError, InvalidInput
 from duly.records.delivery import Accepted
-from duly.surfaces.http.deliveries.bodies import NewDelivery, target_of
+from duly.surfaces.http.deliveries.bodies import NewDelivery
 from duly.surfaces.http.protocol.decoding import checked, decoder, refusal
 from duly.surfaces.http.protocol.items import EACH, SLICE, Item
 from duly.surfaces.http.protocol.problems import Problem, problem_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from duly.domain.endpoints.targets import target_of
 from duly.errors import InvalidInput, NotFound
 from duly.records.attempt import Attempt
 from duly.records.delivery import Accepted
@@ -20,7 +21,6 @@ from duly.surfaces.http.deliveries.bodies import (
     history,
     record,
     records,
-    target_of,
 )
 from duly.surfaces.http.protocol.backpressure import SINGLE
 from duly.surfaces.http.protocol.bodies import seconds, shown

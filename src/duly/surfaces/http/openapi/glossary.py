@@ -143,7 +143,7 @@ ANSWERED = {
     "DeliveryRecord.crashes": Words("how many workers died while they held it"),
     "DeliveryRecord.worker": Words("the number of the worker that holds or held it"),
     "DeliveryRecord.payload": Words("what is delivered"),
-    "ScheduleRecord.version": Words("counts its changes; it is the `ETag`"),
+    "Schedule.version": Words("counts its changes; it is the `ETag`"),
     "EndpointRecord.version": Words("counts its changes; it is the `ETag`"),
     "Moved.matching": Words("how many matched"),
     "Moved.moved": Words("how many this call changed"),
