@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly import yearly
+from duly import Conflict, yearly
 from duly.client.client import Remote
 from duly.system import SystemChance, SystemClock
 from tests.support.postgres import ForeignServer, Server
@@ -154,6 +154,20 @@ def test_what_a_schedule_is_made_to_do_is_the_same_document(sides: Sides) -> Non
     ):
         api = asked(sides, f"/v1/schedules/cron/{path}", method, body)
         assert api.keys() == printed(sides, ("schedules", *command)).keys()
+
+
+@pytest.mark.requirement("C10")
+async def test_a_client_changes_a_schedule_only_at_the_version_that_it_names(sides: Sides) -> None:
+    schedules, rule = client_of(sides).schedules, yearly(12, 25)
+    assert (await schedules.declare("own", rule, "log", version=0)).change == "created"
+    for version in (0, 7):
+        with pytest.raises(Conflict):
+            await schedules.declare("own", rule, "log", {"n": 2}, version=version)
+    changed = await schedules.declare("own", rule, "log", {"n": 2}, version=1)
+    assert (changed.version, changed.payload) == (2, {"n": 2})
+    with pytest.raises(Conflict):
+        await schedules.remove("own", version=1)
+    await schedules.remove("own", version=2)
 
 
 def client_of(sides: Sides) -> Remote:

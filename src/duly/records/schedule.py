@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict, cast
 
 import msgspec
 from msgspec import Meta
@@ -91,8 +91,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def keywords(self) -> ScheduleKeywords:
         """The options as keyword arguments of `App.schedule`."""
-        given: Any = {name: getattr(self, name) for name in ScheduleOptions.__struct_fields__}
-        return given  # type: ignore[no-any-return]
+        names = ScheduleOptions.__struct_fields__
+        return cast(ScheduleKeywords, {name: getattr(self, name) for name in names})
 
 
 def no_payload() -> msgspec.Raw:
