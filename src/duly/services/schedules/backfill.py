@@ -31,7 +31,11 @@ class Backfills:
         self._actor = actor
 
     async def run(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]:
-        """Make them in slices; yields how many of each slice were new."""
+        """Make the occurrences from start to end that were never made, due now.
+
+        Yields how many were new after each slice; safe to repeat, unless finished deliveries were
+        pruned. Nothing is made before the schedule's own start or after its end.
+        """
         schedule, now, left = await self._range(name, start, end)
         begins = max(start, schedule.timing.starts_at or start)
         found = schedule.timing.rule.occurrences(begins - INSTANT)
@@ -47,13 +51,13 @@ class Backfills:
                 raise cancelled
 
     async def count(self, name: str, start: datetime, end: datetime) -> int:
-        """How many occurrences the range has."""
+        """How many occurrences a backfill would look at."""
         return (await self._range(name, start, end))[2]
 
     async def _range(
         self, name: str, start: datetime, end: datetime
     ) -> tuple[StoredSchedule, datetime, int]:
-        schedule = await self._store.schedules.get(name)
+        schedule = await self._store.schedules.get(checks.checked_text("name", name))
         start, end = checks.checked_moment("start", start), checks.checked_moment("end", end)
         now, _ = await self._store.plans.clock()
         if not start <= end <= now:

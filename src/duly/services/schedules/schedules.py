@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, Unpack
 
@@ -45,8 +37,6 @@ from duly.services.schedules.backfill import Backfills, extra_run
 Check = Callable[[Collection[str]], Awaitable[object]]
 Addressed = Callable[[Target], tuple[str, str | None]]
 Item = tuple[str, Rule, Target, Any, Mapping[str, Any]]
-
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorated = tuple[Callable[..., Any], Rule, str | None, Any, ScheduleKeywords]
 
@@ -87,7 +77,8 @@ class Schedules:
         self._payload_limit = payload_limit
         self.actor = actor
         self._decorated: builtins.list[Decorated] = []
-        self._backfills = Backfills(store, chance, actor)
+        backfills = Backfills(store, chance, actor)
+        self.backfill, self.count_backfill = backfills.run, backfills.count
 
     def around(
         self,
@@ -229,39 +220,34 @@ class Schedules:
         """
         reason = None if reason is None else checks.checked_text("reason", reason, 1000)
 
-        def decide(
-            was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed
-        ) -> Revision | None:
-            return revisions.pause(_known(was, name), reason, now, untouched=unclaimed.next)
-
-        return record_of((await self._revised(name, decide, reason=reason))[0], Schedule)
+        return await self._changed(
+            name,
+            lambda was, now, unclaimed: revisions.pause(was, reason, now, untouched=unclaimed.next),
+            reason=reason,
+        )
 
     async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
         """Go on from now, or with what was missed since the pause, by its catch-up rule.
 
         A schedule that is not paused stays as it is.
         """
-
-        def decide(
-            was: StoredSchedule | None,
-            now: datetime,
-            unclaimed: Unclaimed,  # noqa: ARG001
-        ) -> Revision | None:
-            new_id = self._chance.delivery_id
-            return revisions.resume(_known(was, name), now, new_id, from_pause=from_pause)
-
-        return record_of((await self._revised(name, decide, from_pause=from_pause))[0], Schedule)
+        new_id = self._chance.delivery_id
+        return await self._changed(
+            name,
+            lambda was, now, _: revisions.resume(was, now, new_id, from_pause=from_pause),
+            from_pause=from_pause,
+        )
 
     async def remove(
         self, name: str, *, version: int | None = None, connection: Any = None
     ) -> Schedule:
         """End it: pending deliveries are cancelled, attempts in progress go on."""
 
-        def decide(was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:  # noqa: ARG001
-            _check_version(_known(was, name), name, version)
-            return revisions.remove(_known(was, name), untouched=unclaimed.next)
+        def decide(was: StoredSchedule, _: datetime, unclaimed: Unclaimed) -> Revision:
+            _check_version(was, name, version)
+            return revisions.remove(was, untouched=unclaimed.next)
 
-        return record_of((await self._revised(name, decide, connection))[0], Schedule)
+        return await self._changed(name, decide, connection)
 
     async def trigger(self, name: str, *, id: str | None = None) -> str:
         """Make one delivery now, paused or not, and return its id; the plan does not change.
@@ -275,18 +261,6 @@ class Schedules:
         await self._store.schedules.add_runs(schedule, [run], self.actor)
         self._store.wakeups.hint()
         return id
-
-    def backfill(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]:
-        """Make the occurrences from start to end that were never made, due now.
-
-        Yields how many were new after each slice; safe to repeat, unless finished deliveries were
-        pruned. Nothing is made before the schedule's own start or after its end.
-        """
-        return self._backfills.run(checks.checked_text("name", name), start, end)
-
-    async def count_backfill(self, name: str, start: datetime, end: datetime) -> int:
-        """How many occurrences a backfill would look at."""
-        return await self._backfills.count(checks.checked_text("name", name), start, end)
 
     async def preview(self, name: str, n: int = 5) -> Sequence[UpcomingRun]:
         """The next moments of a schedule; of a paused one, as if it were resumed now."""
@@ -303,6 +277,24 @@ class Schedules:
 
     async def _stored(self, name: str) -> StoredSchedule:
         return await self._store.schedules.get(checks.checked_text("name", name))
+
+    async def _changed(
+        self,
+        name: str,
+        decide: Callable[[StoredSchedule, datetime, Unclaimed], Revision | None],
+        connection: Any = None,
+        **detail: Any,
+    ) -> Schedule:
+        """Change a schedule that exists; NotFound if it does not."""
+
+        def decide_known(was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed) -> Any:
+            if was is None:
+                raise no_schedule(name)
+            return decide(was, now, unclaimed)
+
+        return record_of(
+            (await self._revised(name, decide_known, connection, **detail))[0], Schedule
+        )
 
     async def _revised(
         self,
@@ -330,12 +322,6 @@ def _by_name(target: Target) -> tuple[str, str | None]:
 
 def _made(revision: Revision) -> Sequence[Planned]:
     return [*revision.plan.make, *revision.plan.move]
-
-
-def _known(schedule: StoredSchedule | None, name: str) -> StoredSchedule:
-    if schedule is None:
-        raise no_schedule(name)
-    return schedule
 
 
 def _check_version(schedule: StoredSchedule | None, name: str, version: int | None) -> None:

@@ -125,13 +125,10 @@ async def add(
 
 
 def _text(declared: DeclaredSchedule, found: list[UpcomingRun]) -> str:
-    shown = {"name": declared.name, "change": declared.change, "state": declared.state}
-    upcoming = (
-        {"next": found[0].at, "local": local(found[0], declared.rule.tz)}
-        if found
-        else {"next": "none"}
-    )
-    return facts({**shown, "rule": declared.description, **upcoming})
+    shown = {name: getattr(declared, name) for name in ("name", "change", "state")}
+    shown |= {"rule": declared.description, "next": found[0].at if found else "none"}
+    shown["local"] = local(found[0], declared.rule.tz) if found else None
+    return facts(shown)
 
 
 def _remark(declared: DeclaredSchedule, found: list[UpcomingRun]) -> None:

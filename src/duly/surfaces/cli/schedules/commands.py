@@ -15,37 +15,26 @@ from duly.surfaces.cli.schedules.explain import explain
 from duly.surfaces.cli.terminal.confirmation import Yes, agreed
 from duly.surfaces.cli.terminal.flags import COMMON, After, Common, Why, books
 from duly.surfaces.cli.terminal.moments import Count, listed
-from duly.surfaces.cli.terminal.output import (
-    answer,
-    answer_page,
-    cell,
-    facts,
-    items,
-    table,
-    talk,
-)
+from duly.surfaces.cli.terminal.output import answer, answer_page, cell, facts, items, table, talk
 from duly.surfaces.cli.terminal.retry_plans import plan_in_words
 from duly.surfaces.cli.terminal.times import spelled
 
 SHOWN_MOMENTS = 5
 SHOWN = (
     *("name", "state", "rule", "target", "next_at", "last_fired_at", "runs", "merged", "skipped"),
-    *("paused_at", "pause_reason", "on_the_books", "payload", "priority", "stream", "tags"),
+    *("paused_at", "pause_reason", "next_id", "payload", "priority", "stream", "tags"),
     *("retry", "catch_up", "cap", "overlap", "start", "end", "max_runs", "window", "jitter"),
     *("expires_after", "version", "created_at", "updated_at"),
 )
 """The facts about one schedule, in their order."""
+LISTED = ("name", "state", "target", "next_at", "last_fired_at", "runs", "merged", "skipped")
+HEADINGS = ("name", "state", "target", "next", "last", "runs", "merged", "skipped", "rule")
 
 commands = App(name="schedules", help="List, show, add, pause, trigger and backfill schedules.")
 
 
 @commands.command(name="list")
-async def list_(
-    *,
-    after: After = "",
-    limit: Limit = 50,
-    common: Common = COMMON,
-) -> None:
+async def list_(*, after: After = "", limit: Limit = 50, common: Common = COMMON) -> None:
     """List schedules by name."""
     checked_limit(limit)
     async with books(common) as app:
@@ -69,13 +58,7 @@ commands.command(add)
 
 
 @commands.command
-async def pause(
-    name: str,
-    /,
-    *,
-    reason: Why = None,
-    common: Common = COMMON,
-) -> None:
+async def pause(name: str, /, *, reason: Why = None, common: Common = COMMON) -> None:
     """Make nothing until it is resumed; attempts in progress go on."""
     async with books(common) as app:
         before = await app.schedules.get(name)
@@ -112,11 +95,8 @@ async def remove(name: str, /, *, yes: Yes = False, common: Common = COMMON) -> 
         removed = yes or agreed(f"{said}\nRemove it for good?")
         if removed:
             await app.schedules.remove(name)
-    answer(
-        common.json,
-        {"name": name, "removed": removed},
-        lambda: f"{name} {'removed' if removed else 'kept'}",
-    )
+    text = f"{name} {'removed' if removed else 'kept'}"
+    answer(common.json, {"name": name, "removed": removed}, lambda: text)
 
 
 @commands.command
@@ -149,35 +129,21 @@ def _say_if_paused(schedule: Schedule) -> None:
 
 
 def _listed(page: Sequence[ScheduleSummary]) -> str:
-    return table(
-        ("name", "state", "target", "next", "last", "runs", "merged", "skipped", "rule"),
-        (
-            (
-                each.name,
-                each.state,
-                each.target,
-                each.next_at,
-                each.last_fired_at,
-                each.runs,
-                each.merged,
-                each.skipped,
-                each.description or each.problem,
-            )
-            for each in page
-        ),
-        folds=("rule",),
+    rows = (
+        (*(getattr(each, name) for name in LISTED), each.description or each.problem)
+        for each in page
     )
+    return table(HEADINGS, rows, folds=("rule",))
 
 
 def _shown(schedule: Schedule, upcoming: Sequence[UpcomingRun]) -> str:
-    payload = bytes(schedule.payload_json)
     spans = {name: getattr(schedule, name) for name in ("window", "jitter", "expires_after")}
-    named = {
+    special = {
         "rule": schedule.description,
-        "on_the_books": schedule.next_id,
-        "payload": None if payload == b"null" else schedule.payload_json,
+        "payload": schedule.payload_json if bytes(schedule.payload_json) != b"null" else None,
         "retry": None if schedule.retry is None else plan_in_words(schedule.retry),
-        **{name: spelled(each) if each else None for name, each in spans.items()},
+        **{name: None if each is None else spelled(each) for name, each in spans.items()},
+        **({} if schedule.jitter else {"jitter": None}),
     }
-    found = {name: named.get(name, getattr(schedule, name, None)) for name in SHOWN}
+    found = {name: special[name] if name in special else getattr(schedule, name) for name in SHOWN}
     return "\n\n".join([facts(found), *([listed(upcoming, schedule.rule.tz)] if upcoming else [])])
