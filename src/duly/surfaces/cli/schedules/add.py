@@ -40,7 +40,7 @@ class When:
     ] = None
     yearly: Annotated[Text, Parameter(help="A day of every year, as in 12-24.")] = None
     time: Annotated[Text, Parameter(help="The time of day of --yearly; 09:00 if not given.")] = None
-    tz: Annotated[Text, Parameter(help="The zone whose clocks are meant, as Europe/Oslo.")] = None
+    tz: Annotated[Text, Parameter(help="The time zone, as in Europe/Oslo.")] = None
     dst_gap: Annotated[
         Text, Parameter(help="A time that the clock skips: run (just after the gap) or skip.")
     ] = None
@@ -57,28 +57,28 @@ class When:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Choices:
-    """Everything about a schedule that may be left out."""
+    """The options of a schedule."""
 
     catch_up: Annotated[Text, Parameter(help=f"What a downtime missed: {', '.join(CatchUp)}.")] = (
         None
     )
-    window: Annotated[Text, Parameter(help="Do not make up what is older, as in 6h.")] = None
-    cap: Annotated[int | None, Parameter(help="Make up at most so many.")] = None
+    window: Annotated[Text, Parameter(help="Skip what was missed earlier, as in 6h.")] = None
+    cap: Annotated[int | None, Parameter(help="Deliver at most this many missed ones.")] = None
     overlap: Annotated[
         Text, Parameter(help=f"While an earlier one is unfinished: {', '.join(Overlap)}.")
     ] = None
     start: Annotated[Text, Parameter(help="Nothing before, as in 2026-11-16T09:00+01:00.")] = None
     end: Annotated[Text, Parameter(help="Nothing after.")] = None
-    max_runs: Annotated[int | None, Parameter(help="No more than so many.")] = None
-    jitter: Annotated[Text, Parameter(help="Spread over so long after the moment.")] = None
-    expires_after: Annotated[Text, Parameter(help="Cancel what has not begun by then.")] = None
+    max_runs: Annotated[int | None, Parameter(help="End after this many occurrences.")] = None
+    jitter: Annotated[Text, Parameter(help="Delay each by up to this long, as in 5m.")] = None
+    expires_after: Annotated[Text, Parameter(help="Cancel what has not started by then.")] = None
     retry: RetryText = None
     priority: Annotated[int | None, Parameter(help="9 goes first, 1 last.")] = None
     stream: StreamName = None
     tags: Tags = ()
 
     def options(self) -> dict[str, Any]:
-        """Those that were given, as `App.schedule` takes them."""
+        """The given options, as `App.schedule` takes them."""
         given = {name: value for name, value in asdict(self).items() if value is not None}
         if self.retry is not None:
             given["retry"] = plan_from_text("retry", self.retry)
@@ -103,12 +103,12 @@ async def add(
 ) -> None:
     """Create a schedule, or change the one of that name; the same again changes nothing.
 
-    What is not given goes back to its default.
+    An option that is not given is reset to its default.
 
     Parameters
     ----------
     name
-        What it is known by.
+        Its name.
     target
         The handler that it delivers to, a URL, or endpoint:NAME.
     payload
