@@ -281,7 +281,7 @@ async def absence(url: str) -> None:
         grew = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         schedule = await app.schedules.get("tick")
     print(
-        f"  every second, 30 days away: {schedule.progress.merged:,} merged in "
+        f"  every second, 30 days away: {schedule.merged:,} merged in "
         f"{seconds * 1000:.0f} ms and {grew:.1f} MB (wanted: 1 s, 50 MB)"
     )
 

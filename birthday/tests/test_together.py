@@ -90,7 +90,7 @@ async def test_schedules_are_declared_created_and_removed_in_a_transaction(
                     same = await app.schedule("one", yearly(8, 2), "mail", connection=tx)
                     assert (same.change, same.moved) == ("unchanged", ())
                     moved = await app.schedule("one", yearly(8, 3), "mail", connection=tx)
-                    assert moved.moved == [created.schedule.progress.made_id]
+                    assert moved.moved == (created.next_id,)
                     assert moved.next_at == datetime(2026, 8, 3, 9, tzinfo=UTC)
                     await app.schedules.create_many(items, connection=tx)
                     assert await app.schedules.unfinished("one", connection=tx) == []

@@ -96,7 +96,7 @@ class Person:
         done = await app.list(schedule=self.name, state=State.COMPLETED)
         due = await app.list(schedule=self.name, state=State.PENDING)
         assert sorted(local_year(each) for each in done) == sorted(self.greeted)
-        upcoming = (await app.schedules.get(self.name)).progress.made_at
+        upcoming = (await app.schedules.get(self.name)).next_at
         assert oracle.upcoming is not None
         assert upcoming == oracle.upcoming[1]
         assert len(due) == len(oracle.due) + 1

@@ -9,13 +9,13 @@ from typing import Any, TypeVar, Unpack, overload
 
 from duly.composition import parts_for
 from duly.domain import checks
-from duly.domain.schedules.options import Keyworded
 from duly.domain.time.rules import Rule
 from duly.failpoints import arm_from
 from duly.ports import Chance, Clock
 from duly.records.retry_plan import RetryPlan
+from duly.records.schedule import DeclaredSchedule, ScheduleKeywords
 from duly.records.target import Target
-from duly.services.schedules import Declaration, Declared
+from duly.services.schedules.schedules import Declaration
 from duly.settings import Keywords, load
 from duly.stores.postgres.connections import Connect
 from duly.system import SystemChance, SystemClock
@@ -104,7 +104,7 @@ class App(Working):
         target: Target,
         payload: Any = None,
         **options: Unpack[Declaration],
-    ) -> Coroutine[Any, Any, Declared]: ...
+    ) -> Coroutine[Any, Any, DeclaredSchedule]: ...
 
     @overload
     def schedule(
@@ -114,7 +114,7 @@ class App(Working):
         *,
         name: str | None = None,
         payload: Any = None,
-        **options: Unpack[Keyworded],
+        **options: Unpack[ScheduleKeywords],
     ) -> Callable[[Function], Function]: ...
 
     def schedule(self, first: Any, /, *rest: Any, **options: Any) -> Any:

@@ -13,10 +13,7 @@ from duly.domain.dead_letters import ALL
 from duly.domain.endpoints.endpoint import OVERLAP
 from duly.domain.monitoring.failure_stats import DAY
 from duly.domain.monitoring.rollups import HOUR, MINUTE
-from duly.domain.schedules.options import Keyworded
-from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import Rule
-from duly.ports import UnreadableSchedule
 from duly.records.alert import Alert
 from duly.records.attempt import Attempt, HistoryEntry, Step
 from duly.records.audit_entry import AuditEntry
@@ -38,13 +35,19 @@ from duly.records.endpoint import (
 )
 from duly.records.key import Key, KeyWithToken, Scope
 from duly.records.page import Page
+from duly.records.schedule import (
+    DeclaredSchedule,
+    Schedule,
+    ScheduleKeywords,
+    ScheduleSummary,
+    UpcomingRun,
+)
 from duly.records.stats import FailureStats, Series
 from duly.records.status import Overview, Status, Top
 from duly.records.stream import OnFailure, Stream, StreamState
 from duly.records.target import Target
 from duly.records.worker import Worker
 from duly.services.deliveries.intake import Item
-from duly.services.schedules import Declared
 
 
 class DeliveryMethods(Protocol):
@@ -77,17 +80,15 @@ class Schedules(Protocol):
         payload: Any = None,
         *,
         version: int | None = None,
-        **given: Unpack[Keyworded],
-    ) -> Declared: ...
-    async def get(self, name: str) -> StoredSchedule: ...
-    async def list(
-        self, *, after: str = "", limit: int = 50
-    ) -> Sequence[StoredSchedule | UnreadableSchedule]: ...
-    async def pause(self, name: str, reason: str | None = None) -> StoredSchedule: ...
-    async def resume(self, name: str, *, from_pause: bool = False) -> StoredSchedule: ...
-    async def remove(self, name: str, *, version: int | None = None) -> StoredSchedule: ...
+        **given: Unpack[ScheduleKeywords],
+    ) -> DeclaredSchedule: ...
+    async def get(self, name: str) -> Schedule: ...
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]: ...
+    async def pause(self, name: str, reason: str | None = None) -> Schedule: ...
+    async def resume(self, name: str, *, from_pause: bool = False) -> Schedule: ...
+    async def remove(self, name: str, *, version: int | None = None) -> Schedule | None: ...
     async def trigger(self, name: str) -> str: ...
-    async def preview(self, name: str, n: int = 5) -> Sequence[datetime]: ...
+    async def preview(self, name: str, n: int = 5) -> Sequence[UpcomingRun]: ...
     async def count_backfill(self, name: str, start: datetime, end: datetime) -> int: ...
     def backfill(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]: ...
 
@@ -274,5 +275,5 @@ class Resources(DeliveryMethods, Protocol):
         rule: Rule,
         target: Target,
         payload: Any = None,
-        **options: Unpack[Keyworded],
-    ) -> Declared: ...
+        **options: Unpack[ScheduleKeywords],
+    ) -> DeclaredSchedule: ...

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from duly.domain.schedules.options import Options, checked_options, contents, timing
+from duly.domain.schedules.options import checked_options, contents, timing
 from duly.domain.schedules.schedule import LARGEST_CAP, Contents, ScheduleTiming
 from duly.domain.time.rules import cron
 from duly.errors import InvalidInput
 from duly.records import retry_plan
-from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
+from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap, ScheduleOptions
 
 RULE = cron("0 9 * * *")
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -87,7 +87,7 @@ def test_start_and_end_may_be_the_same_moment() -> None:
 
 
 def test_no_payload_is_not_the_payload_null() -> None:
-    options = Options()
+    options = ScheduleOptions()
     assert contents("mail", None, options, LIMIT).payload is None
     assert contents("mail", 0, options, LIMIT).payload == b"0"
     assert contents("mail", [], options, LIMIT).payload == b"[]"
@@ -152,7 +152,7 @@ def test_an_option_that_does_not_exist_is_refused_and_those_that_do_are_told() -
 @pytest.mark.parametrize("rule", ["0 9 * * *", None, 60, timedelta(minutes=1)])
 def test_what_is_no_rule_is_refused_with_a_hint(rule: Any) -> None:
     with pytest.raises(InvalidInput, match=r"make one with duly\.cron") as refused:
-        timing(rule, Options())
+        timing(rule, ScheduleOptions())
     assert refused.value.field == "rule"
 
 
@@ -162,5 +162,5 @@ def test_a_bad_payload_is_refused() -> None:
         ("mail", "x" * LIMIT, "payload"),
     ]:
         with pytest.raises(InvalidInput) as refused:
-            contents(target, payload, Options(), LIMIT)
+            contents(target, payload, ScheduleOptions(), LIMIT)
         assert refused.value.field == field

@@ -11,10 +11,11 @@ import pytest
 import duly
 from duly import App
 from duly.records.dead_letter import BulkResult
-from duly.services import dead_letters, schedules
+from duly.records.schedule import Backfilled
+from duly.services import dead_letters
+from duly.services.schedules import backfill
 from duly.surfaces.http.application import site
 from duly.surfaces.http.monitoring.health import Pulse
-from duly.surfaces.http.schedules.bodies import Backfilled
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
 
@@ -55,7 +56,7 @@ async def app(
 ) -> AsyncIterator[App]:
     """Dead letters of an endpoint, a schedule with a past, and batches of two."""
     monkeypatch.setattr(dead_letters, "BATCH", 2)
-    monkeypatch.setattr(schedules, "BACKFILL_SLICE", 2)
+    monkeypatch.setattr(backfill, "BACKFILL_SLICE", 2)
     async with App(database_url, clock=clock, egress_allow="127.0.0.1", environment={}) as opened:
         await opened.endpoints.add("shop", "http://127.0.0.1:9/", retry=duly.no_retry)
         await opened.deliver_many([(duly.endpoint("shop"), n) for n in range(LETTERS)])

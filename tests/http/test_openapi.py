@@ -15,6 +15,7 @@ from openapi_spec_validator import validate
 from duly import App
 from duly.records import delivery as deliveries
 from duly.records import endpoint as endpoint_records
+from duly.records import schedule as schedule_records
 from duly.records import target as targets
 from duly.surfaces.http import streams
 from duly.surfaces.http.access import keys
@@ -39,6 +40,7 @@ SENT = (
     shapes,
     deliveries,
     targets,
+    schedule_records,
     schedules,
     endpoints,
     keys,
@@ -195,7 +197,7 @@ def test_no_field_with_a_default_is_required_nor_would_a_generator_think_so() ->
 
 
 def test_what_is_answered_is_there_unless_it_is_left_out() -> None:
-    assert "shifted" in schema_named("#/components/schemas/Moment")["required"]
+    assert "shifted" in schema_named("#/components/schemas/UpcomingRun")["required"]
     assert "id" not in schema_named("#/components/schemas/BulkItem").get("required", ())
     assert "payload" not in schema_named("#/components/schemas/Delivery")["required"]
 
@@ -224,7 +226,7 @@ def test_a_body_that_may_be_left_out_is_a_plain_reference() -> None:
 def test_moments_are_date_times_unless_they_have_no_offset() -> None:
     for name, schema in described()["components"]["schemas"].items():
         for field, each in schema.get("properties", {}).items():
-            if re.search(r"(_at|At)$", field) or (field in MOMENTS and name != "RuleWords"):
+            if re.search(r"(_at|At)$", field) or (field in MOMENTS and name != "RuleSpec"):
                 text = json.dumps(each)
                 assert "date-time" in text or "Line" in name, f"{name}.{field}: {text}"
     for each in operations():

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from duly import App, every
+from duly.records.schedule import ScheduleOptions
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
 from tests.services.conftest import START
@@ -51,6 +52,53 @@ async def test_what_is_shown_can_be_put(app: App, client: Client) -> None:
         assert same.json()["change"] == "unchanged", same.text
         unchanged = await client.patch(f"/v1/schedules/s{number}", json={})
         assert unchanged.json()["change"] == "unchanged", unchanged.text
+
+
+SET: dict[str, tuple[Any, Any]] = {
+    "catch_up": ("all", "skip"),
+    "window": (60.0, 0.5),
+    "cap": (7, 8),
+    "overlap": ("skip", "allow"),
+    "start": ("2027-01-01T00:00:00Z", "2027-02-01T00:00:00Z"),
+    "end": ("2029-01-01T00:00:00Z", "2029-02-01T00:00:00Z"),
+    "max_runs": (3, 4),
+    "jitter": (2.5, 0.0),
+    "expires_after": (30.0, 60.0),
+    "retry": ({"type": "none"}, {"type": "delays", "seconds": [1.0]}),
+    "priority": (8, 1),
+    "stream": ("team:7", "team:8"),
+    "tags": (["red"], ["blue", "green"]),
+}
+"""Two values of each option."""
+
+
+@pytest.mark.parametrize("field", ScheduleOptions.__struct_fields__)
+async def test_a_change_keeps_what_is_absent_and_takes_null_as_a_value(
+    app: App, client: Client, field: str
+) -> None:
+    first, second = SET[field]
+    await client.put("/v1/schedules/s", json=SPEC | {field: first, "payload": {"a": 1}})
+
+    async def changed(**body: Any) -> Any:
+        return await client.patch("/v1/schedules/s", json=body)
+
+    kept = (await changed()).json()
+    assert (kept[field], kept["payload"], kept["change"]) == (first, {"a": 1}, "unchanged")
+    assert (await changed(**{field: second})).json()[field] == second
+    null = await changed(**{field: None})
+    if getattr(ScheduleOptions(), field) is None:
+        assert (null.status_code, null.json()[field]) == (200, None), null.text
+    else:
+        assert (null.status_code, null.json()["field"]) == (422, field), null.text
+
+
+async def test_a_change_to_the_payload_null_is_no_change_to_none(app: App, client: Client) -> None:
+    await client.put("/v1/schedules/s", json=SPEC)
+    assert (await app.store.schedules.get("s")).contents.payload is None
+    assert (await client.patch("/v1/schedules/s", json={"cap": 7})).status_code == 200
+    assert (await app.store.schedules.get("s")).contents.payload is None
+    assert (await client.patch("/v1/schedules/s", json={"payload": None})).status_code == 200
+    assert (await app.store.schedules.get("s")).contents.payload == b"null"
 
 
 async def test_a_change_of_another_version_is_refused(app: App, client: Client) -> None:

@@ -71,7 +71,7 @@ async def test_what_was_delivered_is_shown_as_it_was_given(database_url: str) ->
         assert [each.payload for each in (await app.page(stream="a")).items] == [payload]
         assert [each.payload for each in (await app.dead_letters.page()).items] == [payload]
         assert [each.result for each in await app.steps(accepted.id)] == [[7]]
-        assert declared.schedule.payload == (await app.schedules.get("daily")).payload == payload
+        assert declared.payload == (await app.schedules.get("daily")).payload == payload
         assert (await app.schedules.get("bare")).payload is None
 
 

@@ -9,8 +9,9 @@ import pytest
 
 import duly
 from duly import App, DeadLetterFilter, Delivery
-from duly.services import dead_letters, schedules
+from duly.services import dead_letters
 from duly.services.interruption import Abandoned, ended
+from duly.services.schedules import backfill
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
 
@@ -38,7 +39,7 @@ class Held:
 async def app(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
     """Dead letters, a schedule with a past, and batches of two."""
     monkeypatch.setattr(dead_letters, "BATCH", 2)
-    monkeypatch.setattr(schedules, "BACKFILL_SLICE", 2)
+    monkeypatch.setattr(backfill, "BACKFILL_SLICE", 2)
     async with App(database_url, clock=VirtualClock(START), environment={}) as opened:
 
         @opened.handler("work", retry=duly.no_retry)

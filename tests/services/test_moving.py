@@ -105,7 +105,7 @@ async def test_a_schedule_goes_on_and_makes_no_occurrence_twice(
     for name in ("hourly", "hurried"):
         await app.schedule(name, HOURLY, "work", {"team": 7})
     assert await run_until_idle(app, within=HOUR) == 2
-    next_one = (await app.schedules.get("hurried")).progress.made_id
+    next_one = (await app.schedules.get("hurried")).next_id
     await app.retry(str(next_one))
     assert await run_until_idle(app) == 1
     await moved(app, other)
@@ -115,4 +115,4 @@ async def test_a_schedule_goes_on_and_makes_no_occurrence_twice(
     assert await run_until_idle(other, within=2 * HOUR) == 3
     assert (len(seen), len(there)) == (3, 3)
     for name in ("hourly", "hurried"):
-        assert (await other.schedules.get(name)).progress.runs == 4
+        assert (await other.store.schedules.get(name)).progress.runs == 4

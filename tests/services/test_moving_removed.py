@@ -97,8 +97,8 @@ async def test_a_year_that_was_missed_before_an_edit_is_told(
     await app.schedule("s", duly.yearly(soon.month, soon.day), "work", "s")
     clock.advance(5 * DAY)
     await app.schedule("s", duly.yearly(later.month, later.day), "work", "s")
-    before = (await app.schedules.get("s")).progress
+    before = (await app.store.schedules.get("s")).progress
     assert before.missed_at is not None
     await moved(app, other)
-    after = (await other.schedules.get("s")).progress
+    after = (await other.store.schedules.get("s")).progress
     assert msgspec.structs.asdict(after) == msgspec.structs.asdict(before)

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from duly.domain.schedules.options import Keyworded, Options
 from duly.records.endpoint import EndpointChangeKeywords, EndpointOptions
+from duly.records.schedule import ScheduleKeywords, ScheduleOptions
 from duly.settings import Keywords, Settings
 
 pytestmark = pytest.mark.requirement("S6")
@@ -74,6 +74,6 @@ def test_the_keyword_arguments_are_the_settings_and_the_options() -> None:
     assert typing.get_type_hints(Keywords) == {
         name: settings[name] | None for name in names if name not in ("database", "origins")
     }
-    assert typing.get_type_hints(Keyworded) == typing.get_type_hints(Options)
+    assert tuple(typing.get_type_hints(ScheduleKeywords)) == ScheduleOptions.__struct_fields__
     keywords = typing.get_type_hints(EndpointChangeKeywords)
     assert sorted(keywords) == sorted(EndpointOptions.__struct_fields__)

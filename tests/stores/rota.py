@@ -12,7 +12,8 @@ from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.rules import Rule
 from duly.engine.planner import Planner
 from duly.records.audit_entry import AuditEntry
-from duly.services.schedules import Declared, Schedules
+from duly.records.schedule import DeclaredSchedule
+from duly.services.schedules.schedules import Schedules
 from duly.stores.postgres.database import Postgres
 from duly.system import SystemChance
 from tests.stores.books import Books, Row
@@ -42,17 +43,17 @@ class Rota:
 
     async def declare(
         self, name: str, rule: Rule, payload: Any = None, target: str = "mail", **options: Any
-    ) -> Declared:
+    ) -> DeclaredSchedule:
         return await self.people.declare(name, rule, target, payload, **options)
 
     async def pending(self, name: str = "daily") -> str:
         """The id of the delivery that the schedule has on the books."""
-        id = (await self.people.get(name)).progress.made_id
+        id = (await self.people.get(name)).next_id
         assert id is not None
         return id
 
     async def get(self, name: str = "daily") -> StoredSchedule:
-        return await self.people.get(name)
+        return await self.store.schedules.get(name)
 
     async def claim(self) -> list[Claimed]:
         """Claim all that is due for `mail`."""

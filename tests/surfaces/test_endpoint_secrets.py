@@ -153,7 +153,7 @@ async def test_a_schedule_of_a_webhook_is_shown_without_its_credentials(sqlite_h
     async with sqlite_home.app() as app:
         target = duly.webhook("https://example.org/hook", headers=headers)
         await app.schedule("ping", duly.every("1h"), target)
-    found = sqlite_home.json("schedules", "show", "ping")["contents"]["address"]
+    found = sqlite_home.json("schedules", "show", "ping")["webhook"]
     assert found["url"] == "https://example.org/hook"
     assert found["headers"] == {"Authorization": "***", "X-Team": "7"}
     assert "hunter2" not in sqlite_home.ok("schedules", "show", "ping")

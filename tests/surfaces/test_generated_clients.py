@@ -97,7 +97,7 @@ def deliver_and_list(client: Any) -> None:
 
 
 def schedule_and_pause(client: Any) -> None:
-    spec = model("ScheduleSpec", rule=model("RuleWords", every="1h"), target="work")
+    spec = model("ScheduleSpec", rule=model("RuleSpec", every="1h"), target="work")
     new = {"client": client, "body": spec, "if_none_match": "*"}
     assert ask("schedules.put_schedule", "hourly", **new).change == "created"
     assert ask("schedules.put_schedule", "hourly", **new).status == 412

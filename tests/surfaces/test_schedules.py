@@ -43,7 +43,7 @@ async def test_a_list_tells_what_is_next_and_what_has_been(home: Home) -> None:
     home.ok("schedules", "resume", "hourly", "--from-pause")
     hourly, monday = home.json("schedules", "list")["items"]
     assert monday == {
-        "name": "monday", "state": "active", "rule": "at 09:00 on Monday, Europe/Oslo",
+        "name": "monday", "state": "active", "description": "at 09:00 on Monday, Europe/Oslo",
         "target": "log", "next_at": "2040-01-02T08:00:00Z", "last_fired_at": None,
         "runs": 0, "merged": 0, "skipped": 0, "problem": None,
     }  # fmt: skip
@@ -99,11 +99,12 @@ async def test_a_rule_of_a_newer_version_is_named_and_hides_no_other(home: Home)
 async def test_one_is_shown_with_all_its_facts_and_its_next_moments(home: Home) -> None:
     await declare(home, "monday", tags=["red"], jitter="5m", retry=duly.delays(0, 30))
     found = home.json("schedules", "show", "monday")
-    assert found["contents"]["payload"] == {"n": 1}
-    assert found["contents"]["retry"]["seconds"] == [0.0, 30.0]
-    assert found["timing"]["jitter"] == 300.0
-    assert found["progress"]["runs"] == 0
-    assert [each["at"] for each in found["next"]] == [
+    assert found["payload"] == {"n": 1}
+    assert found["retry"]["seconds"] == [0.0, 30.0]
+    assert found["jitter"] == 300.0
+    assert (found["runs"], found["next_at"]) == (0, "2040-01-02T08:00:00Z")
+    assert found["rule"] == {"cron": "0 9 * * MON", "tz": OSLO, "dst_gap": "run"}
+    assert [each["at"] for each in home.json("schedules", "preview", "monday")["items"]] == [
         f"2040-01-{day:02}T08:00:00Z" for day in (2, 9, 16, 23, 30)
     ]
     told = home.ok("schedules", "show", "monday")
@@ -157,7 +158,8 @@ async def test_a_trigger_makes_one_delivery_now_beside_the_plan(home: Home) -> N
     made = await home.find(home.ok("schedules", "trigger", "monday"))
     assert (made.state, bytes(made.payload_json)) == ("pending", b'{"n":1}')
     assert made.due_at <= datetime.now(UTC)
-    assert home.json("schedules", "trigger", "monday")["target"] == "log"
+    again = home.json("schedules", "trigger", "monday")
+    assert (list(again), (await home.find(again["id"])).target) == (["id"], "log")
     (monday,) = home.json("schedules", "list")["items"]
     assert monday["next_at"] == "2040-01-02T08:00:00Z"
 
@@ -166,7 +168,7 @@ async def test_a_trigger_makes_one_delivery_now_beside_the_plan(home: Home) -> N
 async def test_a_backfill_counts_first_and_never_makes_one_twice(home: Home) -> None:
     await declare(home, "hourly", rule=duly.every("1h"), start=None)
     fill = ("schedules", "backfill", "hourly", *RANGE)
-    counted = {"name": "hourly", "moments": 6, "made": 0, "dry_run": True}
+    counted = {"moments": 6, "made": 0, "finished": True}
     assert home.json(*fill, "--dry-run") == counted
     asked = home.duly(*fill, stdin="n\n")
     assert "hourly has 6 moments" in asked.stderr

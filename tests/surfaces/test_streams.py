@@ -190,7 +190,7 @@ class TestHandingOver:
     async def test_a_schedule_takes_a_stream(self, home: Home) -> None:
         await home.deliver("work")
         home.ok("schedules", "add", "hourly", "work", "--every", "1h", "--stream", NAME)
-        assert home.json("schedules", "show", "hourly")["contents"]["stream"] == NAME
+        assert home.json("schedules", "show", "hourly")["stream"] == NAME
 
     async def test_a_policy_without_a_stream_is_refused(self, sqlite_home: Home) -> None:
         await sqlite_home.deliver("work")

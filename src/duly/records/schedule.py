@@ -1,13 +1,25 @@
-"""Schedules: how they catch up and overlap."""
+"""Schedules: what a caller sets, and what is shown of them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated, Any, ClassVar, TypedDict, cast
 
 import msgspec
+from msgspec import Meta
+
+from duly.records.delivery import DEFAULT_PRIORITY, LEAST_PRIORITY, MOST_PRIORITY
+from duly.records.retry_plan import RetryPlan
+from duly.records.target import GivenTarget, Webhook
 
 DEFAULT_CAP = 1000
+UNREADABLE = "unreadable"
+"""The state of a schedule that a newer version wrote and this one cannot read."""
+Moment = Annotated[datetime, Meta(tz=True)]
+Seconds = Annotated[float, Meta(ge=0)]
+Span = float | timedelta | str
 
 
 class CatchUp(StrEnum):
@@ -26,12 +38,136 @@ class Overlap(StrEnum):
     QUEUE = "queue"
 
 
+class RuleSpec(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A rule: exactly one of cron, every, at and yearly, and its details."""
+
+    cron: Annotated[str, Meta(description="as in 0 9 * * MON, @daily or @every 90s")] | None = None
+    every: Annotated[str, Meta(description="an interval, as in 15m or 1h30m")] | None = None
+    at: Annotated[str, Meta(description="once: with an offset, or a wall time in tz")] | None = None
+    yearly: Annotated[str, Meta(description="a day of every year, as in 12-24")] | None = None
+    time: Annotated[str, Meta(description="the time of day of yearly, as in 09:00")] | None = None
+    tz: Annotated[str, Meta(description="the time zone")] | None = None
+    dst_gap: Annotated[str, Meta(description="run or skip a time that is skipped")] | None = None
+    feb29: Annotated[str, Meta(description="feb28, mar1 or skip")] | None = None
+    anchor: Annotated[str, Meta(description="a moment that every counts from")] | None = None
+
+
+class ScheduleKeywords(TypedDict, total=False):
+    """`ScheduleOptions` as keyword arguments, which also take durations and plain strings."""
+
+    catch_up: CatchUp | str
+    window: Span | None
+    cap: int
+    overlap: Overlap | str
+    start: datetime | None
+    end: datetime | None
+    max_runs: int | None
+    jitter: Span
+    expires_after: Span | None
+    retry: RetryPlan | None
+    priority: int
+    stream: str | None
+    tags: Iterable[str]
+
+
+class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The optional settings of a schedule; durations are in seconds."""
+
+    catch_up: CatchUp = CatchUp.LATEST
+    window: Seconds | None = None
+    cap: Annotated[int, Meta(ge=1)] = DEFAULT_CAP
+    overlap: Overlap = Overlap.ALLOW
+    start: Moment | None = None
+    end: Moment | None = None
+    max_runs: Annotated[int, Meta(ge=1)] | None = None
+    jitter: Seconds = 0.0
+    expires_after: Seconds | None = None
+    retry: RetryPlan | None = None
+    priority: Annotated[int, Meta(ge=LEAST_PRIORITY, le=MOST_PRIORITY)] = DEFAULT_PRIORITY
+    stream: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def keywords(self) -> ScheduleKeywords:
+        """The options as keyword arguments of `App.schedule`."""
+        names = ScheduleOptions.__struct_fields__
+        return cast(ScheduleKeywords, {name: getattr(self, name) for name in names})
+
+
+def no_payload() -> msgspec.Raw:
+    """No payload: each delivery has the schedule's name and the moment as its payload."""
+    return msgspec.Raw(b"")
+
+
+class ScheduleSpec(ScheduleOptions, frozen=True, kw_only=True):
+    """The wanted state of a schedule; what is left out has its default."""
+
+    EXAMPLE: ClassVar = {
+        "rule": {"cron": "0 9 * * MON", "tz": "Europe/Oslo"},
+        "target": {"url": "https://example.org/hook"},
+        "payload": {"team": 7},
+    }
+    rule: RuleSpec
+    target: GivenTarget
+    payload: Annotated[
+        msgspec.Raw, Meta(description="any JSON; without it, schedule and moment")
+    ] = msgspec.field(default_factory=no_payload)
+
+
+class ScheduleWebhook(Webhook, frozen=True, omit_defaults=False):
+    """The webhook of a schedule; headers that look like credentials are hidden."""
+
+
+class Schedule(ScheduleOptions, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """A schedule with its options and its progress."""
+
+    id: int
+    name: str
+    state: str
+    """active, paused, or finished if there is no next occurrence."""
+    version: int
+    rule: RuleSpec
+    description: str
+    """The rule in words."""
+    target: str
+    url: str | None = None
+    webhook: ScheduleWebhook | None = None
+    payload_json: msgspec.Raw = msgspec.field(name="payload", default=msgspec.Raw(b"null"))
+    """The payload as the caller gave it, byte for byte; null if there is none."""
+    next_at: datetime | None = None
+    next_id: str | None = None
+    """The delivery of the next occurrence."""
+    last_fired_at: datetime | None = None
+    runs: int = 0
+    merged: int = 0
+    skipped: int = 0
+    paused_at: datetime | None = None
+    pause_reason: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded; None if there is none."""
+        return msgspec.json.decode(self.payload_json)
+
+
+class DeclaredSchedule(Schedule, frozen=True, kw_only=True):
+    """A schedule that was declared, and what the declaration changed."""
+
+    change: str
+    """created, changed or unchanged."""
+    moved: tuple[str, ...] = ()
+    """Deliveries that were not claimed yet and moved with the change."""
+
+
 class ScheduleSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as the list shows it."""
+    """A schedule as a list shows it; `problem` says why it is unreadable."""
 
     name: str
     state: str
-    rule: str | None = None
+    description: str | None = None
     target: str | None = None
     next_at: datetime | None = None
     last_fired_at: datetime | None = None
@@ -39,3 +175,34 @@ class ScheduleSummary(msgspec.Struct, frozen=True, kw_only=True):
     merged: int | None = None
     skipped: int | None = None
     problem: str | None = None
+
+
+class UpcomingRun(msgspec.Struct, frozen=True):
+    """One moment of a rule, also as local time; `shifted` if the clock skips the named time."""
+
+    at: datetime
+    local: datetime
+    shifted: bool = False
+
+
+class RuleExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule means, what clock changes do to it, and when it is next."""
+
+    rule: str
+    kind: str
+    clock_changes: str
+    next: list[UpcomingRun]
+
+
+class Triggered(msgspec.Struct, frozen=True):
+    """The delivery that was made."""
+
+    id: str
+
+
+class Backfilled(msgspec.Struct, frozen=True):
+    """How many moments the range has, and how many deliveries are new."""
+
+    moments: int
+    made: int
+    finished: Annotated[bool, Meta(description="false if the caller disconnected meanwhile")] = True

@@ -16,6 +16,7 @@ from duly.errors import DulyError
 from duly.ports import Chance, Clock, Message, Store, Transaction
 from duly.records.delivery import Accepted, DeliveryKeywords
 from duly.records.retry_plan import RetryPlan
+from duly.records.schedule import DeclaredSchedule
 from duly.records.target import Target, Webhook
 from duly.services.access.audit import Audit
 from duly.services.access.idempotency import IdempotentRequests
@@ -28,7 +29,7 @@ from duly.services.deliveries.transactions import Outbox
 from duly.services.endpoints import Endpoints, Vault
 from duly.services.monitoring.alerts import Alerts
 from duly.services.monitoring.monitoring import Monitoring
-from duly.services.schedules import Declaration, Declared, Schedules
+from duly.services.schedules.schedules import Declaration, Schedules
 from duly.services.streams import Streams
 from duly.services.transfer.exporting import Exporting
 from duly.services.transfer.importing import Importing
@@ -228,7 +229,7 @@ class Namespace:
         target: Target,
         payload: Any = None,
         **options: Unpack[Declaration],
-    ) -> Declared:
+    ) -> DeclaredSchedule:
         """Create or change a schedule: the short form of `schedules.declare`."""
         return await self.schedules.declare(name, rule, target, payload, **options)
 

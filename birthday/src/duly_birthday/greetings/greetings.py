@@ -161,10 +161,9 @@ def _by_person(events: Sequence[UserEvent]) -> list[tuple[Person, set[type[UserE
 
 
 def _upcoming(declared: Any) -> Greeting | None:
-    progress = declared.schedule.progress
-    if progress.made_id is None or progress.made_at is None:
+    if declared.next_id is None or declared.next_at is None:
         return None
-    return Greeting(progress.made_id, progress.made_at, "pending")
+    return Greeting(declared.next_id, declared.next_at, "pending")
 
 
 def _greeting(delivery: DeliveryRecord) -> Greeting:

@@ -2,128 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from enum import StrEnum
-from typing import Any, TypedDict, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
 from duly.domain import checks
 from duly.domain.deliveries import payloads
-from duly.domain.deliveries.retry import encode_checked
-from duly.domain.schedules.schedule import LARGEST_CAP, Contents, ScheduleTiming
+from duly.domain.deliveries.retry import decode, encode, encode_checked
+from duly.domain.schedules.schedule import LARGEST_CAP, Contents, ScheduleTiming, StoredSchedule
 from duly.domain.streams.policy import checked_own_stream
 from duly.domain.time.durations import duration
 from duly.domain.time.rules import At, Cron, Every, Rule, Yearly
 from duly.errors import InvalidInput
-from duly.records.delivery import DEFAULT_PRIORITY
 from duly.records.retry_plan import RetryPlan
-from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
+from duly.records.schedule import CatchUp, Overlap, ScheduleOptions, Span
 
 LONGEST_JITTER = timedelta(days=7)
 MOST_RUNS = 2**31 - 1
 Choice = TypeVar("Choice", bound=StrEnum)
-Span = float | timedelta | str
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The optional settings of a schedule, as the caller gave them."""
-
-    catch_up: CatchUp | str = CatchUp.LATEST
-    window: Span | None = None
-    cap: int = DEFAULT_CAP
-    overlap: Overlap | str = Overlap.ALLOW
-    start: datetime | None = None
-    end: datetime | None = None
-    max_runs: int | None = None
-    jitter: Span = 0.0
-    expires_after: Span | None = None
-    retry: RetryPlan | None = None
-    priority: int = DEFAULT_PRIORITY
-    stream: str | None = None
-    tags: Iterable[str] = ()
-
-
-class Keyworded(TypedDict, total=False):
-    """The options as keyword arguments, for type checkers."""
-
-    catch_up: CatchUp | str
-    window: Span | None
-    cap: int
-    overlap: Overlap | str
-    start: datetime | None
-    end: datetime | None
-    max_runs: int | None
-    jitter: Span
-    expires_after: Span | None
-    retry: RetryPlan | None
-    priority: int
-    stream: str | None
-    tags: Iterable[str]
-
-
-def checked_options(given: Mapping[str, Any]) -> Options:
-    """The options by name; an unknown name is refused."""
-    known = Options.__struct_fields__
-    if unknown := sorted(given.keys() - set(known)):
+def checked_options(given: Mapping[str, Any]) -> ScheduleOptions:
+    """The options, each checked by its name; an unknown name is refused."""
+    if unknown := sorted(given.keys() - CHECKS.keys()):
         raise InvalidInput(
-            unknown[0], f"a schedule has no such option; there are {', '.join(known)}"
+            unknown[0], f"a schedule has no such option; there are {', '.join(CHECKS)}"
         )
-    return Options(**given)
+    options = ScheduleOptions(**{name: _checked(name, value) for name, value in given.items()})
+    if options.start is not None and options.end is not None and options.end < options.start:
+        raise InvalidInput("end", f"{options.end.isoformat()} is before start")
+    if options.stream is not None and options.overlap != Overlap.ALLOW:
+        raise InvalidInput("overlap", "a stream runs one at a time by itself; leave overlap out")
+    return options
 
 
-def timing(rule: Rule, options: Options) -> ScheduleTiming:
-    """The checked timing of a schedule."""
+def timing(rule: Rule, options: ScheduleOptions) -> ScheduleTiming:
+    """The timing of a schedule with checked options."""
     if not isinstance(rule, Cron | Every | At | Yearly):
         raise InvalidInput(
             "rule",
             f"{rule!r} is no rule; make one with duly.cron, duly.every, duly.at or duly.yearly",
         )
-    starts_at = _moment("start", options.start)
-    ends_at = _moment("end", options.end)
-    if starts_at is not None and ends_at is not None and ends_at < starts_at:
-        raise InvalidInput("end", f"{ends_at.isoformat()} is before start")
-    return ScheduleTiming(
-        rule=rule,
-        catch_up=_choice("catch_up", CatchUp, options.catch_up),
-        window=None if options.window is None else _seconds("window", options.window),
-        cap=_whole("cap", options.cap, LARGEST_CAP),
-        overlap=_choice("overlap", Overlap, options.overlap),
-        starts_at=starts_at,
-        ends_at=ends_at,
-        max_runs=None
-        if options.max_runs is None
-        else _whole("max_runs", options.max_runs, MOST_RUNS),
-        jitter=_jitter(options.jitter),
-    )
+    return ScheduleTiming(rule=rule, **_stored(options, ScheduleTiming))
 
 
 def contents(
-    target: str, payload: Any, options: Options, limit: int, address: str | None = None
+    target: str, payload: Any, options: ScheduleOptions, limit: int, address: str | None = None
 ) -> Contents:
-    """The checked contents of a schedule's deliveries; `address` is the encoded webhook, if any.
+    """The contents of a schedule with checked options; `address` is the encoded webhook, if any.
 
     Without a payload, the occasion is delivered.
     """
-    if options.stream is not None and options.overlap != Overlap.ALLOW:
-        raise InvalidInput("overlap", "a stream runs one at a time by itself; leave overlap out")
-    return Contents(
-        target=target,
-        address=address,
-        payload=None if payload is None else payloads.payload_bytes(payload, limit),
-        priority=checks.checked_priority(options.priority),
-        stream=None if options.stream is None else checked_own_stream(options.stream),
-        expires_after=None
-        if options.expires_after is None
-        else _seconds("expires_after", options.expires_after),
-        retry=None if options.retry is None else encode_checked(options.retry),
-        tags=checks.checked_tags(options.tags),
+    stored = _stored(options, Contents)
+    if options.retry is not None:
+        stored["retry"] = encode(options.retry)
+    data = None if payload is None else payloads.payload_bytes(payload, limit)
+    return Contents(target=target, address=address, payload=data, **stored)
+
+
+def options_of(schedule: StoredSchedule) -> ScheduleOptions:
+    """The options of a stored schedule."""
+    return options_in(
+        msgspec.structs.asdict(schedule.timing)
+        | msgspec.structs.asdict(schedule.contents)
+        | {"retry": None if schedule.contents.retry is None else decode(schedule.contents.retry)}
     )
 
 
-def _moment(field: str, value: datetime | None) -> datetime | None:
-    return None if value is None else checks.checked_moment(field, value)
+def options_in(stored: Mapping[str, Any]) -> ScheduleOptions:
+    """The options among stored fields."""
+    return ScheduleOptions(**{name: stored[STORED_AS.get(name, name)] for name in CHECKS})
+
+
+def _stored(options: ScheduleOptions, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The options that are stored in this part of a schedule, by their names there."""
+    named = {STORED_AS.get(name, name): getattr(options, name) for name in CHECKS}
+    return {name: value for name, value in named.items() if name in kind.__struct_fields__}
+
+
+def _checked(name: str, value: Any) -> Any:
+    return None if value is None and name in NULLABLE else CHECKS[name](value)
 
 
 def _seconds(field: str, value: Span) -> float:
@@ -141,7 +103,7 @@ def _jitter(value: Span) -> float:
     return seconds
 
 
-def _whole(field: str, value: object, most: int) -> int:
+def _whole(field: str, most: int, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise InvalidInput(field, f"{value!r} is not a whole number from 1 to {most}")
     return value
@@ -153,3 +115,28 @@ def _choice(field: str, choices: type[Choice], value: object) -> Choice:
     except ValueError:
         known = ", ".join(choices)
         raise InvalidInput(field, f"{value!r} is none of {known}") from None
+
+
+def _plan(plan: RetryPlan) -> RetryPlan:
+    encode_checked(plan)
+    return plan
+
+
+CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "catch_up": partial(_choice, "catch_up", CatchUp),
+    "window": partial(_seconds, "window"),
+    "cap": partial(_whole, "cap", LARGEST_CAP),
+    "overlap": partial(_choice, "overlap", Overlap),
+    "start": partial(checks.checked_moment, "start"),
+    "end": partial(checks.checked_moment, "end"),
+    "max_runs": partial(_whole, "max_runs", MOST_RUNS),
+    "jitter": _jitter,
+    "expires_after": partial(_seconds, "expires_after"),
+    "retry": _plan,
+    "priority": checks.checked_priority,
+    "stream": checked_own_stream,
+    "tags": checks.checked_tags,
+}
+NULLABLE = {each.name for each in msgspec.structs.fields(ScheduleOptions) if each.default is None}
+STORED_AS = {"start": "starts_at", "end": "ends_at"}
+"""Options that have another name in the store and in exports."""

@@ -1,17 +1,20 @@
-"""A schedule's rule as people spell it: one of cron, every, at and yearly, and its details."""
+"""Rules from their specs, and back, and in words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, assert_never
+
+import msgspec
 
 from duly.domain.time import rules
 from duly.domain.time.cron import pattern
 from duly.domain.time.offsets import EPOCH
 from duly.domain.time.rules import At, Cron, Every, Rule, Yearly
 from duly.errors import InvalidInput
+from duly.records.schedule import RuleExplanation, RuleSpec, UpcomingRun
 
 CLOCK_CHANGES = {
     "fixed-time": "a time that the clock skips runs once, just after the gap; one that comes twice "
@@ -43,12 +46,13 @@ RULES: dict[str, tuple[Callable[..., Rule], set[str]]] = {
 """How each rule is made, and which other flags it takes."""
 
 
-def rule_of(said: Mapping[str, Any], mark: str = "") -> Rule:
-    """The rule that was given; InvalidInput when it is none, or more than one.
+def rule_of(spec: RuleSpec, mark: str = "") -> Rule:
+    """The rule; InvalidInput if it is none or more than one.
 
-    `mark` stands before the names in what is said to people.
+    `mark` is put before field names in error messages.
     """
-    given = {name: value for name, value in said.items() if value is not None}
+    named = msgspec.structs.asdict(spec)
+    given = {name: value for name, value in named.items() if value is not None}
     kinds = [name for name in RULES if name in given]
     if len(kinds) != 1:
         names = [f"{mark}{name}" for name in RULES]
@@ -60,19 +64,19 @@ def rule_of(said: Mapping[str, Any], mark: str = "") -> Rule:
     return make(given.pop(kinds[0]), **given)
 
 
-def spelled(rule: Rule) -> dict[str, str]:
-    """The rule as `rule_of` takes it."""
+def spec_of(rule: Rule) -> RuleSpec:
+    """The spec from which `rule_of` makes the same rule."""
     match rule:
         case Cron():
-            return {"cron": rule.expression, "tz": rule.tz, "dst_gap": rule.dst_gap}
+            return RuleSpec(cron=rule.expression, tz=rule.tz, dst_gap=rule.dst_gap)
         case Every():
-            anchor = {} if rule.anchor == EPOCH else {"anchor": rule.anchor.isoformat()}
-            return {"every": _exactly(rule.interval), **anchor}
+            anchor = None if rule.anchor == EPOCH else rule.anchor.isoformat()
+            return RuleSpec(every=_exactly(rule.interval), anchor=anchor)
         case At():
-            return {"at": rule.moment.isoformat(), **({} if rule.tz is None else {"tz": rule.tz})}
+            return RuleSpec(at=rule.moment.isoformat(), tz=rule.tz)
         case Yearly():
-            day = {"yearly": f"{rule.month}-{rule.day}", "time": rule.time.isoformat()}
-            return {**day, "tz": rule.tz, "feb29": rule.feb29}
+            day, time = f"{rule.month}-{rule.day}", rule.time.isoformat()
+            return RuleSpec(yearly=day, time=time, tz=rule.tz, feb29=rule.feb29)
         case _:
             assert_never(rule)
 
@@ -83,10 +87,12 @@ def _exactly(interval: timedelta) -> str:
     return f"{seconds}{fraction}s"
 
 
-def explained(rule: Rule) -> dict[str, str]:
-    """The rule in words, and what clock changes do to it."""
+def explained(rule: Rule, upcoming: list[UpcomingRun]) -> RuleExplanation:
+    """The rule in words, what clock changes do to it, and its next moments."""
     kind = _kind(rule)
-    return {"rule": rule.describe(), "kind": kind, "clock_changes": CLOCK_CHANGES[kind]}
+    return RuleExplanation(
+        rule=rule.describe(), kind=kind, clock_changes=CLOCK_CHANGES[kind], next=upcoming
+    )
 
 
 def _kind(rule: Rule) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -18,6 +17,7 @@ from duly.records.schedule import DEFAULT_CAP, CatchUp, Overlap
 DELIVERY_ID = "{{delivery.id}}"
 """A placeholder in a schedule's payload, replaced by the id of each delivery."""
 LARGEST_CAP = 100_000
+BACKFILL_SLICE = 500
 
 
 class ScheduleTiming(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,9 +115,9 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     pause_reason: str | None = None
 
     @property
-    def payload(self) -> Any:
-        """The payload, decoded; None if the occasion is delivered."""
-        return None if self.contents.payload is None else msgspec.json.decode(self.contents.payload)
+    def runs(self) -> int:
+        """How many occurrences were due; the stored next one does not count yet."""
+        return self.progress.runs - (self.progress.made is not None)
 
     @property
     def state(self) -> str:

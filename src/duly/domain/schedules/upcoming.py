@@ -1,31 +1,24 @@
-"""Moments that a rule names, in UTC and as the clocks of its zone show them."""
+"""Moments of a rule, in UTC and in its time zone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
-import msgspec
-
 from duly.domain.schedules.planning import INSTANT
 from duly.domain.time.rules import Rule
 from duly.domain.time.zones import zone
+from duly.records.schedule import UpcomingRun
 
 UTC_NAME = "UTC"
 
 
-class Moment(msgspec.Struct, frozen=True):
-    """One moment; `shifted` says that the clock skips the time that was named."""
-
-    at: datetime
-    local: datetime
-    shifted: bool = False
-
-
-def moments(rule: Rule, found: Sequence[datetime], tz: str | None = None) -> list[Moment]:
-    """The moments of a rule as people see them, in its own zone or in `tz`."""
+def upcoming_runs(
+    rule: Rule, found: Sequence[datetime], tz: str | None = None
+) -> list[UpcomingRun]:
+    """The moments of a rule in its own zone; `tz` is used if it has none."""
     clock = zone(rule.zone_name or tz or UTC_NAME)
-    return [Moment(each, each.astimezone(clock), _is_shifted(rule, each)) for each in found]
+    return [UpcomingRun(each, each.astimezone(clock), _is_shifted(rule, each)) for each in found]
 
 
 def _is_shifted(rule: Rule, at: datetime) -> bool:

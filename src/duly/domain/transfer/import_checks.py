@@ -19,7 +19,7 @@ from duly.domain.endpoints.endpoint import UNKEPT, Details, endpoint_name
 from duly.domain.endpoints.signatures import secret_key
 from duly.domain.endpoints.webhooks import encode_webhook, is_webhook, webhook
 from duly.domain.schedules import options as schedule_options
-from duly.domain.schedules.options import Options
+from duly.domain.schedules.options import checked_options, options_in
 from duly.domain.schedules.planning import Plan
 from duly.domain.schedules.revisions import Revision
 from duly.domain.schedules.schedule import ScheduleProgress
@@ -77,11 +77,7 @@ def revision_of(entry: ScheduleEntry, payload_limit: int) -> Revision:
     checks.checked_text("name", entry.name)
     _check_texts(entry, ("pause_reason",))
     _refuse_missing_headers(entry.missing)
-    options = Options(
-        start=entry.starts_at,
-        end=entry.ends_at,
-        **{name: getattr(entry, name) for name in OPTIONS},
-    )
+    options = checked_options(options_in(msgspec.structs.asdict(entry)).keywords())
     return Revision(
         plan=Plan(progress=_progress(entry.progress)),
         timing=schedule_options.timing(entry.rule, options),
@@ -92,12 +88,6 @@ def revision_of(entry: ScheduleEntry, payload_limit: int) -> Revision:
         paused_at=entry.paused_at,
         pause_reason=entry.pause_reason,
     )
-
-
-OPTIONS = (
-    *("catch_up", "window", "cap", "overlap", "max_runs", "jitter", "expires_after", "retry"),
-    *("priority", "stream", "tags"),
-)
 
 
 def _progress(progress: ScheduleProgress) -> ScheduleProgress:

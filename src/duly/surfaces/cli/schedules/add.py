@@ -1,4 +1,4 @@
-"""`duly schedules add`: what people say of a schedule on a command line, made into one."""
+"""`duly schedules add`: a schedule from command-line flags."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from cyclopts import Parameter
 
 from duly.domain.deliveries.retry_texts import plan_from_text
 from duly.domain.schedules.rule_spec import rule_of
-from duly.domain.schedules.upcoming import Moment, moments
-from duly.domain.time.rules import At, Rule
-from duly.records.schedule import CatchUp, Overlap
-from duly.services.schedules import Declared
+from duly.domain.schedules.upcoming import upcoming_runs
+from duly.domain.time.rules import Rule
+from duly.records.schedule import CatchUp, DeclaredSchedule, Overlap, RuleSpec, UpcomingRun
 from duly.surfaces.cli.terminal.delivery_options import (
     Payload,
     RetryText,
@@ -41,7 +40,7 @@ class When:
     ] = None
     yearly: Annotated[Text, Parameter(help="A day of every year, as in 12-24.")] = None
     time: Annotated[Text, Parameter(help="The time of day of --yearly; 09:00 if not given.")] = None
-    tz: Annotated[Text, Parameter(help="The zone whose clocks are meant, as Europe/Oslo.")] = None
+    tz: Annotated[Text, Parameter(help="The time zone, as in Europe/Oslo.")] = None
     dst_gap: Annotated[
         Text, Parameter(help="A time that the clock skips: run (just after the gap) or skip.")
     ] = None
@@ -51,35 +50,35 @@ class When:
     anchor: Annotated[Text, Parameter(help="A moment that --every counts from.")] = None
 
     def rule(self) -> Rule:
-        """The rule that was given; InvalidInput when it is none, or more than one."""
-        return rule_of(asdict(self), mark="--")
+        """The rule; InvalidInput if it is none or more than one."""
+        return rule_of(RuleSpec(**asdict(self)), mark="--")
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Choices:
-    """Everything about a schedule that may be left out."""
+    """The options of a schedule."""
 
     catch_up: Annotated[Text, Parameter(help=f"What a downtime missed: {', '.join(CatchUp)}.")] = (
         None
     )
-    window: Annotated[Text, Parameter(help="Do not make up what is older, as in 6h.")] = None
-    cap: Annotated[int | None, Parameter(help="Make up at most so many.")] = None
+    window: Annotated[Text, Parameter(help="Skip what was missed earlier, as in 6h.")] = None
+    cap: Annotated[int | None, Parameter(help="Deliver at most this many missed ones.")] = None
     overlap: Annotated[
         Text, Parameter(help=f"While an earlier one is unfinished: {', '.join(Overlap)}.")
     ] = None
     start: Annotated[Text, Parameter(help="Nothing before, as in 2026-11-16T09:00+01:00.")] = None
     end: Annotated[Text, Parameter(help="Nothing after.")] = None
-    max_runs: Annotated[int | None, Parameter(help="No more than so many.")] = None
-    jitter: Annotated[Text, Parameter(help="Spread over so long after the moment.")] = None
-    expires_after: Annotated[Text, Parameter(help="Cancel what has not begun by then.")] = None
+    max_runs: Annotated[int | None, Parameter(help="End after this many occurrences.")] = None
+    jitter: Annotated[Text, Parameter(help="Delay each by up to this long, as in 5m.")] = None
+    expires_after: Annotated[Text, Parameter(help="Cancel what has not started by then.")] = None
     retry: RetryText = None
     priority: Annotated[int | None, Parameter(help="9 goes first, 1 last.")] = None
     stream: StreamName = None
     tags: Tags = ()
 
     def options(self) -> dict[str, Any]:
-        """Those that were given, as `App.schedule` takes them."""
+        """The given options, as `App.schedule` takes them."""
         given = {name: value for name, value in asdict(self).items() if value is not None}
         if self.retry is not None:
             given["retry"] = plan_from_text("retry", self.retry)
@@ -104,12 +103,12 @@ async def add(
 ) -> None:
     """Create a schedule, or change the one of that name; the same again changes nothing.
 
-    What is not given goes back to its default.
+    An option that is not given is reset to its default.
 
     Parameters
     ----------
     name
-        What it is known by.
+        Its name.
     target
         The handler that it delivers to, a URL, or endpoint:NAME.
     payload
@@ -120,29 +119,22 @@ async def add(
     content = content_of(payload)
     async with books(common, create=True) as app:
         declared = await app.schedules.declare(name, rule, target_of(target), content, **options)
-    found = moments(rule, [declared.next_at] if declared.next_at else [])
-    document = {
-        "name": name,
-        "change": declared.change,
-        "state": declared.schedule.state,
-        "rule": rule.describe(),
-        "next": found[0] if found else None,
-    }
+    found = upcoming_runs(rule, [declared.next_at] if declared.next_at else [])
     _remark(declared, found)
-    answer(common.json, document, lambda: _told(document, found))
+    answer(common.json, declared, lambda: _text(declared, found))
 
 
-def _told(document: dict[str, Any], found: list[Moment]) -> str:
-    more = {"next": found[0].at, "local": local(found[0])} if found else {"next": "none"}
-    return facts(document | more)
+def _text(declared: DeclaredSchedule, found: list[UpcomingRun]) -> str:
+    shown = {name: getattr(declared, name) for name in ("name", "change", "state")}
+    shown |= {"rule": declared.description, "next": found[0].at if found else "none"}
+    shown["local"] = local(found[0], declared.rule.tz) if found else None
+    return facts(shown)
 
 
-def _remark(declared: Declared, found: list[Moment]) -> None:
-    """Say what people would not expect."""
-    schedule = declared.schedule
+def _remark(declared: DeclaredSchedule, found: list[UpcomingRun]) -> None:
+    """Mention what people would not expect."""
     if found and found[0].shifted:
-        zone, shown = found[0].local.tzinfo, found[0].local
+        zone, shown = declared.rule.tz, found[0].local
         talk(f"the clock in {zone} skips the time that was named; it was moved to {shown:%H:%M}")
-    is_new = declared.change == "created"
-    if is_new and isinstance(schedule.timing.rule, At) and schedule.progress.runs and not found:
+    if declared.change == "created" and declared.rule.at and declared.runs and not found:
         talk("its moment has passed, so it goes out now")

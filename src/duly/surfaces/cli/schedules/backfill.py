@@ -9,8 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.domain.checks import checked_moment
+from duly.domain.schedules.schedule import BACKFILL_SLICE
 from duly.errors import InvalidInput
-from duly.services.schedules import BACKFILL_SLICE
+from duly.records.schedule import Backfilled
 from duly.surfaces.cli.terminal.bulk import STOPS, stoppable, stopped_after
 from duly.surfaces.cli.terminal.confirmation import Yes, agreed
 from duly.surfaces.cli.terminal.flags import COMMON, Books, Common, books
@@ -51,9 +52,8 @@ async def backfill(
         many, made = await _count(app, name, begin, end), 0
         if many and not dry_run and (yes or _agreed(name, many)):
             made = await _make(app, name, begin, end, many)
-    document = {"name": name, "moments": many, "made": made, "dry_run": dry_run}
-    told = f"{many} moments" if dry_run else f"{made} of {many} made"
-    answer(common.json, document, lambda: told)
+    text = f"{many} moments" if dry_run else f"{made} of {many} made"
+    answer(common.json, Backfilled(many, made), lambda: text)
 
 
 async def _count(app: Books, name: str, begin: datetime, end: datetime) -> int:

@@ -7,11 +7,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.domain.schedules.rule_spec import explained
-from duly.domain.schedules.upcoming import moments
+from duly.domain.schedules.upcoming import upcoming_runs
 from duly.domain.time.rules import cron
 from duly.surfaces.cli.terminal.flags import Json
 from duly.surfaces.cli.terminal.moments import Count, listed
-from duly.surfaces.cli.terminal.output import answer, facts
+from duly.surfaces.cli.terminal.output import answer, facts, fields
 from duly.system import SystemClock
 
 Tz = Annotated[str, Parameter(help="The zone whose clocks are meant, as in Europe/Oslo.")]
@@ -26,10 +26,8 @@ def explain(expression: str, /, *, tz: Tz = "UTC", count: Count = 5, json: Json 
         Five fields, or six with seconds first; or such as @daily or "@every 90s".
     """
     rule = cron(expression, tz)
-    found = moments(rule, rule.preview(count, after=SystemClock().now()), tz)
-    told = explained(rule)
-    answer(
-        json,
-        {"expression": expression, **told, "next": found},
-        lambda: f"{facts(told)}\n\n{listed(found)}",
-    )
+    upcoming = upcoming_runs(rule, rule.preview(count, after=SystemClock().now()), tz)
+    found = explained(rule, upcoming)
+    words = fields(found)
+    del words["next"]
+    answer(json, found, lambda: f"{facts(words)}\n\n{listed(upcoming, tz)}")

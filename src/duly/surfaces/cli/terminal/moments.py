@@ -1,4 +1,4 @@
-"""Moments that a rule names, in UTC and as the clocks of its zone show them."""
+"""Runs of a schedule, in UTC and in the zone of its rule."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from duly.domain.schedules.upcoming import Moment
+from duly.domain.schedules.upcoming import UTC_NAME
+from duly.records.schedule import UpcomingRun
 from duly.surfaces.cli.terminal.output import table
 
 Count = Annotated[int, Parameter(name=("-n", "--count"), help="How many moments to show.")]
 
 
-def listed(found: Sequence[Moment]) -> str:
-    """Moments as a table."""
-    return table(("UTC", "local"), ((each.at, local(each)) for each in found), ("local",))
+def listed(found: Sequence[UpcomingRun], tz: str | None) -> str:
+    """The runs as a table."""
+    return table(("UTC", "local"), ((each.at, local(each, tz)) for each in found), ("local",))
 
 
-def local(moment: Moment) -> str:
-    """What the clock on the wall shows."""
-    shown = f"{moment.local.isoformat(' ')} {moment.local.tzinfo}"
-    return f"{shown}, moved: the clock skips its time" if moment.shifted else shown
+def local(run: UpcomingRun, tz: str | None) -> str:
+    """The local time of a run; `tz` is the zone of its rule."""
+    shown = f"{run.local.isoformat(' ')} {tz or UTC_NAME}"
+    return f"{shown}, moved: the clock skips its time" if run.shifted else shown

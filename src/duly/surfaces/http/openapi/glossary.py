@@ -145,7 +145,7 @@ ANSWERED = {
     "Delivery.crashes": Words("how many workers died while they held it"),
     "Delivery.worker": Words("the number of the worker that holds or held it"),
     "Delivery.payload": Words("what is delivered"),
-    "ScheduleRecord.version": Words("counts its changes; it is the `ETag`"),
+    "Schedule.version": Words("counts its changes; it is the `ETag`"),
     "Endpoint.version": Words("counts its changes; it is the `ETag`"),
     "BulkResult.matching": Words("how many matched"),
     "BulkResult.moved": Words("how many this call changed"),

@@ -1,79 +1,63 @@
-"""Schedules as people handle them: declared, listed, paused, resumed, triggered, back-filled."""
+"""Schedules: declared, listed, paused, resumed and triggered."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Any, TypeVar, Unpack
 
-import msgspec
-
 from duly.domain import checks
+from duly.domain.deliveries.payloads import Checked
+from duly.domain.endpoints.endpoint import endpoint, endpoint_name
+from duly.domain.endpoints.webhooks import decode_webhook
 from duly.domain.schedules import options as schedule_options
 from duly.domain.schedules import revisions
-from duly.domain.schedules.options import Keyworded, checked_options
+from duly.domain.schedules.options import checked_options, options_of
 from duly.domain.schedules.planning import INSTANT, Planned
+from duly.domain.schedules.record import record_of, summary_of
 from duly.domain.schedules.revisions import Revision, Unclaimed
-from duly.domain.schedules.schedule import (
-    Contents,
-    Occasion,
-    ScheduleTiming,
-    StoredSchedule,
-    encode_occasion,
-    no_schedule,
-)
+from duly.domain.schedules.schedule import Contents, ScheduleTiming, StoredSchedule, no_schedule
+from duly.domain.schedules.upcoming import upcoming_runs
 from duly.domain.time.occurrences import Occurrence
 from duly.domain.time.rules import Rule
 from duly.errors import NOT_YET, InvalidInput, Outdated
 from duly.ports import Chance, Clock, Store, UnreadableSchedule, transaction_of
-from duly.records.target import EndpointTarget, Webhook
-from duly.services.interruption import ended
+from duly.records.schedule import (
+    UNREADABLE,
+    DeclaredSchedule,
+    Schedule,
+    ScheduleKeywords,
+    ScheduleSummary,
+    UpcomingRun,
+)
+from duly.records.target import Target
+from duly.services.schedules.backfill import Backfills, extra_run
 
-BACKFILL_SLICE = 500
-MOST_BACKFILLED = 100_000
 Check = Callable[[Collection[str]], Awaitable[object]]
-Target = str | Webhook | EndpointTarget
 Addressed = Callable[[Target], tuple[str, str | None]]
 Item = tuple[str, Rule, Target, Any, Mapping[str, Any]]
-
-
 Function = TypeVar("Function", bound=Callable[..., Any])
-Decorated = tuple[Callable[..., Any], Rule, str | None, Any, Keyworded]
+Decorated = tuple[Callable[..., Any], Rule, str | None, Any, ScheduleKeywords]
 
 
-class Declaration(Keyworded, total=False):
-    """What may be said where a schedule is declared, besides its options."""
+class Declaration(ScheduleKeywords, total=False):
+    """The keywords of a declaration: the options, and how it is stored."""
 
     version: int | None
     connection: Any
 
 
-class Declared(msgspec.Struct, frozen=True):
-    """The answer to a declaration: the schedule, and whether it was created, changed or neither."""
+class Changes(ScheduleKeywords, total=False):
+    """The fields of a schedule that an edit may change."""
 
-    schedule: StoredSchedule
-    change: str
-    moved: Sequence[str] = ()
-    """The deliveries that nobody had claimed yet, and that moved with it."""
-
-    @property
-    def next_at(self) -> datetime | None:
-        """When its next occurrence is."""
-        return self.schedule.progress.made_at
+    rule: Rule
+    target: Target
+    payload: Any
 
 
 class Schedules:
-    """The schedules of one app; `actor` is who the audit trail says it was."""
+    """The schedules of one namespace; the audit trail names `actor`."""
 
     def __init__(
         self,
@@ -93,6 +77,8 @@ class Schedules:
         self._payload_limit = payload_limit
         self.actor = actor
         self._decorated: builtins.list[Decorated] = []
+        backfills = Backfills(store, chance, actor)
+        self.backfill, self.count_backfill = backfills.run, backfills.count
 
     def around(
         self,
@@ -100,7 +86,7 @@ class Schedules:
         *,
         name: str | None = None,
         payload: Any = None,
-        **options: Unpack[Keyworded],
+        **options: Unpack[ScheduleKeywords],
     ) -> Callable[[Function], Function]:
         """Remember a schedule for the function that this decorates, until the app opens."""
         schedule_options.timing(rule, checked_options(options))
@@ -112,7 +98,7 @@ class Schedules:
         return remember
 
     async def declare_all(self, name_of: Callable[[Callable[..., Any]], str]) -> None:
-        """Declare the schedules that stand around handlers."""
+        """Declare the schedules that decorate handlers."""
         named = [(each[2] or name_of(each[0]), each) for each in self._decorated]
         names = [name for name, _ in named]
         if twice := [name for name in names if names.count(name) > 1]:
@@ -129,13 +115,13 @@ class Schedules:
         *,
         version: int | None = None,
         connection: Any = None,
-        **given: Unpack[Keyworded],
-    ) -> Declared:
+        **given: Unpack[ScheduleKeywords],
+    ) -> DeclaredSchedule:
         """Create or change a schedule by its name; the same again changes nothing.
 
-        What it has on the books moves with it, in the same transaction: one of its own, or the one
-        that is open in `connection`. Outdated when it is not, or no longer, at the `version` that
-        is given, which is 0 for one that is not there yet.
+        Its next delivery changes with it, in the same transaction: one of its own, or the one that
+        is open in `connection`. Outdated if the schedule is not at the given `version`, which is 0
+        for a new one.
         """
         name, timing, contents = self._checked(name, rule, target, payload, given)
         await self._check([contents.target])
@@ -161,8 +147,24 @@ class Schedules:
 
         schedule, revision = await self._revised(name, decide, connection)
         if revision is None:
-            return Declared(schedule, "unchanged")
-        return Declared(schedule, revision.action, [each.id for each in revision.plan.move])
+            return record_of(schedule, DeclaredSchedule, change="unchanged")
+        moved = tuple(each.id for each in revision.plan.move)
+        return record_of(schedule, DeclaredSchedule, change=revision.action, moved=moved)
+
+    async def edit(
+        self, name: str, *, version: int | None = None, **changes: Unpack[Changes]
+    ) -> DeclaredSchedule:
+        """Change only what is given of a schedule; Outdated if another change came between."""
+        was = await self._stored(name)
+        kept = {
+            "rule": was.timing.rule,
+            "target": _target(was.contents),
+            "payload": None if was.contents.payload is None else Checked(was.contents.payload),
+            **options_of(was).keywords(),
+        }
+        given: dict[str, Any] = kept | changes
+        version = was.version if version is None else version
+        return await self.declare(name, version=version, **given)
 
     async def create_many(self, items: Iterable[Item], *, connection: Any = None) -> None:
         """Create many schedules, all or none; Conflict when one of the names is taken.
@@ -194,128 +196,105 @@ class Schedules:
         return name, timing, schedule_options.contents(where, payload, options, limit, address)
 
     async def unfinished(self, name: str, *, connection: Any = None) -> Sequence[str]:
-        """The deliveries that it made and that are not finished, but for the next on the books.
+        """Its unfinished deliveries without the next one, of the latest hundred.
 
-        They go out as they were made, whatever becomes of the schedule. Of the latest hundred.
+        They are delivered as they were made, even if the schedule changes or is removed.
         """
         transaction = None if connection is None else await transaction_of(connection)
         return await self._store.schedules.unfinished(name, transaction)
 
-    async def get(self, name: str) -> StoredSchedule:
+    async def get(self, name: str) -> Schedule:
         """One schedule, or NotFound."""
-        return await self._store.schedules.get(checks.checked_text("name", name))
+        return record_of(await self._stored(name), Schedule)
 
-    async def list(
-        self, *, after: str = "", limit: int = 50
-    ) -> Sequence[StoredSchedule | UnreadableSchedule]:
+    async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]:
         """Schedules by name; `after` is the last name of the page before."""
         start = checks.checked_start("after", after)
-        return await self._store.schedules.page(start, checks.checked_limit(limit))
+        found = await self._store.schedules.page(start, checks.checked_limit(limit))
+        return [_summary(each) for each in found]
 
-    async def pause(self, name: str, reason: str | None = None) -> StoredSchedule:
-        """Make nothing until it is resumed; what is under way goes on.
+    async def pause(self, name: str, reason: str | None = None) -> Schedule:
+        """Make nothing until it is resumed; attempts in progress go on.
 
-        One that is paused already stays as it is.
+        A paused schedule stays as it is.
         """
         reason = None if reason is None else checks.checked_text("reason", reason, 1000)
 
-        def decide(
-            was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed
-        ) -> Revision | None:
-            return revisions.pause(_known(was, name), reason, now, untouched=unclaimed.next)
+        return await self._changed(
+            name,
+            lambda was, now, unclaimed: revisions.pause(was, reason, now, untouched=unclaimed.next),
+            reason=reason,
+        )
 
-        return (await self._revised(name, decide, reason=reason))[0]
+    async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
+        """Go on from now, or with what was missed since the pause, by its catch-up rule.
 
-    async def resume(self, name: str, *, from_pause: bool = False) -> StoredSchedule:
-        """Go on from now; or with what was missed since the pause, by its catch-up rule.
-
-        One that is not paused stays as it is.
+        A schedule that is not paused stays as it is.
         """
-
-        def decide(
-            was: StoredSchedule | None,
-            now: datetime,
-            unclaimed: Unclaimed,  # noqa: ARG001
-        ) -> Revision | None:
-            new_id = self._chance.delivery_id
-            return revisions.resume(_known(was, name), now, new_id, from_pause=from_pause)
-
-        return (await self._revised(name, decide, from_pause=from_pause))[0]
+        new_id = self._chance.delivery_id
+        return await self._changed(
+            name,
+            lambda was, now, _: revisions.resume(was, now, new_id, from_pause=from_pause),
+            from_pause=from_pause,
+        )
 
     async def remove(
         self, name: str, *, version: int | None = None, connection: Any = None
-    ) -> StoredSchedule:
-        """End it: what is pending is cancelled, what is under way goes on."""
+    ) -> Schedule:
+        """End it: pending deliveries are cancelled, attempts in progress go on."""
 
-        def decide(was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed) -> Revision:  # noqa: ARG001
-            _check_version(_known(was, name), name, version)
-            return revisions.remove(_known(was, name), untouched=unclaimed.next)
+        def decide(was: StoredSchedule, _: datetime, unclaimed: Unclaimed) -> Revision:
+            _check_version(was, name, version)
+            return revisions.remove(was, untouched=unclaimed.next)
 
-        return (await self._revised(name, decide, connection))[0]
+        return await self._changed(name, decide, connection)
 
     async def trigger(self, name: str, *, id: str | None = None) -> str:
-        """Make one delivery now, beside the plan, paused or not; returns its id.
+        """Make one delivery now, paused or not, and return its id; the plan does not change.
 
-        With an `id` given, the same again makes nothing more.
+        With an `id`, the same call again makes nothing more.
         """
-        schedule = await self.get(name)
+        schedule = await self._stored(name)
         id = self._chance.delivery_id() if id is None else checks.checked_id(id)
         now, _ = await self._store.plans.clock()
-        run = _beside(schedule, id, Occurrence(f"triggered {id}", now), now)
+        run = extra_run(schedule, id, Occurrence(f"triggered {id}", now), now)
         await self._store.schedules.add_runs(schedule, [run], self.actor)
         self._store.wakeups.hint()
         return id
 
-    async def backfill(self, name: str, start: datetime, end: datetime) -> AsyncIterator[int]:
-        """Make the occurrences from start to end that were never made, due now.
-
-        Yields how many were new after each slice; safe to repeat, as long as what ran was not
-        pruned. Nothing is made before the schedule's own start or after its end.
-        """
-        schedule, now, left = await self._range(name, start, end)
-        begins = max(start, schedule.timing.starts_at or start)
-        found = schedule.timing.rule.occurrences(begins - INSTANT)
-        while part := list(islice(found, min(BACKFILL_SLICE, left))):
-            left -= len(part)
-            runs = [_beside(schedule, self._chance.delivery_id(), each, now) for each in part]
-            made, cancelled = await ended(
-                self._store.schedules.add_runs(schedule, runs, self.actor)
-            )
-            self._store.wakeups.hint()
-            yield made
-            if cancelled is not None:
-                raise cancelled
-
-    async def count_backfill(self, name: str, start: datetime, end: datetime) -> int:
-        """How many occurrences a backfill would look at."""
-        return (await self._range(name, start, end))[2]
-
-    async def _range(
-        self, name: str, start: datetime, end: datetime
-    ) -> tuple[StoredSchedule, datetime, int]:
-        schedule = await self.get(name)
-        start, end = checks.checked_moment("start", start), checks.checked_moment("end", end)
-        now, _ = await self._store.plans.clock()
-        if not start <= end <= now:
-            raise InvalidInput("end", "give a range in the past: start <= end <= now")
-        start = max(start, schedule.timing.starts_at or start)
-        end = min(end, schedule.timing.ends_at or end)
-        many = schedule.timing.rule.count(start - INSTANT, end) if start <= end else 0
-        if many > MOST_BACKFILLED:
-            raise InvalidInput(
-                "start", f"{many} moments are more than {MOST_BACKFILLED}; take a shorter range"
-            )
-        return schedule, now, many
-
-    async def preview(self, name: str, n: int = 5) -> Sequence[datetime]:
-        """The next moments of a schedule as it stands; of a paused one, as if it went on now."""
-        schedule = await self.get(name)
+    async def preview(self, name: str, n: int = 5) -> Sequence[UpcomingRun]:
+        """The next moments of a schedule; of a paused one, as if it were resumed now."""
+        schedule = await self._stored(name)
         timing, progress = schedule.timing, schedule.progress
         now, _ = await self._store.plans.clock()
         begins = progress.made_at or timing.starts_at or now
         found = timing.rule.preview(n, after=max(now, begins - INSTANT))
-        ends_at = timing.ends_at
-        return [each for each in found if ends_at is None or each <= ends_at][: _left(schedule)]
+        if timing.ends_at is not None:
+            found = [each for each in found if each <= timing.ends_at]
+        if timing.max_runs is not None:
+            found = found[: max(0, timing.max_runs - schedule.runs)]
+        return upcoming_runs(timing.rule, found)
+
+    async def _stored(self, name: str) -> StoredSchedule:
+        return await self._store.schedules.get(checks.checked_text("name", name))
+
+    async def _changed(
+        self,
+        name: str,
+        decide: Callable[[StoredSchedule, datetime, Unclaimed], Revision | None],
+        connection: Any = None,
+        **detail: Any,
+    ) -> Schedule:
+        """Change a schedule that exists; NotFound if it does not."""
+
+        def decide_known(was: StoredSchedule | None, now: datetime, unclaimed: Unclaimed) -> Any:
+            if was is None:
+                raise no_schedule(name)
+            return decide(was, now, unclaimed)
+
+        return record_of(
+            (await self._revised(name, decide_known, connection, **detail))[0], Schedule
+        )
 
     async def _revised(
         self,
@@ -345,26 +324,21 @@ def _made(revision: Revision) -> Sequence[Planned]:
     return [*revision.plan.make, *revision.plan.move]
 
 
-def _known(schedule: StoredSchedule | None, name: str) -> StoredSchedule:
-    if schedule is None:
-        raise no_schedule(name)
-    return schedule
-
-
 def _check_version(schedule: StoredSchedule | None, name: str, version: int | None) -> None:
     present = None if schedule is None else schedule.version
     if version is not None and version != (present or NOT_YET):
         raise Outdated("schedule", name, present, version)
 
 
-def _left(schedule: StoredSchedule) -> int | None:
-    """How many occurrences may still come, the one on the books included; None for any number."""
-    if schedule.timing.max_runs is None:
-        return None
-    made = schedule.progress.runs - (schedule.progress.made is not None)
-    return max(0, schedule.timing.max_runs - made)
+def _summary(found: StoredSchedule | UnreadableSchedule) -> ScheduleSummary:
+    if isinstance(found, UnreadableSchedule):
+        return ScheduleSummary(name=found.name, state=UNREADABLE, problem=found.problem)
+    return summary_of(found)
 
 
-def _beside(schedule: StoredSchedule, id: str, occurrence: Occurrence, now: datetime) -> Planned:
-    occasion = Occasion(schedule.name, occurrence.at, 0, schedule.timing.overlap)
-    return Planned(id, occurrence.identity, now, encode_occasion(occasion))
+def _target(contents: Contents) -> Target:
+    """The target as a declaration takes it."""
+    if contents.address is not None:
+        return decode_webhook(contents.address)
+    name = endpoint_name(contents.target)
+    return contents.target if name is None else endpoint(name)

@@ -1,0 +1,1 @@
+"""Schedules: declared, listed, paused, resumed, triggered and backfilled."""
