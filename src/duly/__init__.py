@@ -7,6 +7,7 @@ from duly.version import __version__
 
 if TYPE_CHECKING:
     from duly.app import App
+    from duly.client.client import Client
     from duly.domain.deliveries.failures import DependencyFailure, Fail, Retry, ValidationFailure
     from duly.domain.deliveries.retry import delays, exponential
     from duly.domain.endpoints.endpoint import endpoint
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from duly.domain.schedules.schedule import DELIVERY_ID
     from duly.domain.time.rules import at, cron, every, yearly
     from duly.errors import (
+        BadSetting,
+        Busy,
         Conflict,
         DulyError,
         InvalidInput,
@@ -37,6 +40,9 @@ __all__ = [
     "Accepted",
     "App",
     "Attempt",
+    "BadSetting",
+    "Busy",
+    "Client",
     "Conflict",
     "DeadFilter",
     "Delivery",
@@ -69,19 +75,26 @@ __all__ = [
 HOMES = {
     "duly.domain.endpoints.endpoint": ("endpoint",),
     "duly.app": ("App",),
-    "duly.domain.deliveries.delivery": ("Accepted", "Attempt", "DeliveryRecord"),
-    "duly.errors": (*("Conflict", "DulyError", "InvalidInput", "NotFound", "StoreUnavailable"),),
-    "duly.domain.deliveries.failures": (
-        *("DependencyFailure", "Fail", "Reason", "Retry", "ValidationFailure"),
+    "duly.client.client": ("Client",),
+    "duly.errors": (
+        *("BadSetting", "Busy", "Conflict", "DulyError", "InvalidInput", "NotFound"),
+        "StoreUnavailable",
     ),
-    "duly.domain.deliveries.retry": ("delays", "exponential", "no_retry"),
+    "duly.domain.deliveries.failures": (
+        *("DependencyFailure", "Fail", "Retry", "ValidationFailure"),
+    ),
+    "duly.domain.deliveries.retry": ("delays", "exponential"),
     "duly.domain.time.rules": ("at", "cron", "every", "yearly"),
     "duly.domain.schedules.schedule": ("DELIVERY_ID",),
     "duly.domain.endpoints.signatures": ("SignatureRefused",),
-    "duly.domain.deliveries.states": ("State",),
     "duly.domain.endpoints.webhooks": ("webhook",),
     "duly.ports": ("DeadFilter",),
     "duly.receiving": ("verify",),
+    "duly.records.attempt": ("Attempt",),
+    "duly.records.delivery": ("Accepted", "DeliveryRecord"),
+    "duly.records.reason": ("Reason",),
+    "duly.records.retry_plan": ("no_retry",),
+    "duly.records.state": ("State",),
     "duly.services.namespace": ("Namespace",),
     "duly.transports.handlers.registry": ("Delivery",),
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from duly.client import exchange
+from duly.client import pool
 from tests.support.postgres import free_port
 from tests.surfaces.furniture import HOOK
 from tests.surfaces.processes import DEADLINE_SECONDS, Home
@@ -226,7 +226,7 @@ def test_who_is_asked_to_wait_waits_and_asks_again() -> None:
 
 
 def test_a_server_that_falls_silent_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(pool, "ANSWER_SECONDS", 0.1)
     ends = threading.Event()
     with answering(GOOD, until=ends) as (url, heard):
         done = status(url)

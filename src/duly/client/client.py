@@ -1,10 +1,10 @@
-"""A server's books: what operators' commands ask of an App, asked over HTTP instead."""
+"""Client: the resources of an App, over the HTTP API of a server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 import msgspec
 
@@ -13,7 +13,9 @@ from duly.client.bulk import Moving
 from duly.client.connection import Wire
 from duly.client.dead_letters import DeadLetters
 from duly.client.endpoints import Endpoints
+from duly.client.events import Events
 from duly.client.monitoring import Watch
+from duly.client.pool import CONNECTIONS, Pool
 from duly.client.schedules import Schedules
 from duly.client.streams import Streams
 from duly.client.targets import contents, destination, refusal
@@ -21,24 +23,45 @@ from duly.domain import checks
 from duly.domain.checks import checked_id
 from duly.domain.deliveries.retry import encode_checked
 from duly.domain.streams.policy import checked_policy
-from duly.errors import InvalidInput
+from duly.errors import BadSetting, InvalidInput
 from duly.ports import Chance, Clock
 from duly.records.attempt import Attempt, Step
 from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
 from duly.records.retry_plan import RetryPlan
-from duly.records.stats import FailureStats, Series
+from duly.records.stats import FailureStats, Second, Series
 from duly.records.stream import OnFailure
 from duly.services.deliveries.deliveries import Wanted, checked
 from duly.services.deliveries.intake import Target
 from duly.services.deliveries.waiting import Outlook
+from duly.settings import checked_setting
+from duly.system import SystemChance, SystemClock
 
 
-class Remote:
-    """What a server shows of its store, to whoever has its address and a key."""
+class Client:
+    """The resources of a server's namespace: the methods, records and errors of an App.
 
-    def __init__(self, server: str, key: str, clock: Clock, chance: Chance) -> None:
-        self.clock = clock
-        self._wire = wire = Wire(server, key, clock, chance)
+    `key` is an API key. `timeout` is how many seconds may pass without a byte of an answer (90 by
+    default), `connections` how many are open at most; calls above it wait. Use it with
+    `async with`, or end with `await client.close()`.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        key: str = "",
+        timeout: float | None = None,
+        connections: int = CONNECTIONS,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        if not checked_setting("server", server):
+            raise BadSetting("server", "give a URL as in http://host:8787")
+        self.clock = clock = clock or SystemClock()
+        self._pool = Pool(server, connections=connections, timeout=timeout)
+        key = checked_setting("key", key)
+        self._wire = wire = Wire(server, key, self._pool, clock, chance or SystemChance())
+        self._events = Events(wire, clock)
         moving = Moving(wire, clock)
         self.watch = Watch(wire)
         self.schedules = Schedules(wire)
@@ -49,6 +72,23 @@ class Remote:
         self.alerts = Alerts(wire)
         self.keys = Keys(wire)
         self.audit = Audit(wire)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.close()
+
+    def events(self, after: int | None = None) -> AsyncIterator[Second]:
+        """Every second from now on; with `after`, first those since that id (up to 5 minutes).
+
+        A lost connection is made again. StoreUnavailable after a minute without an event.
+        """
+        return self._events.listen(after)
 
     async def deliver(
         self,
