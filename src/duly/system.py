@@ -331,6 +331,12 @@ def open_socket(family: int, kind: int, protocol: int) -> socket.socket:
     return socket.socket(family, kind, protocol)
 
 
+def addresses_of(host: str) -> list[str]:
+    """The IP addresses of a host, the preferred first; OSError if there are none. It blocks."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
 def is_own_address(address: str) -> bool:
     """Whether an IP address belongs to this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

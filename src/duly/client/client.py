@@ -14,24 +14,19 @@ from duly.client.connection import Wire
 from duly.client.dead_letters import DeadLetters
 from duly.client.endpoints import Endpoints
 from duly.client.events import Events
+from duly.client.intake import Intake
 from duly.client.monitoring import Watch
 from duly.client.pool import CONNECTIONS, Pool
 from duly.client.schedules import Schedules
 from duly.client.streams import Streams
-from duly.client.targets import contents, destination, refusal
-from duly.domain import checks
 from duly.domain.checks import checked_id
-from duly.domain.deliveries.retry import encode_checked
-from duly.domain.streams.policy import checked_policy
 from duly.errors import BadSetting, InvalidInput
 from duly.ports import Chance, Clock
 from duly.records.attempt import Attempt, Step
-from duly.records.delivery import DEFAULT_PRIORITY, Accepted, Delivery
-from duly.records.retry_plan import RetryPlan
+from duly.records.delivery import Accepted, Delivery
 from duly.records.stats import FailureStats, Second, Series
-from duly.records.stream import OnFailure
 from duly.services.deliveries.deliveries import Wanted, checked
-from duly.services.deliveries.intake import Target
+from duly.services.deliveries.intake import Item, Options, Target
 from duly.services.deliveries.waiting import Outlook
 from duly.settings import checked_setting
 from duly.system import SystemChance, SystemClock
@@ -57,11 +52,14 @@ class Client:
     ) -> None:
         if not checked_setting("server", server):
             raise BadSetting("server", "give a URL as in http://host:8787")
+        if connections < 1:
+            raise InvalidInput("connections", "give at least 1")
         self.clock = clock = clock or SystemClock()
         self._pool = Pool(server, connections=connections, timeout=timeout)
         key = checked_setting("key", key)
         self._wire = wire = Wire(server, key, self._pool, clock, chance or SystemChance())
         self._events = Events(wire, clock)
+        self._intake = Intake(wire)
         moving = Moving(wire, clock)
         self.watch = Watch(wire)
         self.schedules = Schedules(wire)
@@ -91,40 +89,17 @@ class Client:
         return self._events.listen(after)
 
     async def deliver(
-        self,
-        target: Target,
-        payload: Any = None,
-        *,
-        at: datetime | None = None,
-        after: timedelta | None = None,
-        key: str | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        expires_at: datetime | None = None,
-        tags: Iterable[str] = (),
-        retry: RetryPlan | None = None,
-        stream: str | None = None,
-        on_failure: OnFailure | str | None = None,
+        self, target: Target, payload: Any = None, **options: Unpack[Options]
     ) -> Accepted:
-        """Have one delivery accepted; when this returns it is on the server's disk."""
-        if at is not None and after is not None:
-            raise InvalidInput("at", "give either at or after, not both")
-        body = {
-            "target": destination(target),
-            "payload": contents(payload),
-            "at": at,
-            "after": None if after is None else checks.checked_wait("after", after),
-            "key": key,
-            "priority": checks.checked_priority(priority),
-            "expires_at": expires_at,
-            "tags": list(checks.checked_tags(tags)),
-            "retry": None if retry is None else msgspec.Raw(encode_checked(retry).encode()),
-            "stream": stream,
-            "on_failure": None if on_failure is None else checked_policy(on_failure),
-        }
-        try:
-            return await self._wire.post(Accepted, "deliveries", body=body, once=True)
-        except InvalidInput as error:
-            raise refusal(target, error) from error
+        """Accept one delivery; when this returns it is on the server's disk."""
+        return await self._intake.deliver(target, payload, **options)
+
+    async def deliver_many(self, items: Iterable[Item]) -> Sequence[Accepted]:
+        """Accept up to 10,000 deliveries in one transaction: all of them or none.
+
+        An item is `(target, payload)`, or a mapping of deliver's arguments.
+        """
+        return await self._intake.deliver_many(items)
 
     async def get(self, id: str) -> Delivery:
         """One delivery with all its facts, or NotFound."""

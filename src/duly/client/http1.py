@@ -34,6 +34,7 @@ class Connection(asyncio.Protocol):
         self._error: Exception | None = None
         self._rested_at: float | None = None
         self.is_open = False
+        self.closed = asyncio.Event()
         self._prepare()
         self._is_whole = True
 
@@ -150,6 +151,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the server closed it, or we did."""
         self.is_open = False
+        self.closed.set()
         # An answer without a length ends with its connection.
         self._is_whole = self._is_whole or (exc is None and self._has_head and not self._is_framed)
         self._fail(exc or ConnectionResetError("it closed the connection"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -19,7 +18,7 @@ from duly.client.http1 import Connection, TooLong
 from duly.client.problems import Reply
 from duly.errors import BadSetting, StoreUnavailable
 from duly.safe_text import shown_url
-from duly.system import Threads
+from duly.system import Threads, addresses_of
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 90.0
@@ -102,9 +101,9 @@ class Pool:
     async def close(self) -> None:
         """Close the idle connections."""
         while self._idle:
-            self._idle.pop().close()
-        # The event loop closes them in its next turn.
-        await asyncio.sleep(0)
+            connection = self._idle.pop()
+            connection.close()
+            await connection.closed.wait()
 
     def _follow_loop(self) -> None:
         """Forget the connections of another event loop: they ended with it."""
@@ -135,13 +134,11 @@ class Pool:
 
     async def _connect(self) -> Connection:
         """A connection to the first address of the server's name that accepts one."""
-        look = self._threads.run(
-            lambda: socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        )
+        look = self._threads.run(lambda: addresses_of(self._host))
         failed = OSError("its name has no address")
-        for *_, address in await asyncio.wrap_future(look):
+        for address in await asyncio.wrap_future(look):
             try:
-                return await self._connect_to(str(address[0]))
+                return await self._connect_to(address)
             except OSError as error:
                 failed = error
         raise failed

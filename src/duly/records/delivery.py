@@ -18,7 +18,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
     id: str
     due_at: datetime
-    known: bool
+    known: bool = False
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
