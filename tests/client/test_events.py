@@ -50,7 +50,7 @@ async def test_seconds_come_from_a_real_server_that_is_started_again(own_home: H
         async with asyncio.timeout(60):
             assert (await anext(events)).id > second.id
         await client.close()
-        await events.aclose()  # type: ignore[attr-defined]
+        await events.aclose()
 
 
 async def test_a_lost_connection_goes_on_after_the_last_event() -> None:
@@ -65,7 +65,7 @@ async def test_a_lost_connection_goes_on_after_the_last_event() -> None:
 
     async with answering(answer) as heard:
         client = duly.Client(heard.url, clock=VirtualClock())
-        async with aclosing(client.events(after=3)) as events:  # type: ignore[type-var]
+        async with aclosing(client.events(after=3)) as events:
             found = [(await anext(events)).id for _ in range(4)]
     assert found == [1, 11, 3, 13]
     asked = [b"last-event-id: %d" % id for id in (3, 11, 11)]

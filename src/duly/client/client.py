@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, Unpack
 
@@ -70,6 +70,7 @@ class Client:
         self.alerts = Alerts(wire)
         self.keys = Keys(wire)
         self.audit = Audit(wire)
+        self.schedule = self.schedules.declare
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,7 +82,7 @@ class Client:
         """Close the connections."""
         await self._pool.close()
 
-    def events(self, after: int | None = None) -> AsyncIterator[Second]:
+    def events(self, after: int | None = None) -> AsyncGenerator[Second, None]:
         """Every second from now on; with `after`, first those since that id (up to 5 minutes).
 
         A lost connection is made again. StoreUnavailable after a minute without an event.

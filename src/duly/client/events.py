@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
@@ -26,7 +26,7 @@ class Events:
         self._wire = wire
         self._clock = clock
 
-    async def listen(self, after: int | None = None) -> AsyncIterator[Second]:
+    async def listen(self, after: int | None = None) -> AsyncGenerator[Second, None]:
         """Every second from now on; with `after`, first those since that id that are remembered.
 
         A lost connection is made again, and the seconds in between follow. StoreUnavailable when
