@@ -125,6 +125,18 @@ def _call(function: Callable[[], Any], future: Future[Any]) -> None:
         future.set_exception(error)
 
 
+def run_in_thread(function: Callable[[], Any]) -> Future[Any]:
+    """Start the function in a daemon thread of its own, which ends with it."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        if future.set_running_or_notify_cancel():
+            _call(function, future)
+
+    threading.Thread(target=run, name="duly-call", daemon=True).start()
+    return future
+
+
 SWITCH_SECONDS = 0.0001
 
 

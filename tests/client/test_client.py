@@ -99,6 +99,7 @@ async def test_a_key_is_a_setting(url: str) -> None:
         {"server": "http://host:99999"},
         {"server": "http://host", "key": "hunter2"},
         {"server": "http://host", "connections": 0},
+        {"server": "http://host", "timeout": 0},
     ],
     ids=str,
 )

@@ -31,6 +31,9 @@ from duly.services.deliveries.waiting import Outlook
 from duly.settings import checked_setting
 from duly.system import SystemChance, SystemClock
 
+CHANCE = SystemChance()
+"""One for all clients: the system keeps each until the process ends."""
+
 
 class Client:
     """The resources of a server's namespace: the methods, records and errors of an App.
@@ -52,12 +55,14 @@ class Client:
     ) -> None:
         if not checked_setting("server", server):
             raise BadSetting("server", "give a URL as in http://host:8787")
+        if timeout is not None and timeout <= 0:
+            raise InvalidInput("timeout", "give a number of seconds above 0")
         if connections < 1:
             raise InvalidInput("connections", "give at least 1")
         self.clock = clock = clock or SystemClock()
         self._pool = Pool(server, connections=connections, timeout=timeout)
         key = checked_setting("key", key)
-        self._wire = wire = Wire(server, key, self._pool, clock, chance or SystemChance())
+        self._wire = wire = Wire(server, key, self._pool, clock, chance or CHANCE)
         self._events = Events(wire, clock)
         self._intake = Intake(wire)
         moving = Moving(wire, clock)

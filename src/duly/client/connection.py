@@ -25,6 +25,7 @@ LONGEST_WAIT_SECONDS = 30.0
 LONGEST_EXCHANGE_SECONDS = 600.0
 """For one answer in all; a page of large payloads over a slow line takes minutes."""
 PAGE = 200
+EVENTS = "text/event-stream"
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
@@ -33,7 +34,7 @@ class Wire:
     """The API of one server."""
 
     def __init__(self, server: str, key: str, pool: Pool, clock: Clock, chance: Chance) -> None:
-        self._server = shown_url(server.rstrip("/"))
+        self.server = shown_url(server.rstrip("/"))
         self._key = key
         self._pool = pool
         self._clock = clock
@@ -96,14 +97,14 @@ class Wire:
 
     @asynccontextmanager
     async def streaming(self, *path: str, **headers: str) -> AsyncIterator[Connection]:
-        """An answer that is read as it comes; a refusal is raised."""
+        """Server-sent events, to be read as they come; another answer is raised as an error."""
         request = self._request("GET", path, {})
         named = {name.replace("_", "-"): each for name, each in headers.items()}
         request = msgspec.structs.replace(request, headers={**request.headers, **named})
         async with self._pool.streaming(request) as connection:
             await connection.head()
-            if connection.status != 200:
-                value(self._server, await connection.reply(LONGEST_ANSWER), type(None))
+            if not connection.headers.get("content-type", "").startswith(EVENTS):
+                value(self.server, await connection.reply(LONGEST_ANSWER), type(None))
             yield connection
 
     def _request(
@@ -128,7 +129,7 @@ class Wire:
         )
 
     async def _value(self, kind: type[Value], request: Request, *, safe: bool) -> Value:
-        return value(self._server, await self._reply(request, safe=safe), kind)
+        return value(self.server, await self._reply(request, safe=safe), kind)
 
     async def _reply(self, request: Request, *, safe: bool) -> Reply:
         """The answer, after up to TRIES requests."""
@@ -160,7 +161,7 @@ class Wire:
                     return await self._pool.exchange(request, fresh=True)
         except TimeoutError as error:
             raise Unanswered(
-                f"the server at {self._server} did not finish its answer within "
+                f"the server at {self.server} did not finish its answer within "
                 f"{LONGEST_EXCHANGE_SECONDS:g} seconds"
             ) from error
 

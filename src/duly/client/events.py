@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
-import msgspec
-
 from duly.client.connection import Wire
 from duly.client.http1 import Connection
 from duly.client.pool import Unanswered
+from duly.client.problems import read
 from duly.errors import Busy, StoreUnavailable
 from duly.ports import Clock
 from duly.records.stats import Second
@@ -16,6 +15,8 @@ from duly.records.stats import Second
 AGAIN_SECONDS = 2.0
 LONGEST_GAP_SECONDS = 60.0
 """Without an event, although there is one every second: the server or its store is away."""
+LONGEST_SILENCE_SECONDS = 10.0
+"""Then the connection is taken as lost."""
 LONGEST_EVENT = 1 << 20
 
 
@@ -50,9 +51,10 @@ class Events:
         """The events of one connection."""
         headers = {} if after is None else {"last_event_id": str(after)}
         async with self._wire.streaming("events", **headers) as connection:
+            connection.silence = LONGEST_SILENCE_SECONDS
             async for event in _events(connection):
                 if data := event.get(b"data"):
-                    yield msgspec.json.decode(data, type=Second)
+                    yield read(self._wire.server, data, Second)
 
 
 async def _events(connection: Connection) -> AsyncIterator[dict[bytes, bytes]]:

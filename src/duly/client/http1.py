@@ -27,8 +27,8 @@ class Connection(asyncio.Protocol):
     """An open connection; `silence` is how many seconds may pass without a byte of an answer."""
 
     def __init__(self, silence: float) -> None:
-        self._silence = silence
-        self._loop = asyncio.get_running_loop()
+        self.silence = silence
+        self.loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
@@ -88,11 +88,11 @@ class Connection(asyncio.Protocol):
     @property
     def idle_seconds(self) -> float:
         """How long ago it was given back."""
-        return self._loop.time() - (self._rested_at or 0.0)
+        return self.loop.time() - (self._rested_at or 0.0)
 
     def rest(self) -> bool:
         """Give it back; False if it cannot be used again."""
-        self._rested_at = self._loop.time()
+        self._rested_at = self.loop.time()
         is_done = self.is_open and self._is_whole and self._keeps_alive
         return is_done and not self._transport.get_write_buffer_size()
 
@@ -108,9 +108,9 @@ class Connection(asyncio.Protocol):
                 raise self._error
             self._transport.resume_reading()
             unsent = self._transport.get_write_buffer_size()
-            self._waiter = self._loop.create_future()
+            self._waiter = self.loop.create_future()
             try:
-                async with asyncio.timeout(self._silence):
+                async with asyncio.timeout(self.silence):
                     await self._waiter
             except TimeoutError:
                 # While a long body is being sent, the server has nothing to answer yet.

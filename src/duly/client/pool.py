@@ -18,7 +18,7 @@ from duly.client.http1 import Connection, TooLong
 from duly.client.problems import Reply
 from duly.errors import BadSetting, StoreUnavailable
 from duly.safe_text import shown_url
-from duly.system import Threads, addresses_of
+from duly.system import addresses_of, run_in_thread
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 90.0
@@ -65,8 +65,6 @@ class Pool:
         self._most = connections
         self._timeout = timeout
         self._longest = longest
-        # Not the event loop's threads: at its end a program would wait for a slow name server.
-        self._threads = Threads()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(connections)
@@ -120,7 +118,7 @@ class Pool:
         return None
 
     def _give_back(self, connection: Connection) -> None:
-        if connection.rest():
+        if connection.rest() and connection.loop is self._loop:
             self._idle.append(connection)
         else:
             connection.close()
@@ -134,7 +132,8 @@ class Pool:
 
     async def _connect(self) -> Connection:
         """A connection to the first address of the server's name that accepts one."""
-        look = self._threads.run(lambda: addresses_of(self._host))
+        # Not in the event loop's threads: its end would wait for a slow name server.
+        look = run_in_thread(lambda: addresses_of(self._host))
         failed = OSError("its name has no address")
         for address in await asyncio.wrap_future(look):
             try:

@@ -60,8 +60,13 @@ def value(server: str, reply: Reply, kind: type[Value]) -> Value:
         return msgspec.convert(None, kind)
     if reply.media != JSON:
         raise _stranger(server, reply)
+    return read(server, reply.body, kind)
+
+
+def read(server: str, body: bytes, kind: type[Value]) -> Value:
+    """A value from its JSON; StoreUnavailable if it is not such a value."""
     try:
-        return _decoded(reply.body, kind)
+        return _decoded(body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUnavailable(
             f"the answer of the server at {server} cannot be read by this version: {error}"
