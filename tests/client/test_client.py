@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+import uvloop
 
 import duly
 from duly.testing import VirtualClock
@@ -37,7 +38,21 @@ def test_it_follows_the_event_loop_that_it_is_used_in(url: str) -> None:
         async with client:
             return (await client.watch.status()).store
 
-    assert [asyncio.run(used()), asyncio.run(used())] == ["sqlite", "sqlite"]
+    assert [asyncio.run(used()), uvloop.run(used())] == ["sqlite", "sqlite"]
+
+
+def test_it_works_on_uvloop_with_large_payloads(url: str) -> None:
+    async def used() -> None:
+        async with duly.Client(url) as client:
+            payload = "x" * 250_000
+            items = [{"target": "log", "payload": payload, "after": 60, "tags": ["large"]}] * 12
+            accepted = await client.deliver_many(items)
+            found = await client.list(tag="large")
+            assert {each.id for each in found} == {each.id for each in accepted}
+            assert all(each.payload == payload for each in found)
+            assert (await anext(client.events())).workers == 1
+
+    uvloop.run(used())
 
 
 async def test_many_are_accepted_together_or_not_at_all(url: str) -> None:

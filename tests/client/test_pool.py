@@ -221,8 +221,10 @@ async def exchanged(*answers: bytes) -> tuple[bytes, Heard]:
         (OK + b"content-length: 1\r\nconnection: close\r\n\r\na", b"a", 2),
         (b"HTTP/1.0 200 OK\r\ncontent-length: 1\r\n\r\na", b"a", 2),
         (b"HTTP/1.1 204 No Content\r\n\r\n", b"", 1),
+        (FINE + json(b"no", "500 X"), b"{}", 2),
+        (FINE + b"no HTTP", b"{}", 2),
     ],
-    ids=["chunked", "interim", "close", "1.0", "204"],
+    ids=["chunked", "interim", "close", "1.0", "204", "two answers", "garbage after it"],
 )  # fmt: skip
 async def test_answers_of_every_framing_are_read(
     answer: bytes, body: bytes, connections: int

@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
             self._fail(OSError(f"this is not HTTP: {error}"))
         if self._besides > LONGEST_HEAD:
             self._fail(OSError("its headers are too long"))
-        if self._unread > MOST_UNREAD:
+        if self._unread > MOST_UNREAD and self.is_open:
             self._transport.pause_reading()
         self._wake()
 
@@ -154,7 +154,8 @@ class Connection(asyncio.Protocol):
         self.closed.set()
         # An answer without a length ends with its connection.
         self._is_whole = self._is_whole or (exc is None and self._has_head and not self._is_framed)
-        self._fail(exc or ConnectionResetError("it closed the connection"))
+        closed = ConnectionResetError("it closed the connection")
+        self._fail(exc if isinstance(exc, OSError) else closed)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """httptools: a header, or after the body a trailer."""
@@ -163,6 +164,9 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """httptools: the head is complete; that of an interim answer (1xx) does not count."""
+        if self._has_head:
+            self._keeps_alive = False  # a second answer, which nobody asked for
+            return
         self.status = self._parser.get_status_code()
         if self.status < 200:
             self.headers = {}
@@ -173,9 +177,10 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """httptools: a part of the body."""
-        self._besides = 0
-        self._parts.append(body)
-        self._unread += len(body)
+        if not self._is_whole:
+            self._besides = 0
+            self._parts.append(body)
+            self._unread += len(body)
 
     def on_message_complete(self) -> None:
         """httptools: the answer is complete."""
