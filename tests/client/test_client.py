@@ -7,6 +7,7 @@ import pytest
 import uvloop
 
 import duly
+from duly.surfaces.http.protocol.problems import problem_reply
 from duly.testing import VirtualClock
 from tests.client.servers import losing
 from tests.surfaces.processes import Home
@@ -156,6 +157,19 @@ async def test_lost_answers_to_many_make_nothing_twice(url: str) -> None:
         found = await client.list(tag="lost many")
     assert {each.id for each in found} == {each.id for each in accepted}
     assert len(proxy.requests) == 3
+
+
+async def test_a_repeated_request_is_asked_to_wait_while_the_first_runs(
+    sqlite_url: str,
+) -> None:
+    app = duly.App(sqlite_url, environment={})
+    async with app:
+        begun = await app.requests.begin("the key", "the request", repeatable=True)
+        with pytest.raises(duly.Conflict) as running:
+            await app.requests.begin("the key", "the request", repeatable=True)
+        app.requests.leave(begun)
+    reply = problem_reply({}, running.value)
+    assert (reply.status, reply.headers["retry-after"]) == (409, "1")
 
 
 async def test_without_a_key_a_lost_answer_is_left_to_the_caller(url: str) -> None:
