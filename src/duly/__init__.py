@@ -7,6 +7,7 @@ from duly.version import __version__
 
 if TYPE_CHECKING:
     from duly.app import App
+    from duly.client.client import Client
     from duly.domain.deliveries.failures import DependencyFailure, Fail, Retry, ValidationFailure
     from duly.domain.deliveries.retry import delays, exponential
     from duly.domain.endpoints.endpoint import endpoint
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from duly.domain.schedules.schedule import DELIVERY_ID
     from duly.domain.time.rules import at, cron, every, yearly
     from duly.errors import (
+        BadSetting,
+        Busy,
         Conflict,
         DulyError,
         InvalidInput,
@@ -37,6 +40,9 @@ __all__ = [
     "Accepted",
     "App",
     "Attempt",
+    "BadSetting",
+    "Busy",
+    "Client",
     "Conflict",
     "DeadLetterFilter",
     "Delivery",
@@ -69,7 +75,11 @@ __all__ = [
 HOMES = {
     "duly.domain.endpoints.endpoint": ("endpoint",),
     "duly.app": ("App",),
-    "duly.errors": (*("Conflict", "DulyError", "InvalidInput", "NotFound", "StoreUnavailable"),),
+    "duly.client.client": ("Client",),
+    "duly.errors": (
+        *("BadSetting", "Busy", "Conflict", "DulyError", "InvalidInput", "NotFound"),
+        "StoreUnavailable",
+    ),
     "duly.domain.deliveries.failures": (
         *("DependencyFailure", "Fail", "Retry", "ValidationFailure"),
     ),

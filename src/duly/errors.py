@@ -6,6 +6,7 @@ DulyError
 ├── NotFound            the resource does not exist          (HTTP 404, exit 3)
 ├── Conflict            the resource's state forbids it      (HTTP 409, exit 5)
 │   ├── Outdated        it was changed since it was read     (HTTP 412)
+│   ├── InProgress      the same request is being carried out (HTTP 409)
 │   ├── StoreIsOwned    another server runs on this file     (exit 1)
 │   └── OtherEventLoop  the App is open in another event loop
 ├── StoreUnavailable    the store cannot be reached          (HTTP 503, exit 4)
@@ -92,6 +93,10 @@ class Outdated(Conflict):
         present = "gone" if version is None else f"at version {version}"
         expected = f"at version {wanted}" if wanted else "new"
         super().__init__(f"{kind} {name!r} is {present}, and not {expected}; read it again")
+
+
+class InProgress(Conflict):
+    """The same request is being carried out; repeat it in a moment to get its answer."""
 
 
 class StoreIsOwned(Conflict):

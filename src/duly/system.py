@@ -125,6 +125,18 @@ def _call(function: Callable[[], Any], future: Future[Any]) -> None:
         future.set_exception(error)
 
 
+def run_in_thread(function: Callable[[], Any]) -> Future[Any]:
+    """Start the function in a daemon thread of its own, which ends with it."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        if future.set_running_or_notify_cancel():
+            _call(function, future)
+
+    threading.Thread(target=run, name="duly-call", daemon=True).start()
+    return future
+
+
 SWITCH_SECONDS = 0.0001
 
 
@@ -329,6 +341,12 @@ def send_datagram(address: str, message: bytes) -> None:
 def open_socket(family: int, kind: int, protocol: int) -> socket.socket:
     """A socket for an outgoing connection."""
     return socket.socket(family, kind, protocol)
+
+
+def addresses_of(host: str) -> list[str]:
+    """The IP addresses of a host, the preferred first; OSError if there are none. It blocks."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
 
 
 def is_own_address(address: str) -> bool:

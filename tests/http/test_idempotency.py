@@ -186,6 +186,8 @@ async def test_two_at_the_same_moment_make_one(app: App, client: Client) -> None
     statuses = sorted(each.status_code for each in answers)
     assert statuses[0] == 201
     assert set(statuses) <= {201, 409}
+    waits = {each.headers.get("retry-after") for each in answers if each.status_code == 409}
+    assert waits <= {"1"}, "who waits and asks again gets the answer to the first"
     assert len(await app.list()) == 1
 
 

@@ -21,7 +21,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.client import exchange
+from duly.client import pool
 from duly.records.key import Scope
 from duly.surfaces.cli.server.log_format import Shaped, _json, _line
 from duly.surfaces.http.monitoring.health import Pulse
@@ -228,7 +228,7 @@ def test_a_page_of_a_hostile_server_controls_no_terminal() -> None:
 
 @pytest.mark.requirement("S6")
 def test_an_endless_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "LONGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(pool, "LONGEST_ANSWER", 1 << 20)
     with server(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n", endless=True) as url:
         done = command("deliveries", "list", environ={"DULY_SERVER": url})
     assert done.code == 4

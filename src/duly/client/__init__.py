@@ -1,1 +1,1 @@
-"""A server's books, asked over HTTP with the methods that an App has for its own."""
+"""Client: the resources of an App over HTTP, and the connections below it."""

@@ -31,7 +31,8 @@ class Moving:
         began, done, total, until = self._clock.monotonic(), 0, 0, body.get("until")
         while True:
             asked = {**body, "until": until, "seconds": CALL_SECONDS}
-            moved, cancelled = await ended(self._wire.post(BulkResult, *place, body=asked))
+            work = self._wire.post(BulkResult, *place, body=asked, once=True)
+            moved, cancelled = await ended(work)
             done, total = done + moved.moved, max(total, moved.matching)
             until = moved.until or until
             if moved.moved and until is not None:

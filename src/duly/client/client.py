@@ -1,6 +1,9 @@
-"""A server's books: what operators' commands ask of an App, asked over HTTP instead."""
+"""Client: the resources of an App, over the HTTP API of a server."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Self
 
 from duly.client.access import Alerts, Audit, Keys, Workers
 from duly.client.bulk import Moving
@@ -8,23 +11,58 @@ from duly.client.connection import Wire
 from duly.client.dead_letters import DeadLetters
 from duly.client.deliveries import Deliveries
 from duly.client.endpoints import Endpoints
+from duly.client.events import Events
+from duly.client.intake import Intake
 from duly.client.monitoring import Stats
+from duly.client.pool import CONNECTIONS, Pool
 from duly.client.schedules import Schedules
 from duly.client.streams import Streams
+from duly.errors import BadSetting, InvalidInput
 from duly.ports import Chance, Clock
+from duly.records.stats import Second
+from duly.settings import checked_setting
+from duly.system import SystemChance, SystemClock
+
+CHANCE = SystemChance()
+"""One for all clients: the system keeps each until the process ends."""
 
 
-class Remote:
-    """What a server shows of its store, to whoever has its address and a key."""
+class Client:
+    """The resources of a server's namespace: the methods, records and errors of an App.
 
-    def __init__(self, server: str, key: str, clock: Clock, chance: Chance) -> None:
-        self.clock = clock
-        self._wire = wire = Wire(server, key, clock, chance)
+    `key` is an API key. `timeout` is how many seconds may pass without a byte of an answer (90 by
+    default), `connections` how many are open at most; calls above it wait. Use it with
+    `async with`, or end with `await client.close()`.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        key: str = "",
+        timeout: float | None = None,
+        connections: int = CONNECTIONS,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+    ) -> None:
+        if not checked_setting("server", server):
+            raise BadSetting("server", "give a URL as in http://host:8787")
+        if timeout is not None and timeout <= 0:
+            raise InvalidInput("timeout", "give a number of seconds above 0")
+        if connections < 1:
+            raise InvalidInput("connections", "give at least 1")
+        self.clock = clock = clock or SystemClock()
+        self._pool = Pool(server, connections=connections, timeout=timeout)
+        key = checked_setting("key", key)
+        self._wire = wire = Wire(server, key, self._pool, clock, chance or CHANCE)
+        self._events = Events(wire, clock)
         moving = Moving(wire, clock)
         self.deliveries = own = Deliveries(wire)
-        self.deliver, self.get, self.list, self.page = own.deliver, own.get, own.list, own.page
+        self.get, self.list, self.page = own.get, own.list, own.page
         self.attempts, self.steps = own.attempts, own.steps
         self.cancel, self.retry = own.cancel, own.retry
+        intake = Intake(wire)
+        self.deliver, self.deliver_many = intake.deliver, intake.deliver_many
         self.stats = self.watch = Stats(wire)
         self.schedules = Schedules(wire)
         self.streams = Streams(wire)
@@ -34,3 +72,21 @@ class Remote:
         self.alerts = Alerts(wire)
         self.keys = Keys(wire)
         self.audit = Audit(wire)
+        self.schedule = self.schedules.declare
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.close()
+
+    def events(self, after: int | None = None) -> AsyncGenerator[Second, None]:
+        """Every second from now on; with `after`, first those since that id (up to 5 minutes).
+
+        A lost connection is made again. StoreUnavailable after a minute without an event.
+        """
+        return self._events.listen(after)

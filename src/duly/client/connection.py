@@ -1,59 +1,64 @@
-"""Asking a server: with its key, again when it asks for patience, and page by page."""
+"""Calls of a server's API: authenticated, retried where that is safe, and page by page."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from duly.client.messages import Reply, Request, Unanswered
-from duly.client.problems import value, whole
+from duly.client.http1 import Connection
+from duly.client.pool import LONGEST_ANSWER, Pool, Request, Stale, Unanswered
+from duly.client.problems import Reply, value, whole
 from duly.ports import Chance, Clock
 from duly.records.page import Page
 from duly.safe_text import shown_url
-from duly.system import Threads
 from duly.version import __version__
 
 TRIES = 4
 UNANSWERED_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 30.0
 LONGEST_EXCHANGE_SECONDS = 600.0
-"""How long one answer may take in all; a page of large payloads over a slow line takes minutes."""
-LATER = (429, 503)
+"""For one answer in all; a page of large payloads over a slow line takes minutes."""
 PAGE = 200
+EVENTS = "text/event-stream"
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 
 class Wire:
-    """The way to one server."""
+    """The API of one server."""
 
-    def __init__(self, server: str, key: str, clock: Clock, chance: Chance) -> None:
-        self._server = server.rstrip("/")
+    def __init__(self, server: str, key: str, pool: Pool, clock: Clock, chance: Chance) -> None:
+        self.server = shown_url(server.rstrip("/"))
         self._key = key
+        self._pool = pool
         self._clock = clock
         self._chance = chance
-        # Whoever is interrupted does not wait for an answer that nobody wants any more.
-        self._threads = Threads()
 
     async def get(self, kind: type[Value], *path: str, **query: Any) -> Value:
-        """What is there; as all that changes nothing, or may be done twice, it is `safe`."""
+        """Read something."""
         return await self._value(kind, self._request("GET", path, query), safe=True)
 
     async def post(
         self,
         kind: type[Value],
         *path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | bytes | None = None,
         once: bool = False,
         safe: bool = False,
+        **query: Any,
     ) -> Value:
-        """Have something done; `once` makes it safe to ask again when the answer was lost."""
-        request = self._request("POST", path, {}, body)
+        """Have something done.
+
+        It is repeated after a lost answer if it changes nothing (`safe`), or if the server does it
+        only `once`: then an Idempotency-Key goes with it.
+        """
+        request = self._request("POST", path, query, body)
         if once:
             key = {"idempotency-key": self._chance.delivery_id()}
             request = msgspec.structs.replace(request, headers={**request.headers, **key})
@@ -62,21 +67,19 @@ class Wire:
     async def put(
         self, kind: type[Value], *path: str, body: Mapping[str, Any], version: int | None = None
     ) -> Value:
-        """Make it so, if it is at that `version`; 0 is one that is not there yet."""
+        """Create or replace something, if it is at that `version`; 0 if it does not exist yet."""
         request = _at_version(self._request("PUT", path, {}, body), version)
         return await self._value(kind, request, safe=version is None)
 
     async def patch(
         self, kind: type[Value], *path: str, body: Mapping[str, Any], version: int | None = None
     ) -> Value:
-        """Change some of it, if it is at that `version`; null is a value like any other."""
-        request = _at_version(self._request("PATCH", path, {}), version)
-        said = {**request.headers, "content-type": "application/json"}
-        request = msgspec.structs.replace(request, body=msgspec.json.encode(body), headers=said)
-        return await self._value(kind, request, safe=False)
+        """Change the given fields; unlike in other bodies, None is sent, as null."""
+        request = self._request("PATCH", path, {}, msgspec.json.encode(body))
+        return await self._value(kind, _at_version(request, version), safe=False)
 
     async def delete(self, *path: str, version: int | None = None, **query: Any) -> None:
-        """Remove it, if it is at that `version`."""
+        """Remove something, if it is at that `version`."""
         request = _at_version(self._request("DELETE", path, query), version)
         return await self._value(type(None), request, safe=False)
 
@@ -88,7 +91,7 @@ class Wire:
         cursor: str | None = None,
         **query: Any,
     ) -> list[Item]:
-        """As many as asked for, if there are so many; a page may be short and not the last."""
+        """The first `limit` items, from as many pages as it takes; a short page may not be last."""
         found: list[Item] = []
         while True:
             most = min(PAGE, limit - len(found))
@@ -98,64 +101,75 @@ class Wire:
                 return found
             cursor = str(page.next)
 
+    @asynccontextmanager
+    async def streaming(self, *path: str, **headers: str) -> AsyncIterator[Connection]:
+        """Server-sent events, to be read as they come; another answer is raised as an error."""
+        request = self._request("GET", path, {})
+        named = {name.replace("_", "-"): each for name, each in headers.items()}
+        request = msgspec.structs.replace(request, headers={**request.headers, **named})
+        async with self._pool.streaming(request) as connection:
+            await connection.head()
+            if not connection.headers.get("content-type", "").startswith(EVENTS):
+                value(self.server, await connection.reply(LONGEST_ANSWER), type(None))
+            yield connection
+
     def _request(
         self,
         method: str,
         path: tuple[str, ...],
         query: Mapping[str, Any],
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | bytes | None = None,
     ) -> Request:
         headers = {"accept": "application/json", "user-agent": f"duly/{__version__}"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         if body is not None:
             headers["content-type"] = "application/json"
-        asked = urlencode({name: _said(each) for name, each in query.items() if each is not None})
+        asked = urlencode({name: _text(each) for name, each in query.items() if each is not None})
         place = "/".join(("/v1", *(quote(part, safe="") for part in path)))
         return Request(
             method=method,
             path=f"{place}?{asked}" if asked else place,
             headers=headers,
-            body=None if body is None else whole(body),
+            body=body if body is None or isinstance(body, bytes) else whole(body),
         )
 
     async def _value(self, kind: type[Value], request: Request, *, safe: bool) -> Value:
-        return value(shown_url(self._server), await self._reply(request, safe=safe), kind)
+        return value(self.server, await self._reply(request, safe=safe), kind)
 
     async def _reply(self, request: Request, *, safe: bool) -> Reply:
-        """The answer, after as much patience as is asked for, a few times."""
+        """The answer, after up to TRIES requests."""
         for _ in range(TRIES - 1):
             try:
-                reply = await self._asked(request)
+                reply = await self._exchange(request, safe=safe)
             except Unanswered as error:
                 if not safe:
-                    told = f"{error}; look whether it was done before you try again"
-                    raise Unanswered(told) from error
+                    advice = f"{error}; look whether it was done before you try again"
+                    raise Unanswered(advice) from error
                 if isinstance(error.__cause__, TimeoutError):
-                    raise  # It had all the time there is.
+                    raise
                 await self._clock.sleep(UNANSWERED_SECONDS)
                 continue
             wait = _wait(reply, safe=safe)
             if wait is None:
                 return reply
             await self._clock.sleep(wait)
-        return await self._asked(request)
+        return await self._exchange(request, safe=safe)
 
-    async def _asked(self, request: Request) -> Reply:
-        # Imported here: most commands ask no server.
-        from duly.client.exchange import exchanged
-
-        asking = self._threads.run(lambda: exchanged(self._server, request))
+    async def _exchange(self, request: Request, *, safe: bool) -> Reply:
         try:
-            # One that drips its answer would be waited for without end.
+            # A server that sends a byte now and then is never silent.
             async with asyncio.timeout(LONGEST_EXCHANGE_SECONDS):
-                reply: Reply = await asyncio.wrap_future(asking)
+                try:
+                    # A request that must not be repeated gets a connection that cannot be stale.
+                    return await self._pool.exchange(request, fresh=not safe)
+                except Stale:
+                    return await self._pool.exchange(request, fresh=True)
         except TimeoutError as error:
             raise Unanswered(
-                f"the server at {shown_url(self._server)} did not finish its answer within "
+                f"the server at {self.server} did not finish its answer within "
                 f"{LONGEST_EXCHANGE_SECONDS:g} seconds"
             ) from error
-        return reply
 
 
 def _at_version(request: Request, version: int | None) -> Request:
@@ -167,12 +181,12 @@ def _at_version(request: Request, version: int | None) -> Request:
 
 
 def _wait(reply: Reply, *, safe: bool) -> float | None:
-    """How long to wait before it is asked again; None when that is no use.
+    """The seconds to wait before the next try; None if the answer counts.
 
-    Who is told that there is too much to do (429) was not heard at all; who is told that the store
-    is away (503) does not know that.
+    With 429 nothing was done. With 503 that is not known, and with 409 and Retry-After an earlier
+    try with the same Idempotency-Key is still being carried out.
     """
-    if reply.status not in LATER or (reply.status == 503 and not safe):
+    if reply.status != 429 and not (reply.status in (409, 503) and safe):
         return None
     after = reply.headers.get("retry-after", "")
     if not after.isdecimal() or float(after) > LONGEST_WAIT_SECONDS:
@@ -180,12 +194,12 @@ def _wait(reply: Reply, *, safe: bool) -> float | None:
     return float(after)
 
 
-def _said(given: object) -> str:
+def _text(given: object) -> str:
     if isinstance(given, bool):
         return "true" if given else "false"
     return given.isoformat() if isinstance(given, datetime) else str(given)
 
 
 def page_of(kind: type[Item]) -> type[Page[Item]]:
-    """A page of such things."""
+    """The type of a page of such items."""
     return Page[kind]  # type: ignore[valid-type]

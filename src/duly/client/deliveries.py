@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import msgspec
 
 from duly.client.connection import Wire, page_of
-from duly.client.targets import contents, destination, refusal
-from duly.domain import checks
 from duly.domain.checks import checked_id
-from duly.domain.deliveries.retry import encode_checked
-from duly.domain.streams.policy import checked_policy
-from duly.errors import InvalidInput
 from duly.records.attempt import Attempt, HistoryEntry, Step
 from duly.records.delivery import (
-    Accepted,
     Delivery,
     DeliveryDetail,
-    DeliveryKeywords,
     PageKeywords,
 )
 from duly.records.page import Page
-from duly.records.target import Target
 from duly.services.deliveries.deliveries import checked
-
-CHECKS: dict[str, Callable[[Any], object]] = {
-    "after": partial(checks.checked_wait, "after"),
-    "priority": checks.checked_priority,
-    "tags": checks.checked_tags,
-    "retry": lambda plan: msgspec.Raw(encode_checked(plan).encode()),
-    "on_failure": checked_policy,
-}
-"""What is checked before a request is sent; the server checks everything."""
 
 
 class Deliveries:
@@ -42,21 +24,6 @@ class Deliveries:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-
-    async def deliver(
-        self, target: Target, payload: Any = None, **options: Unpack[DeliveryKeywords]
-    ) -> Accepted:
-        """Accept one delivery; when this returns it is on the server's disk."""
-        if options.get("at") is not None and options.get("after") is not None:
-            raise InvalidInput("at", "give either at or after, not both")
-        body: dict[str, Any] = {"target": destination(target), "payload": contents(payload)}
-        for name, value in options.items():
-            check = CHECKS.get(name)
-            body[name] = value if check is None or value is None else check(value)
-        try:
-            return await self._wire.post(Accepted, "deliveries", body=body, once=True)
-        except InvalidInput as error:
-            raise refusal(target, error) from error
 
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""

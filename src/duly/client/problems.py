@@ -1,13 +1,12 @@
-"""What a server's answer means: the value that was asked for, or the error that an App raises."""
+"""The meaning of a server's answer: the value, or the error that an App would raise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
-from duly.client.messages import Reply
 from duly.errors import (
     BadSetting,
     Busy,
@@ -20,44 +19,62 @@ from duly.errors import (
 
 JSON, PROBLEM = "application/json", "application/problem+json"
 NO_ROUTE = "Not Found"
-"""What is said of a path that no route has, as opposed to a thing that is not there."""
+"""The answer for a path without a route, unlike that for a resource that does not exist."""
 NO_CONTENT = 204
 Value = TypeVar("Value")
 
 
-class Missing(NotFound):
-    """The server says that there is no such thing, in its own words."""
+class Reply(msgspec.Struct, frozen=True):
+    """A server's answer; the names of its headers are in lower case."""
 
-    def __init__(self, told: str) -> None:
-        DulyError.__init__(self, told)
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media(self) -> str:
+        """The media type that it claims to have."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class Missing(NotFound):
+    """The server's answer that a resource does not exist, in its words."""
+
+    def __init__(self, detail: str) -> None:
+        DulyError.__init__(self, detail)
         self.kind = self.name = ""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What went wrong, as the server tells it."""
+    """The server's description of what is wrong."""
 
     detail: str
     field: str = ""
 
 
 def value(server: str, reply: Reply, kind: type[Value]) -> Value:
-    """The value that was asked for; whatever is refused is raised as an App would."""
+    """The value in the answer; a refusal is raised as the error that an App would raise."""
     if not 200 <= reply.status < 300:
         raise _error(server, reply)
     if reply.status == NO_CONTENT:
         return msgspec.convert(None, kind)
     if reply.media != JSON:
         raise _stranger(server, reply)
+    return read(server, reply.body, kind)
+
+
+def read(server: str, body: bytes, kind: type[Value]) -> Value:
+    """A value from its JSON; StoreUnavailable if it is not such a value."""
     try:
-        return _decoded(reply.body, kind)
+        return _decoded(body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreUnavailable(
-            f"what the server at {server} answers cannot be read by this version: {error}"
+            f"the answer of the server at {server} cannot be read by this version: {error}"
         ) from error
 
 
 def _decoded(body: bytes, kind: type[Value]) -> Value:
-    # The decoder does not look into what it leaves as it is, such as payloads.
+    # The decoder does not check raw parts, such as payloads.
     body.decode()
     return msgspec.json.decode(body, type=kind)
 
@@ -71,7 +88,7 @@ def _error(server: str, reply: Reply) -> DulyError:
         return _stranger(server, reply)
     if reply.status == 404 and problem.detail == NO_ROUTE:
         return StoreUnavailable(
-            f"the server at {server} does not know how to do this; it is of another version"
+            f"the server at {server} has no such operation; it is of another version"
         )
     meaning = MEANINGS.get(reply.status, _failed)
     return meaning(problem)
@@ -94,7 +111,7 @@ def _failed(problem: Problem) -> DulyError:
 
 
 MEANINGS: dict[int, Callable[[Problem], DulyError]] = {
-    401: lambda problem: BadSetting("key", f"{problem.detail}; it is read from DULY_KEY"),
+    401: lambda problem: BadSetting("key", f"{problem.detail}; commands read it from DULY_KEY"),
     403: lambda problem: BadSetting("key", problem.detail),
     404: lambda problem: Missing(problem.detail),
     409: lambda problem: Conflict(problem.detail),
@@ -108,6 +125,6 @@ MEANINGS: dict[int, Callable[[Problem], DulyError]] = {
 
 
 def whole(document: Any) -> bytes:
-    """A body, without what was not said."""
+    """A body without the values that are None."""
     said = {name: each for name, each in document.items() if each is not None}
     return msgspec.json.encode(said)

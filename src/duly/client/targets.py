@@ -1,4 +1,4 @@
-"""What is to be delivered, and where, as the API is told it."""
+"""Payloads and targets in the form that the API takes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from duly.errors import InvalidInput
 from duly.records.target import EndpointTarget, Target, Webhook
 
 LARGEST_PAYLOAD = 1_048_576
-"""What a server may be set to take at most; it says itself what it is set to."""
+"""The largest limit that a server can have; it checks its own."""
 
 
 def contents(payload: Any) -> msgspec.Raw:
-    """A payload as the JSON that it is, or will be."""
+    """A payload as JSON."""
     return msgspec.Raw(payload_bytes(payload, LARGEST_PAYLOAD))
 
 
 def destination(target: Target) -> str | dict[str, Any]:
-    """A handler's name, or a document that says which webhook."""
+    """The name of a handler, or a document that names the webhook or the endpoint."""
     match target:
         case Webhook():
             return {
@@ -37,6 +37,6 @@ def destination(target: Target) -> str | dict[str, Any]:
 
 
 def refusal(target: Target, error: InvalidInput) -> Exception:
-    """The refusal of a target: of an endpoint whose name is one, that there is none."""
+    """The error for a refused target; an unknown endpoint is NotFound, as in an App."""
     missing = isinstance(target, EndpointTarget) and error.field == "target"
     return Missing(error.problem) if missing else error

@@ -1,7 +1,7 @@
 """The settings, and how they are loaded."""
 
 from duly.settings.keywords import Keywords
-from duly.settings.loading import Described, described, load, problems, variable
+from duly.settings.loading import Described, checked_setting, described, load, problems, variable
 from duly.settings.settings import ADDRESSES, CENTURY, DEFAULT_NAMESPACE, SECRETS, Settings
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Described",
     "Keywords",
     "Settings",
+    "checked_setting",
     "described",
     "load",
     "problems",

@@ -38,6 +38,12 @@ def load(
     return Settings(**values, origins=origins)
 
 
+def checked_setting(name: str, value: Any) -> Any:
+    """The value, if that setting could have it; else BadSetting."""
+    (field,) = (each for each in _fields() if each.name == name)
+    return _converted(field, value, "the caller")
+
+
 def problems(
     flags: Mapping[str, Any], environment: Mapping[str, str], folder: Path | None = None
 ) -> list[BadSetting]:

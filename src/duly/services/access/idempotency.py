@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from duly.domain import checks
-from duly.errors import Conflict, InvalidInput
+from duly.errors import InProgress, InvalidInput
 from duly.ports import IdempotentRequest, Store
 
 FIELD = "Idempotency-Key"
@@ -29,7 +29,7 @@ class IdempotentRequests:
     async def begin(self, key: str, fingerprint: str, *, repeatable: bool) -> IdempotentRequest:
         """The request to carry out, or with its answer if it was.
 
-        Conflict while it is under way. One that is not `repeatable` may only be taken over from
+        InProgress while it is under way. One that is not `repeatable` may only be taken over from
         whoever began it after a while.
         """
         checks.checked_text(FIELD, key)
@@ -82,5 +82,5 @@ class IdempotentRequests:
         self._under_way.discard(asked.key)
 
 
-def _under_way(key: str) -> Conflict:
-    return Conflict(f"the request with {FIELD} {key!r} is under way; ask again in a moment")
+def _under_way(key: str) -> InProgress:
+    return InProgress(f"the request with {FIELD} {key!r} is under way; ask again in a moment")

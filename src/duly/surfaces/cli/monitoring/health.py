@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
-from duly.client.exchange import exchanged
-from duly.client.messages import Reply, Request, Unanswered
+from duly.client.pool import Pool, Request, Unanswered
+from duly.client.problems import Reply
 from duly.safe_text import shown_url
 from duly.settings import Settings, load
 from duly.surfaces.cli.terminal.exit_codes import FAILED
 from duly.surfaces.cli.terminal.flags import Json
 from duly.surfaces.cli.terminal.output import answer
-from duly.system import Threads
 
 LONGEST_SECONDS = 10.0
 """How long the whole answer may take: whoever asks for health decides soon."""
@@ -41,7 +41,7 @@ def health(
     """
     url = _url(load({"server": server}, os.environ))
     path = "/ready" if ready else "/health"
-    reply = _asked(url, Request(method="GET", path=path, headers={}))
+    reply = asyncio.run(_asked(url, Request(method="GET", path=path)))
     well = reply.status == 200
     found = {"ok": well, "status": reply.status, "answer": _answer(reply.body)}
     place = f"{shown_url(url)}{path}"
@@ -49,17 +49,18 @@ def health(
     return 0 if well else FAILED
 
 
-def _asked(url: str, request: Request) -> Reply:
-    # In a thread that may be left behind: a server that drips can keep the HTTP client for ever.
-    asking = Threads().run(lambda: exchanged(url, request, longest=LONGEST_ANSWER))
+async def _asked(url: str, request: Request) -> Reply:
+    pool = Pool(url, longest=LONGEST_ANSWER)
     try:
-        reply: Reply = asking.result(LONGEST_SECONDS)
+        async with asyncio.timeout(LONGEST_SECONDS):
+            return await pool.exchange(request, fresh=True)
     except TimeoutError as error:
         raise Unanswered(
             f"the server at {shown_url(url)} did not finish its answer within "
             f"{LONGEST_SECONDS:g} seconds"
         ) from error
-    return reply
+    finally:
+        await pool.close()
 
 
 def _url(settings: Settings) -> str:

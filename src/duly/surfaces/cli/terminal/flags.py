@@ -11,13 +11,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from duly.app import App
-from duly.client.client import Remote
+from duly.client.client import Client
 from duly.errors import InvalidInput, StoreUnavailable
 from duly.safe_text import shown_url
 from duly.settings import Settings, load
 from duly.stores.sqlite.database import Sqlite
 from duly.stores.store import SqlStore
-from duly.system import SystemChance, SystemClock
 
 ACTOR = "cli"
 """Who the audit trail says it was."""
@@ -50,7 +49,7 @@ class Common:
 COMMON = Common()
 
 
-Books = App | Remote
+Books = App | Client
 """What the commands work on: the store itself, or a server in front of it."""
 
 
@@ -59,7 +58,8 @@ async def books(common: Common, *, create: bool = False) -> AsyncIterator[Books]
     """The server that is named, or the store."""
     settings = server_settings(common)
     if settings is not None:
-        yield Remote(settings.server, settings.key, SystemClock(), SystemChance())
+        async with Client(settings.server, key=settings.key) as server:
+            yield server
         return
     async with _opened(app_for(common), create=create) as app:
         yield app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -32,9 +33,10 @@ class BulkQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BulkItem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one: its id, or the problem with it."""
+    """What became of one: its id and when it is due, or the problem with it."""
 
     id: str | None = None
+    due_at: datetime | None = None
     known: bool = False
     problem: Problem | None = None
 
@@ -61,7 +63,7 @@ async def answered(results: Sequence[Accepted | DulyError], turns: Turns) -> Bul
 
 def _item(result: Accepted | DulyError) -> BulkItem:
     if isinstance(result, Accepted):
-        return BulkItem(result.id, result.known)
+        return BulkItem(result.id, result.due_at, result.known)
     return BulkItem(problem=problem_of(result))
 
 

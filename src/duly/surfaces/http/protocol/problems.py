@@ -16,6 +16,7 @@ from duly.errors import (
     Busy,
     Conflict,
     DulyError,
+    InProgress,
     InvalidInput,
     NotFound,
     Outdated,
@@ -38,6 +39,7 @@ STATUS: dict[type[DulyError], int] = {
     Busy: 429,
 }
 LATER = (429, 503)
+LATER_HEADER = {"retry-after": str(RETRY_AFTER_SECONDS)}
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ def problem_reply(scope: Scope, error: Exception) -> Reply:
     problem = problem_of(error) if isinstance(error, DulyError) else _problem(500, "")
     if problem.status == 500:
         return _failed(scope, error)
-    return _sent(problem, later(problem))
+    return _sent(problem, LATER_HEADER if isinstance(error, InProgress) else later(problem))
 
 
 def problem_of(error: DulyError) -> Problem:
@@ -89,7 +91,7 @@ def problem_of(error: DulyError) -> Problem:
 
 def later(problem: Problem) -> dict[str, str]:
     """The header that says when to ask again, if that may help."""
-    return {"retry-after": str(RETRY_AFTER_SECONDS)} if problem.status in LATER else {}
+    return LATER_HEADER if problem.status in LATER else {}
 
 
 def asked_for(scope: Scope) -> str:
