@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Self
 
 from duly.composition import Parts, engine_for, parts_within, services_for
@@ -136,6 +136,21 @@ class Working(Namespace):
                 await self._prepare()
                 async with self._working(on_failed=_do_nothing):
                     yield self
+
+    def lifespan(
+        self, *, work: bool = True
+    ) -> Callable[[object], AbstractAsyncContextManager[None]]:
+        """The lifespan of a FastAPI or Starlette application: `FastAPI(lifespan=app.lifespan())`.
+
+        It works while the application serves; with `work=False` the App is only open, to deliver.
+        """
+
+        @asynccontextmanager
+        async def lifespan(_application: object) -> AsyncIterator[None]:
+            async with self.worker() if work else self:
+                yield
+
+        return lifespan
 
     def stop(self) -> None:
         """End `run` gracefully, or the next one at once if none runs; from any thread."""
