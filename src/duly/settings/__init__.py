@@ -3,17 +3,3 @@
 from duly.settings.keywords import Keywords
 from duly.settings.loading import Described, described, load, problems, variable
 from duly.settings.settings import ADDRESSES, CENTURY, DEFAULT_NAMESPACE, SECRETS, Settings
-
-__all__ = [
-    "ADDRESSES",
-    "CENTURY",
-    "DEFAULT_NAMESPACE",
-    "SECRETS",
-    "Described",
-    "Keywords",
-    "Settings",
-    "described",
-    "load",
-    "problems",
-    "variable",
-]
