@@ -18,7 +18,7 @@ from duly.domain.roles import Role
 from duly.engine.execution.completions import emit_completions
 from duly.engine.execution.settler import Observer
 from duly.engine.loops import Loop
-from duly.engine.monitoring.alert_monitor import AlertMonitor, Tell, Watchmen
+from duly.engine.monitoring.alert_monitor import AlertMonitor, AlertMonitors, SendAlert
 from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.engine.monitoring.log_summary import LogSummary
 from duly.engine.monitoring.rollup_writer import RollupWriter
@@ -289,14 +289,14 @@ def alert_monitor_for(parts: Parts, services: Namespace) -> AlertMonitor:
     )
 
 
-def _alert_sender(settings: Settings, services: Namespace, namespace: str) -> Tell | None:
+def _alert_sender(settings: Settings, services: Namespace, namespace: str) -> SendAlert | None:
     """Sends alerts of a namespace to the alert webhook; that is a delivery of the own namespace."""
     if not settings.alert_url:
         return None
     return AlertWebhook(settings.alert_url, namespace, services.deliver).send
 
 
-def _alert_monitors(parts: Parts, services: Namespace, worker: Worker) -> Watchmen:
+def _alert_monitors(parts: Parts, services: Namespace, worker: Worker) -> AlertMonitors:
     """The alert monitor of the own namespace, and of others that this process works for."""
     own, emit, settings = alert_monitor_for(parts, services), parts.telemetry.emit, parts.settings
     grace = timedelta(seconds=settings.grace)
@@ -317,4 +317,4 @@ def _alert_monitors(parts: Parts, services: Namespace, worker: Worker) -> Watchm
         sender = _alert_sender(settings, services, namespace)
         return own.elsewhere(store, emit_there, look, sender)
 
-    return Watchmen(own, emit, others, elsewhere)
+    return AlertMonitors(own, emit, others, elsewhere)

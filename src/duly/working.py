@@ -116,11 +116,11 @@ class Working(Namespace):
         with claim, listen_for_signals(self.stop if signals else None, as_guest=True):
             try:
                 async with self._closing():
-                    if await self._stop.unless_wished(self._prepare()):
+                    if await self._stop.unless_requested(self._prepare()):
                         async with self._working(on_failed=self.stop):
                             await self._stop.wait()
             finally:
-                self._stop.is_wished = False
+                self._stop.is_requested = False
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Self]:
@@ -154,7 +154,7 @@ class Working(Namespace):
 
     def stop(self) -> None:
         """End `run` gracefully, or the next one at once if none runs; from any thread."""
-        self._stop.wish()
+        self._stop.request()
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:

@@ -406,7 +406,7 @@ async def test_a_thread_whose_attempt_is_over_records_nothing_more(small_app: Ap
     assert (await small_app.get(id)).state == "completed"
     over.set()
     await asyncio.to_thread(told.wait, 20)
-    assert "the attempt is over" in refused[0]
+    assert "the attempt has ended" in refused[0]
     assert await names(small_app, id) == []
 
 

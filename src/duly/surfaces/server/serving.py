@@ -77,9 +77,9 @@ async def serve(
     hand_over_quickly()
     have_descriptors(app.settings)
     patience = app.settings.drain + PATIENCE_SECONDS
-    with stop_when_orphaned(place.lifeline, stop.wish, patience):
+    with stop_when_orphaned(place.lifeline, stop.request, patience):
         try:
-            if await stop.unless_wished(_open_with_retries(app) if waits else app.open()):
+            if await stop.unless_requested(_open_with_retries(app) if waits else app.open()):
                 await _serve(app, engine, place, announce, stop)
         finally:
             await app.close()
@@ -145,9 +145,9 @@ async def _create_bootstrap_key(app: App) -> None:
 
 @asynccontextmanager
 async def _running(engine: Engine, port: Port, stop: Stop, notices: Notices) -> AsyncIterator[None]:
-    await engine.start(stop.wish)
+    await engine.start(stop.request)
     try:
-        await port.start(stop.wish)
+        await port.start(stop.request)
         yield
     finally:
         notices.stopping()

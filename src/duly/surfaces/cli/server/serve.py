@@ -139,12 +139,12 @@ def _serve(
     tells: bool = True,
 ) -> int:
     stop = Stop()
-    with listen_for_signals(stop.wish):
+    with listen_for_signals(stop.request):
         app = logging_app(flags) if path is None else imported_app(path, flags)
         configure(app.settings.log_level)
         refuse_several(app.settings.processes, app.store.single_owner)
         # A handler that blocks the event loop would keep it from stopping.
-        stop.on_wish = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
+        stop.on_request = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
         announce = (lambda url: _announce(app, url)) if tells else _say_nothing
         uvloop.run(_served(app, place, announce, stop, wait))
     return 0
