@@ -11,7 +11,7 @@ from duly.engine.maintenance import RetentionPruner
 from duly.errors import Busy, Conflict, StoreUnavailable
 from duly.ports import KEPT_FOR
 from duly.services.access.idempotency import IdempotentRequests
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
 from tests.http.doors import port
@@ -156,7 +156,9 @@ def full(*_: object, **__: object) -> None:
     raise Busy("many wait")
 
 
-async def test_a_server_that_stops_notes_nothing(app: App, client: Client, pulse: Pulse) -> None:
+async def test_a_server_that_stops_notes_nothing(
+    app: App, client: Client, pulse: ProcessHealth
+) -> None:
     pulse.stopping = True
     new = {"name": "hook", "url": "https://example.org/"}
     assert (await client.post("/v1/endpoints", json=new, headers=KEY)).status_code == 503

@@ -169,8 +169,8 @@ async def test_five_days_of_nothing_but_failures_disable_it_and_say_so(
             clock.advance(86400)
         endpoint = await app.endpoints.get("billing")
     assert endpoint.state == "disabled"
-    assert str(endpoint.state_reason).startswith("nothing but failures since 2026-01-01")
-    assert "endpoint billing is disabled: nothing but failures" in caplog.text
+    assert str(endpoint.state_reason).startswith("all attempts failed since 2026-01-01")
+    assert "endpoint billing is disabled: all attempts failed" in caplog.text
     assert "endpoint.disabled" in [each.action for each in await app.audit.list()]
     assert "pending" in await states(app, ids), "what waited still waits"
 
