@@ -1,4 +1,4 @@
-"""What an App is made of: its parts, built from the settings in the order of their dependencies."""
+"""Builds the parts of an App from its settings, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from duly.transports.combined import Routes
 from duly.transports.handlers.registry import Handlers
 from duly.transports.redis_analytics import RedisAnalytics
 from duly.transports.webhooks.egress import Guard
-from duly.transports.webhooks.endpoint_cache import Book
+from duly.transports.webhooks.endpoint_cache import EndpointCache
 from duly.transports.webhooks.sender import Webhooks
 from duly.vault import Vault, sealing_keys
 
@@ -56,17 +56,17 @@ SHORTAGE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transports:
-    """The ways out of the process, one by one and combined."""
+    """The transports, one by one and combined."""
 
     handlers: Handlers
-    book: Book
+    endpoints: EndpointCache
     webhooks: Webhooks
     combined: Routes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What everything else is built over, in one namespace."""
+    """What everything else is built on, in one namespace."""
 
     settings: Settings
     clock: Clock
@@ -102,7 +102,7 @@ def parts_for(
 
 
 def parts_within(parts: Parts, namespace: str) -> Parts:
-    """The same parts over another namespace of the store, which is counted apart."""
+    """The same parts for another namespace of the store, with its own counts."""
     traces: dict[str, str] = {}
     telemetry = Telemetry(parts.clock.monotonic, traces.get)
     store = parts.store.within(namespace)
@@ -115,7 +115,7 @@ def parts_within(parts: Parts, namespace: str) -> Parts:
 def store_for(
     settings: Settings, clock: Clock, pool: Any, connect: Connect | None, emit: Emit
 ) -> Store:
-    """The store at the address in the settings, or on the connections that a caller brought."""
+    """The store at the address in the settings, or on the given connections."""
     most = settings.connections if pool is None else postgres.share_of(pool, settings.connections)
     on_short = shortage(clock, emit, most)
     if pool is None and connect is None:
@@ -158,7 +158,7 @@ def transports_for(
     """The handlers of this process, and webhooks to plain URLs and to endpoints."""
     plan = settings.plan
     handlers = Handlers(Threads().run, emit, plan or DEFAULT)
-    book = Book(
+    endpoints = EndpointCache(
         lambda namespace: store.within(namespace).endpoints,
         clock,
         vault.open,
@@ -171,12 +171,12 @@ def transports_for(
         Guard(settings.egress_allow.replace(",", " ").split(), is_own_address),
         is_resolver_trouble,
         open_socket,
-        book,
+        endpoints,
         _signing_keys(settings.webhook_secret),
         tracing.carried,
     )
     combined = Routes(handlers, webhooks)
-    return Transports(handlers=handlers, book=book, webhooks=webhooks, combined=combined)
+    return Transports(handlers=handlers, endpoints=endpoints, webhooks=webhooks, combined=combined)
 
 
 def _signing_keys(secrets: str) -> list[bytes]:
@@ -234,7 +234,7 @@ def _rollup_writer(store: Store, clock: Clock, telemetry: Telemetry) -> RollupWr
 def engine_for(
     parts: Parts, services: Namespace, transport: Transport | None = None, *, stepped: bool = False
 ) -> Engine:
-    """A worker over the parts, with the loops that count, summarize and watch beside it."""
+    """The engine: a worker with the loops that write counts, summarize logs and raise alerts."""
     transport, emit = transport or parts.transports.combined, parts.telemetry.emit
     exporter = _exporter(parts.settings, emit)
     worker = Worker(
@@ -268,16 +268,16 @@ def _exporter(settings: Settings, emit: Emit) -> AnalyticsExporter | None:
 
 
 def _observers(exporter: AnalyticsExporter | None, telemetry: Telemetry) -> list[Observer]:
-    """What is called with settlements that were written."""
+    """The functions called with written settlements."""
     observers: list[Observer] = [] if exporter is None else [exporter.note]
-    # Checked once: without it a completion costs nothing for being logged.
+    # Checked once, so that completions cost nothing if they are not logged.
     if telemetry.logs(DeliveryCompleted):
         observers.append(emit_completions(telemetry.emit))
     return observers
 
 
 def alert_monitor_for(parts: Parts, services: Namespace) -> AlertMonitor:
-    """What raises and clears the alerts of the App's own namespace."""
+    """The alert monitor of the App's own namespace."""
     settings, telemetry = parts.settings, parts.telemetry
     return AlertMonitor(
         parts.store,
@@ -290,7 +290,7 @@ def alert_monitor_for(parts: Parts, services: Namespace) -> AlertMonitor:
 
 
 def _alert_sender(settings: Settings, services: Namespace, namespace: str) -> SendAlert | None:
-    """Sends alerts of a namespace to the alert webhook; that is a delivery of the own namespace."""
+    """Sends alerts of a namespace to the alert webhook, as deliveries of the own namespace."""
     if not settings.alert_url:
         return None
     return AlertWebhook(settings.alert_url, namespace, services.deliver).send

@@ -63,7 +63,7 @@ class Stage:
         """Open it all."""
         self.life = await self.house.born(self.app)
         carriers = self.life.engine.worker.runner._tasks
-        carriers._carry = attempting(carriers._carry)
+        carriers._run = attempting(carriers._run)
         self._books = Books(self.app.store, self.house.clock)  # type: ignore[arg-type]
         await self.sql("create table effects (number integer primary key, delivery text)")
         await self.app.endpoints.add("billing", self.inbox.url("/billing"))

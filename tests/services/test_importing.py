@@ -102,7 +102,7 @@ async def test_what_is_there_under_its_key_stays_and_another_is_refused(
         heard.append(number)
 
     survey = app.importing.survey(lines, manner, hear)
-    brought = [each async for each in app.importing.bring_in(lines, survey, manner, hear)]
+    brought = [each async for each in app.importing.write(lines, survey, manner, hear)]
     assert [(each.new, each.known, each.refused) for each in brought] == [(1, 1, 1)]
     assert heard == [3]
 

@@ -257,7 +257,7 @@ async def test_its_own_plan_counts_though_others_are_read_while_it_is_sent_to(
 ) -> None:
     async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         clock.advance(2)
-        assert await app.book.reach("other") is not None
+        assert await app.endpoint_cache.reach("other") is not None
         writer.write(answer(503))
 
     async with receiver(slow) as there:
@@ -283,10 +283,10 @@ async def test_endpoints_that_take_turns_are_read_together(
         await app.endpoints.add(name, "https://example.org/in")
     for _ in range(10):
         for name in ("x", "y"):
-            assert await app.book.reach(name, "default") is not None
+            assert await app.endpoint_cache.reach(name, "default") is not None
     assert read == [{"x"}, {"x", "y"}]
     clock.advance(1)
-    assert await app.book.reach("x", "default") is not None
+    assert await app.endpoint_cache.reach("x", "default") is not None
     assert read[2:] == [{"x", "y"}]
 
 

@@ -167,13 +167,13 @@ class ClaimableWork:
         The next claim begins at the last moment seen: claimed rows before it may still be in the
         index, dead but not yet removed.
         """
-        brought: dict[tuple[int, int], list[datetime]] = {}
+        ready: dict[tuple[int, int], list[datetime]] = {}
         for each in claimed:
-            brought.setdefault((each.priority, each.target), []).append(each.ready_at)
+            ready.setdefault((each.priority, each.target), []).append(each.ready_at)
         full = len(claimed) >= slots
         for ask in asked:
             pair = (ask.priority, ask.target)
-            moments = brought.get(pair, [])
+            moments = ready.get(pair, [])
             if moments and (full or len(moments) >= ask.quota):
                 self._groups[pair] = max(moments)
             elif not full:

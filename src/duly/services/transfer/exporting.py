@@ -1,4 +1,4 @@
-"""Exporting: a namespace as lines for a file, as it stands at one moment."""
+"""Exports a snapshot of a namespace as lines of a file."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from duly.version import __version__
 
 
 class Vault(Protocol):
-    """What opens secrets that were sealed to be stored."""
+    """Opens sealed secrets."""
 
     def open(self, sealed: Sealed, context: str) -> str: ...
 
 
 class ExportSummary(msgspec.Struct, frozen=True):
-    """One line of an export: of what kind and name, and what is left out because it is secret."""
+    """One line of an export: its kind and name, and the secrets that are left out."""
 
     line: bytes
     kind: str | None = None
@@ -43,7 +43,7 @@ class ExportSummary(msgspec.Struct, frozen=True):
 
 
 class Exporting:
-    """What goes out of one app's namespace; `actor` is who the audit trail says it was."""
+    """Exports the namespace of one app; `actor` is the one in the audit trail."""
 
     def __init__(self, store: Store, clock: Clock, vault: Vault, actor: str = "python") -> None:
         self._store = store
@@ -54,21 +54,21 @@ class Exporting:
     async def lines(
         self, *, everything: bool = False, with_secrets: bool = False
     ) -> AsyncGenerator[ExportSummary, None]:
-        """The namespace line by line: with what is not over yet, or with everything.
+        """The namespace line by line, with unfinished deliveries or `everything`.
 
-        Secrets of endpoints, and headers that look like credentials, are left out unless wanted;
-        who wants them is told in the audit trail.
+        Secrets of endpoints, and headers that look like credentials, are left out unless wanted.
+        An export with secrets is recorded in the audit trail.
         """
         scope: Scope = "all" if everything else "unfinished"
         if with_secrets:
             await self._note({"secrets": True, "deliveries": scope})
         counts = dict.fromkeys(KINDS.values(), 0)
-        async with self._store.transfer.snapshot() as shelves:
-            heading = self._heading(await shelves.moment(), scope, with_secrets)
+        async with self._store.transfer.snapshot() as snapshot:
+            heading = self._heading(await snapshot.moment(), scope, with_secrets)
             yield ExportSummary(entries.encode(heading))
-            async for each in self._things(shelves, everything, with_secrets):
+            async for each in self._things(snapshot, everything, with_secrets):
                 counts[KINDS[type(each)]] += 1
-                yield _told(each)
+                yield _summary(each)
         yield ExportSummary(entries.encode(Ending(counts=counts)))
 
     async def _note(self, detail: dict[str, Any]) -> None:
@@ -87,15 +87,15 @@ class Exporting:
         )
 
     async def _things(
-        self, shelves: ExportSnapshot, everything: bool, with_secrets: bool
+        self, snapshot: ExportSnapshot, everything: bool, with_secrets: bool
     ) -> AsyncIterator[Thing]:
-        async for endpoint in shelves.endpoints():
+        async for endpoint in snapshot.endpoints():
             yield self._endpoint(endpoint, with_secrets)
-        async for stream in shelves.streams():
+        async for stream in snapshot.streams():
             yield stream
-        async for schedule in shelves.schedules():
+        async for schedule in snapshot.schedules():
             yield schedule if with_secrets else entries.without_credentials(schedule)
-        async for delivery in shelves.deliveries(everything=everything):
+        async for delivery in snapshot.deliveries(everything=everything):
             yield delivery if with_secrets else entries.without_credentials(delivery)
 
     def _endpoint(self, endpoint: StoredEndpoint, with_secrets: bool) -> EndpointEntry:
@@ -132,6 +132,6 @@ class Exporting:
             raise Conflict(f"the secret of endpoint {endpoint.name!r}: {error}") from error
 
 
-def _told(thing: Thing) -> ExportSummary:
+def _summary(thing: Thing) -> ExportSummary:
     missing = () if isinstance(thing, StreamEntry) else thing.missing
     return ExportSummary(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)

@@ -1,4 +1,4 @@
-"""Starts and stops the engine and the HTTP port in an order that loses no work."""
+"""Starts and stops the engine and the HTTP server in an order that loses no work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 15.0
 """How long a stop may take after the time given to running deliveries."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
 """Seconds between two attempts to reach the store."""
-TELL_SECONDS = 60.0
+LOG_SECONDS = 60.0
 """Seconds between two log lines while the store cannot be reached."""
 Announce = Callable[[str | None], None]
 
@@ -96,7 +96,7 @@ async def _open_with_retries(app: App) -> None:
             raise
         except StoreUnavailable as error:
             failures += 1
-            if app.clock.monotonic() - logged_at >= TELL_SECONDS:
+            if app.clock.monotonic() - logged_at >= LOG_SECONDS:
                 logged_at = app.clock.monotonic()
                 app.telemetry.emit(StoreWentAway(loop="start", problem=str(error)))
         await app.clock.sleep(pause)

@@ -1,4 +1,4 @@
-"""`duly stats`: how deliveries fare, and what stands in the way of those that do not end."""
+"""`duly stats`: statistics of attempts and failures."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ from duly.surfaces.cli.terminal.times import moment
 LINES = 48
 
 Since = Annotated[
-    str, Parameter(help="How far back to count, as in 24h, or from when, as in 2026-11-16T09:00Z.")
+    str, Parameter(help="The time to count, as in 24h, or its start, as in 2026-11-16T09:00Z.")
 ]
 
 
-Over = Annotated[
-    bool, Parameter(name="--series", negative="", help="What happened, step by step, instead.")
-]
+Over = Annotated[bool, Parameter(name="--series", negative="", help="Show counts by time instead.")]
 
 
 async def stats(*, since: Since = "24h", series: Over = False, common: Common = COMMON) -> None:
-    """Show figures of failure: attempts, reasons, retries to come, poison, what stands still."""
+    """Show attempts, failures by reason, waiting retries, poison, and what does not proceed."""
     wanted = _since(since)
     async with books(common) as app:
         if series:
@@ -35,11 +33,11 @@ async def stats(*, since: Since = "24h", series: Over = False, common: Common = 
             answer(common.json, steps, lambda: _steps(steps))
         else:
             found = await app.stats(wanted)
-            answer(common.json, found, lambda: facts(_told(found)))
+            answer(common.json, found, lambda: facts(_rows(found)))
 
 
 def _step(since: datetime | timedelta, now: datetime) -> timedelta:
-    """Whole minutes, so many that there are no more lines than fit a screen or two."""
+    """Whole minutes, so that there are at most LINES lines."""
     span = now - since if isinstance(since, datetime) else since
     return timedelta(minutes=max(1, -(-span // timedelta(minutes=LINES))))
 
@@ -56,7 +54,7 @@ def _since(text: str) -> datetime | timedelta:
     return moment("since", text) if "T" in text or ":" in text else duration("since", text)
 
 
-def _told(found: FailureStats) -> dict[str, Any]:
+def _rows(found: FailureStats) -> dict[str, Any]:
     capped = [f"{each} (the newest {found.counted_up_to} only)" for each in found.capped]
     return fields(found) | {
         "counted_up_to": None,
@@ -81,8 +79,8 @@ def _retries(found: Retries) -> str:
 
 
 def _poison(found: Poison) -> str:
-    told = [f"{each.id} to {each.target}, {each.crashes} crashes" for each in found.first]
-    return "; ".join([str(found.count), *told]) if found.count else "none"
+    first = [f"{each.id} to {each.target}, {each.crashes} crashes" for each in found.first]
+    return "; ".join([str(found.count), *first]) if found.count else "none"
 
 
 def _waiting(found: OldestWaiting | None) -> str:

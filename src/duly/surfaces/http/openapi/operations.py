@@ -81,8 +81,8 @@ class Operation:
         text = self._route.function.__doc__ or ""
         paragraphs = [" ".join(each.split()) for each in text.split("\n\n")]
         scope = self._route.scope
-        told = [*paragraphs[1:], f"Needs a key with scope `{scope}`, if the server needs keys."]
-        return {"summary": paragraphs[0], "description": "\n\n".join(told)}
+        rest = [*paragraphs[1:], f"Needs a key with scope `{scope}`, if the server needs keys."]
+        return {"summary": paragraphs[0], "description": "\n\n".join(rest)}
 
     def _body(self, schemas: Schemas) -> Document:
         schema = not_null(schemas.of(self._route.body))
@@ -132,8 +132,8 @@ class Operation:
 
     def _answers(self) -> Iterator[tuple[int, Any, str]]:
         route = self._route
-        told = None if route.answer is type(None) else route.answer
-        yield route.status, told, HTTPStatus(route.status).phrase
+        answer = None if route.answer is type(None) else route.answer
+        yield route.status, answer, HTTPStatus(route.status).phrase
         for status, other in route.also.items():
             yield status, other.kind, other.description
 

@@ -253,5 +253,5 @@ def _default(field: inspect.Field, schema: Document) -> Document:
     value = field.default
     if value in (NODEFAULT, None, ""):
         return {}
-    told = f"default {msgspec.json.encode(value).decode()}"
-    return {"description": "; ".join(filter(None, (schema.get("description"), told)))}
+    default = f"default {msgspec.json.encode(value).decode()}"
+    return {"description": "; ".join(filter(None, (schema.get("description"), default)))}
