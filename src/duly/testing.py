@@ -172,9 +172,7 @@ class _Counted:
 
     def __init__(self, transport: Transport) -> None:
         self.attempts = 0
-        self.serves = transport.serves
-        self.reaches = transport.reaches
-        self.plan = transport.plan
+        self.serves, self.reaches, self.plan = transport.serves, transport.reaches, transport.plan
         self._transport = transport
 
     async def attempt(self, execution: Execution) -> Outcome:

@@ -210,7 +210,7 @@ async def test_a_key_is_forgotten_after_a_day(
     clock.advance(timedelta(hours=24, seconds=1))
     second = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert second.json()["id"] != first.json()["id"]
-    forgetter = RetentionPruner([(app.store.idempotency, KEPT_FOR)], interval=9.0, batch=10)
+    forgetter = RetentionPruner([(app.store.idempotency.prune, KEPT_FOR)], interval=9.0, batch=10)
     await forgetter.tick()
     third = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert third.content == second.content

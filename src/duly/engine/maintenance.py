@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import msgspec
 
@@ -22,20 +21,10 @@ AFTER_START_SECONDS = 60.0
 BEGINNING = "00000000-0000-0000-0000-000000000000"
 BETWEEN_SLICES = Pause(0.1)
 """Long enough to leave the store to urgent work."""
-
-
-class Prunable(Protocol):
-    """Rows that are kept for a while."""
-
-    async def prune(self, kept_for: timedelta, batch: int) -> int:
-        """Remove at most a batch of older rows; returns their number."""
-
-
-class Repair(Protocol):
-    """Plans missing next occurrences of schedules."""
-
-    async def repair(self, after: str, batch: int) -> tuple[int, str | None]:
-        """Mend one slice; returns how many were repaired, and where to go on."""
+Prune = Callable[[timedelta, int], Awaitable[int]]
+"""Removes at most a batch of rows that are older; returns their number."""
+Repair = Callable[[str, int], Awaitable[tuple[int, str | None]]]
+"""Repairs one slice after a cursor; returns the number repaired, and the next cursor."""
 
 
 class Pruner:
@@ -79,7 +68,7 @@ class RetentionPruner:
     name = "retention pruner"
 
     def __init__(
-        self, kinds: Sequence[tuple[Prunable, timedelta]], *, interval: float, batch: int
+        self, kinds: Sequence[tuple[Prune, timedelta]], *, interval: float, batch: int
     ) -> None:
         self.wake = asyncio.Event()
         self._kinds = kinds
@@ -88,33 +77,29 @@ class RetentionPruner:
 
     async def tick(self) -> Pause:
         """Remove at most a batch of each kind."""
-        pruned = [await each.prune(kept, self._batch) for each, kept in self._kinds]
+        pruned = [await prune(kept_for, self._batch) for prune, kept_for in self._kinds]
         return BETWEEN_SLICES if max(pruned) >= self._batch else Pause(self._interval)
 
 
-class ScheduleRepair:
-    """Plans missing next occurrences of schedules, in one namespace."""
+async def repair_schedules(
+    schedules: Schedules, new_id: NewId, after: str, batch: int
+) -> tuple[int, str | None]:
+    """Plan missing next occurrences of one slice; returns the number, and the next cursor."""
 
-    def __init__(self, schedules: Schedules, new_id: NewId) -> None:
-        self._schedules = schedules
-        self._new_id = new_id
-
-    async def repair(self, after: str, batch: int) -> tuple[int, str | None]:
-        """Mend one slice; returns how many were repaired, and where to go on."""
-        names, after_that = await self._schedules.without_next(after, batch)
-        repaired = 0
-        for name in names:
-            # The planner reports unreadable rules; a removed schedule needs no repair.
-            with contextlib.suppress(UnreadableRule, NotFound):
-                _, revision = await self._schedules.revise(name, self._decide, "sweeper")
-                repaired += revision is not None
-        return repaired, after_that
-
-    def _decide(
-        self, schedule: StoredSchedule | None, now: datetime, unclaimed: Unclaimed
+    def decide(
+        schedule: StoredSchedule | None, now: datetime, unclaimed: Unclaimed
     ) -> Revision | None:
         is_lacking = schedule is not None and schedule.paused_at is None and not unclaimed.next
-        return replan(schedule, now, self._new_id) if schedule and is_lacking else None
+        return replan(schedule, now, new_id) if schedule and is_lacking else None
+
+    names, cursor = await schedules.without_next(after, batch)
+    repaired = 0
+    for name in names:
+        # The planner reports unreadable rules; a removed schedule needs no repair.
+        with contextlib.suppress(UnreadableRule, NotFound):
+            _, revision = await schedules.revise(name, decide, "sweeper")
+            repaired += revision is not None
+    return repaired, cursor
 
 
 class Sweeper:
@@ -140,17 +125,10 @@ class Sweeper:
             self._after = BEGINNING
             return Pause(min(self._interval, AFTER_START_SECONDS))
         swept, after = await self._maintenance.sweep(self._after, self._batch)
-        repaired, schedules_after = await self._repair.repair(self._schedules_after, self._batch)
+        repaired, schedules_after = await self._repair(self._schedules_after, self._batch)
         swept = msgspec.structs.replace(swept, schedule_without_next=repaired)
         if swept.total:
-            self._emit(
-                SweptUp(
-                    without_lane=swept.without_lane,
-                    held_by_nobody=swept.held_by_nobody,
-                    lane_without_delivery=swept.lane_without_delivery,
-                    schedule_without_next=swept.schedule_without_next,
-                )
-            )
+            self._emit(SweptUp(**msgspec.structs.asdict(swept)))
         # Ledger and schedules are read in parallel; the shorter one is read again meanwhile.
         self._after, self._schedules_after = after or BEGINNING, schedules_after or ""
         return Pause(self._interval) if after is None else BETWEEN_SLICES

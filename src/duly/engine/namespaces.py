@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from duly.domain.schedules.planning import NewId
-from duly.engine.maintenance import Prunable, ScheduleRepair
+from duly.engine.maintenance import Prune, repair_schedules
 from duly.ports import Store
 
 SEPARATOR = "\n"
@@ -27,42 +27,19 @@ class ServedNamespaces:
             found.add(self._store.namespace)
         return sorted(found)
 
-    def within(self, namespace: str) -> Store:
-        """The store of one of them."""
-        return self._store.within(namespace)
+    async def prune(self, of: Callable[[Store], Prune], kept_for: timedelta, batch: int) -> int:
+        """Prune at most a batch in each; returns the largest number of rows removed."""
+        stores = [self._store.within(each) for each in await self.namespaces()]
+        return max([await of(store)(kept_for, batch) for store in stores], default=0)
 
-
-class PrunableNamespaces:
-    """One kind of prunable rows in every namespace."""
-
-    def __init__(self, namespaces: ServedNamespaces, prunable: Callable[[Store], Prunable]) -> None:
-        self._namespaces = namespaces
-        self._prunable = prunable
-
-    async def prune(self, kept_for: timedelta, batch: int) -> int:
-        """Prune at most a batch in each namespace; returns the largest number of rows removed."""
-        pruned = 0
-        for namespace in await self._namespaces.namespaces():
-            prunable = self._prunable(self._namespaces.within(namespace))
-            pruned = max(pruned, await prunable.prune(kept_for, batch))
-        return pruned
-
-
-class ScheduleRepairs:
-    """Plans missing next occurrences of schedules, in every namespace."""
-
-    def __init__(self, namespaces: ServedNamespaces, new_id: NewId) -> None:
-        self._namespaces = namespaces
-        self._new_id = new_id
-
-    async def repair(self, after: str, batch: int) -> tuple[int, str | None]:
-        """Repair one slice of one namespace; returns the number repaired, and the next cursor."""
+    async def repair(self, new_id: NewId, after: str, batch: int) -> tuple[int, str | None]:
+        """Plan missing next occurrences in one slice of one namespace; see `Repair`."""
         current, _, name = after.partition(SEPARATOR)
-        left = [each for each in await self._namespaces.namespaces() if each >= current]
+        left = [each for each in await self.namespaces() if each >= current]
         if not left:
             return 0, None
-        repair = ScheduleRepair(self._namespaces.within(left[0]).schedules, self._new_id)
-        repaired, name_after = await repair.repair(name if left[0] == current else "", batch)
+        schedules, name = self._store.within(left[0]).schedules, name if left[0] == current else ""
+        repaired, name_after = await repair_schedules(schedules, new_id, name, batch)
         if name_after is not None:
             return repaired, left[0] + SEPARATOR + name_after
         return repaired, left[1] + SEPARATOR if left[1:] else None

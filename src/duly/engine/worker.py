@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from duly.domain.deliveries.crashes import CrashRule
 from duly.engine.dispatch.claimable_work import ClaimableWork
@@ -21,7 +22,7 @@ from duly.engine.loops import Loop
 from duly.engine.maintenance import Listener, Pruner, RetentionPruner, Sweeper
 from duly.engine.membership import Membership
 from duly.engine.monitoring.backlog import Backlog
-from duly.engine.namespaces import PrunableNamespaces, ScheduleRepairs, ServedNamespaces
+from duly.engine.namespaces import ServedNamespaces
 from duly.engine.planner import Planner
 from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
@@ -191,16 +192,16 @@ class Worker:
         )
         sweeper = Sweeper(
             maintenance,
-            ScheduleRepairs(self.namespaces, self._chance.delivery_id),
+            partial(self.namespaces.repair, self._chance.delivery_id),
             self._emit,
             interval=settings.sweep_interval,
             batch=settings.sweep_batch,
         )
-        received_for = timedelta(seconds=settings.inbox_retention)
+        received_for, prune = timedelta(seconds=settings.inbox_retention), self.namespaces.prune
         retention = RetentionPruner(
             [
-                (PrunableNamespaces(self.namespaces, lambda store: store.inbox), received_for),
-                (PrunableNamespaces(self.namespaces, lambda store: store.idempotency), KEPT_FOR),
+                (partial(prune, lambda store: store.inbox.prune), received_for),
+                (partial(prune, lambda store: store.idempotency.prune), KEPT_FOR),
             ],
             interval=settings.prune_interval,
             batch=settings.prune_batch,
