@@ -180,7 +180,6 @@ def transports_for(
 
 
 def _signing_keys(secrets: str) -> list[bytes]:
-    """The keys that sign deliveries to plain URLs."""
     try:
         return [secret_key(each) for each in secrets.split()]
     except InvalidInput as error:
@@ -268,7 +267,6 @@ def _exporter(settings: Settings, emit: Emit) -> AnalyticsExporter | None:
 
 
 def _observers(exporter: AnalyticsExporter | None, telemetry: Telemetry) -> list[Observer]:
-    """The functions called with written settlements."""
     observers: list[Observer] = [] if exporter is None else [exporter.note]
     # Checked once, so that completions cost nothing if they are not logged.
     if telemetry.logs(DeliveryCompleted):
@@ -297,7 +295,6 @@ def _alert_sender(settings: Settings, services: Namespace, namespace: str) -> Se
 
 
 def _alert_monitors(parts: Parts, services: Namespace, worker: Worker) -> AlertMonitors:
-    """The alert monitor of the own namespace, and of others that this process works for."""
     own, emit, settings = alert_monitor_for(parts, services), parts.telemetry.emit, parts.settings
     grace = timedelta(seconds=settings.grace)
 

@@ -75,7 +75,6 @@ class Planners:
         return (await self._contained(own, self._own.tick())).seconds
 
     async def _contained(self, namespace: str, planning: Awaitable[Outcome]) -> Outcome | Pause:
-        """Plan one namespace; if that fails, leave it alone for a while."""
         foreign = None if namespace == self._store.namespace else namespace
         outcome = await contained(self.name, foreign, self._emit, planning)
         if outcome is REST:

@@ -149,7 +149,6 @@ def _shown(field: msgspec.structs.FieldInfo, value: Any) -> str:
 
 
 def _allowed(field: msgspec.structs.FieldInfo) -> str:
-    """The allowed values of a setting, as text."""
     kind, schema = _type_and_schema(field)
     match kind:
         case inspect.BoolType():

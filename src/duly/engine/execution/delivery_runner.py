@@ -127,7 +127,6 @@ class DeliveryRunner:
         self._finish(claimed)
 
     async def _run_in_turn(self, line: tuple[Claimed, ...], task: asyncio.Task[Any]) -> None:
-        """Attempt each after the one before it was completed."""
         held, fresh = self._membership.lease, copy_context()
         for current, following in zip_longest(line, line[1:]):
             try:

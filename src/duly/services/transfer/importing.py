@@ -133,7 +133,6 @@ class Importing:
     async def _answers(
         self, things: Sequence[Thing], options: ImportOptions
     ) -> Sequence[ImportResult | Conflict]:
-        """The result for each; all are of one kind."""
         deliveries = [each for each in things if isinstance(each, DeliveryEntry)]
         if deliveries and options.dry_run:
             return await self._store.transfer.sort_out(deliveries)

@@ -53,7 +53,7 @@ def site(app: App, health: ProcessHealth, shared_metrics: SharedMetrics | None =
     beside = [
         *health_routes(health),
         metrics_route(app, health.engine, shared_metrics),
-        *doc_routes(document, with_welcome=not _answer_root(own, others)),
+        *doc_routes(document, with_welcome=not _has_root(own, others)),
     ]
     return Site(
         [*beside, *described], others, authenticator, shared_by(app, authenticator),
@@ -88,8 +88,7 @@ def _mounted(given: Any) -> BaseRoute:
     return given if isinstance(given, BaseRoute) else Mount("", app=given)
 
 
-def _answer_root(own: list[Route], others: list[BaseRoute]) -> bool:
-    """Whether the app has its own route for `/`."""
+def _has_root(own: list[Route], others: list[BaseRoute]) -> bool:
     return any(each.path == "/" for each in own) or any(
         each.matches(ROOT)[0] is Match.FULL for each in others
     )

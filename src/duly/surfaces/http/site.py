@@ -108,7 +108,6 @@ class Site:
         return found
 
     async def _call(self, request: Request) -> ASGIApp:
-        """Decode what the route takes, call it, and encode the result."""
         route = request.route
         takes, given = route.takes, names_of(request)
         if "query" in takes:

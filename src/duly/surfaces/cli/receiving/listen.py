@@ -86,7 +86,6 @@ async def listen(
 
 
 def _announced(host: str, url: str, checking: bool, settings: Settings) -> str:
-    """Where it listens, and commands that send something to it."""
     filed = {name for name, origin in settings.origins.items() if origin == "duly.toml"}
     allow = "" if "egress_allow" in filed else f"DULY_EGRESS_ALLOW={host} "
     sign = "DULY_WEBHOOK_SECRET=whsec_... " if checking and "webhook_secret" not in filed else ""

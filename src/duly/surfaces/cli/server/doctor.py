@@ -85,7 +85,6 @@ async def _store_checks(app: App) -> list[Check]:
 
 
 def _modes(app: App) -> dict[str, int]:
-    """The modes of files that contain secrets."""
     database, paths = database_of(app), []
     if isinstance(database, Sqlite):
         paths = [Path(f"{database.path}{end}") for end in ("", "-wal", "-shm")]

@@ -165,7 +165,6 @@ def _say_nothing(_url: str | None) -> None:
 
 
 def _announce(app: App, url: str | None) -> None:
-    """Log or print what runs, where, its data, and commands to try."""
     for name, reason in ignored_parameters(app.settings.database).items():
         logger.info("the parameter %s of the database URL is ignored: %s", name, reason)
     handlers = sorted(app.handlers.serves())

@@ -75,7 +75,7 @@ async def import_(
         app = app_for(common)
         survey = _surveyed(app, source, options)
         _check_namespace(survey, app, common)
-        if bulk.dry_run and not await _is_there(common):
+        if bulk.dry_run and not await _exists(common):
             _count_new(survey, tally)
         elif bulk.dry_run or bulk.wants(survey.total, _question(survey, app)):
             async with client(common, create=not bulk.dry_run) as app:
@@ -124,8 +124,7 @@ def _check_namespace(survey: Survey, app: App, common: Common) -> None:
         )
 
 
-async def _is_there(common: Common) -> bool:
-    """Whether the store exists, up to date or not."""
+async def _exists(common: Common) -> bool:
     database = database_of(app_for(common))
     if isinstance(database, Sqlite) and not database.path.exists():
         return False

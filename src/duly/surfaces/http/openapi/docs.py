@@ -64,7 +64,6 @@ async def page() -> Answer[bytes]:
 
 
 def _prefers_json(accept: str) -> bool:
-    """Whether a client accepts JSON, and prefers it to HTML."""
     taken = sorted((_taken(each) for each in accept.split(",")), reverse=True)
     best = next((kind for _, _, kind in taken if kind in KINDS), "")
     return best in JSON_KINDS
