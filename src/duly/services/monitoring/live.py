@@ -1,4 +1,4 @@
-"""Live counts, second by second, read once for all listeners."""
+"""What happens now, second by second, for whoever watches: read once however many they are."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from duly.records.status import NamespaceStatus
 
 SECONDS = 1.0
 REMEMBERED = 300
-"""How many past seconds a listener that reconnects can get."""
+"""How many seconds somebody who lost the connection can make up for."""
 MOST_UNREAD = REMEMBERED
-"""How many seconds are kept for a listener that does not read; older ones are dropped."""
+"""How many are kept for one who does not read; older ones are lost to them."""
 MOST_LISTENERS = 100
 LINGER = 60
-"""How many seconds it goes on without listeners, since they may reconnect."""
+"""For how many seconds it goes on when nobody listens any more: they may only reconnect."""
 LOOKED_BACK = 3 * MINUTE
 
 
 class TooManyListen(Busy):
-    """There are too many listeners; try again later."""
+    """As many as can be served listen already; try again later."""
 
 
 class Live:
-    """Reads the counts every second while there are listeners."""
+    """Looks every second while somebody listens."""
 
     def __init__(
         self, store: Store, look: Callable[[], Awaitable[NamespaceStatus]], clock: Clock
@@ -43,10 +43,10 @@ class Live:
         self._past: deque[Second] = deque(maxlen=REMEMBERED)
         self._listeners: set[Listener] = set()
         self._task: asyncio.Task[None] | None = None
-        self._idle_seconds = 0
+        self._unheard = 0
 
     async def listen(self, after: int | None = None) -> AsyncIterator[Second]:
-        """Every second from now on; with `after`, first the remembered ones after that id."""
+        """Every second from now on; with `after`, first those since that id that are remembered."""
         listener = self.join(after)
         try:
             async for second in listener:
@@ -55,28 +55,28 @@ class Live:
             self.leave(listener)
 
     def join(self, after: int | None = None) -> Listener:
-        """A listener, to iterate over and then to `leave`; TooManyListen at the limit.
+        """A listener, to be iterated over and to `leave`; TooManyListen when there is no place.
 
-        It counts at once, so concurrent calls cannot exceed the limit. OtherEventLoop if the App
-        belongs to another event loop than the running one.
+        It has its place from now on, so those who come at the same moment cannot all pass.
+        OtherEventLoop if the App belongs to another event loop than the running one.
         """
         self._store.check_loop()
         if len(self._listeners) >= MOST_LISTENERS:
             raise TooManyListen(
-                f"there are {MOST_LISTENERS} listeners in this namespace; try again later"
+                f"{MOST_LISTENERS} already listen in this namespace; try again later"
             )
         listener = Listener(each for each in self._past if after is not None and each.id > after)
         self._listeners.add(listener)
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._go_on())
         return listener
 
     def leave(self, listener: Listener) -> None:
-        """Remove a listener; calling it again does nothing."""
+        """Give the place back; it may be called again."""
         self._listeners.discard(listener)
 
     async def tick(self) -> None:
-        """Read the counts once, and pass them to all listeners."""
+        """Look once, and hand it to all that listen."""
         now = await self._look()
         span = Span(now.at - LOOKED_BACK, now.at + MINUTE, MINUTE)
         minutes = await self._store.rollups.series(span)
@@ -98,34 +98,34 @@ class Live:
             listener.put(second)
 
     def _next_id(self, at: datetime) -> int:
-        # Seconds since 1970, so that a client can reconnect to another process.
+        # Seconds since 1970, so that who comes back to another process is not given all again.
         second = int(at.timestamp())
         return max(second, self._past[-1].id + 1) if self._past else second
 
-    async def _run(self) -> None:
+    async def _go_on(self) -> None:
         try:
             await self._look_every_second()
         except Exception:
-            # The next `join` starts it again; the current listeners would wait for ever.
+            # The next one to join starts it again; these would wait for ever.
             self._end_all()
             raise
 
     async def _look_every_second(self) -> None:
-        self._idle_seconds = 0
-        while self._idle_seconds < LINGER:
+        self._unheard = 0
+        while self._unheard < LINGER:
             with contextlib.suppress(StoreUnavailable):
                 await self.tick()
             await self._sleep(SECONDS)
-            self._idle_seconds = 0 if self._listeners else self._idle_seconds + 1
+            self._unheard = 0 if self._listeners else self._unheard + 1
         self._minutes = None
 
     async def stop(self) -> None:
-        """End all listeners."""
+        """Send everyone home."""
         self._end_all()
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            # Without raising its error, if it had failed: the stop goes on.
+            # Not its failure, if it failed before: whoever stops has more to see to.
             await asyncio.wait([task])
 
     def _end_all(self) -> None:
@@ -134,14 +134,14 @@ class Live:
 
 
 class Listener:
-    """A listener, and what it has not read yet; it ends when the server stops."""
+    """Who listens, and what they have not read yet; it ends when the server stops."""
 
     def __init__(self, first: Iterable[Second]) -> None:
         self._unread: deque[Second | None] = deque(first, maxlen=MOST_UNREAD)
         self._some = asyncio.Event()
 
     def put(self, second: Second | None) -> None:
-        """Add a second; None ends the listener."""
+        """Keep it for them."""
         self._unread.append(second)
         self._some.set()
 

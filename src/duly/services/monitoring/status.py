@@ -1,4 +1,4 @@
-"""The status and the current rates of a namespace."""
+"""How it stands and how it goes right now, for somebody who looks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAMPLE_SECONDS = 1.0
 
 
 async def status(store: Store, clock: Clock, grace: timedelta) -> Status:
-    """Workers, late deliveries and how fast they drain, and what is planned next."""
+    """Who works, what is late and how fast that goes down, what is planned next."""
     found = await store.status.look(grace)
     pending = found.due + found.upcoming + await store.status.behind()
     return Status(
@@ -33,7 +33,7 @@ async def status(store: Store, clock: Clock, grace: timedelta) -> Status:
 
 
 async def recovering(store: Store, clock: Clock, grace: timedelta) -> BacklogStatus | None:
-    """The late deliveries, read twice to measure how fast they drain."""
+    """The late work, looked at twice to see how fast it goes down."""
     first, began = await store.agenda.late_work(grace), clock.monotonic()
     if first is None:
         return None
@@ -48,24 +48,24 @@ async def recovering(store: Store, clock: Clock, grace: timedelta) -> BacklogSta
     return BacklogStatus(second.count, second.oldest, round(rate, 1), round(second.count / rate, 1))
 
 
-def top(status: NamespaceStatus, minutes: Sequence[Point], workers: Sequence[WorkerRow]) -> Top:
-    """The current rates, from the last and the current minute."""
+def top(stands: NamespaceStatus, minutes: Sequence[Point], workers: Sequence[WorkerRow]) -> Top:
+    """How it goes, by the minute that is over and the one that is not."""
     before, present = minutes[-2:]
-    still = 1 - min(max((status.at - present.at) / MINUTE, 0.0), 1.0)
+    still = 1 - min(max((stands.at - present.at) / MINUTE, 0.0), 1.0)
 
     def rate(name: str) -> float:
-        # The part of the last minute that is within the last sixty seconds.
+        # Of the minute before, the part that is within the last sixty seconds.
         many: float = getattr(before, name) * still + getattr(present, name)
         return round(many / MINUTE.total_seconds(), 2)
 
     return Top(
-        at=status.at,
+        at=stands.at,
         accepted_per_second=rate("accepted"),
         completed_per_second=rate("completed"),
         failed_per_second=rate("failed"),
-        counted_up_to=status.counted_up_to,
-        due=status.due,
-        oldest_due_at=status.oldest_due_at,
-        retries=status.retries.count,
+        counted_up_to=stands.counted_up_to,
+        due=stands.due,
+        oldest_due_at=stands.oldest_due_at,
+        retries=stands.retries.count,
         workers=[each for each in workers if each.alive],
     )

@@ -1,4 +1,4 @@
-"""`duly stats`: statistics of attempts and failures."""
+"""`duly stats`: how deliveries fare, and what stands in the way of those that do not end."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from duly.surfaces.cli.terminal.times import moment
 LINES = 48
 
 Since = Annotated[
-    str, Parameter(help="The time to count, as in 24h, or its start, as in 2026-11-16T09:00Z.")
+    str, Parameter(help="How far back to count, as in 24h, or from when, as in 2026-11-16T09:00Z.")
 ]
 
 
-Over = Annotated[bool, Parameter(name="--series", negative="", help="Show counts by time instead.")]
+Over = Annotated[
+    bool, Parameter(name="--series", negative="", help="What happened, step by step, instead.")
+]
 
 
 async def stats(*, since: Since = "24h", series: Over = False, common: Common = COMMON) -> None:
-    """Show attempts, failures by reason, waiting retries, poison, and what does not proceed."""
+    """Show figures of failure: attempts, reasons, retries to come, poison, what stands still."""
     wanted = _since(since)
     async with books(common) as app:
         if series:
@@ -33,11 +35,11 @@ async def stats(*, since: Since = "24h", series: Over = False, common: Common = 
             answer(common.json, steps, lambda: _steps(steps))
         else:
             found = await app.stats(wanted)
-            answer(common.json, found, lambda: facts(_rows(found)))
+            answer(common.json, found, lambda: facts(_told(found)))
 
 
 def _step(since: datetime | timedelta, now: datetime) -> timedelta:
-    """Whole minutes, so that there are at most LINES lines."""
+    """Whole minutes, so many that there are no more lines than fit a screen or two."""
     span = now - since if isinstance(since, datetime) else since
     return timedelta(minutes=max(1, -(-span // timedelta(minutes=LINES))))
 
@@ -54,7 +56,7 @@ def _since(text: str) -> datetime | timedelta:
     return moment("since", text) if "T" in text or ":" in text else duration("since", text)
 
 
-def _rows(found: FailureStats) -> dict[str, Any]:
+def _told(found: FailureStats) -> dict[str, Any]:
     capped = [f"{each} (the newest {found.counted_up_to} only)" for each in found.capped]
     return fields(found) | {
         "counted_up_to": None,
@@ -79,8 +81,8 @@ def _retries(found: Retries) -> str:
 
 
 def _poison(found: Poison) -> str:
-    first = [f"{each.id} to {each.target}, {each.crashes} crashes" for each in found.first]
-    return "; ".join([str(found.count), *first]) if found.count else "none"
+    told = [f"{each.id} to {each.target}, {each.crashes} crashes" for each in found.first]
+    return "; ".join([str(found.count), *told]) if found.count else "none"
 
 
 def _waiting(found: OldestWaiting | None) -> str:

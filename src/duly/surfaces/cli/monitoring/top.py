@@ -69,7 +69,7 @@ async def _watch(app: Books) -> None:
         Live(Text(""), screen=True, auto_refresh=False) as live,
     ):
         while not leave.is_set():
-            shown = f"{screen(await app.watch.top())}\n\npress q to quit"
+            shown = f"{screen(await app.watch.top())}\n\nq leaves"
             live.update(Text(visible(shown)), refresh=True)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
