@@ -207,8 +207,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secret_key: Annotated[
         str,
         Meta(
-            title="base64 of 32 bytes, several separated by spaces",
-            description="the key that seals endpoints' secrets and headers; several to change it",
+            title="base64 of 32 bytes, several with spaces between",
+            description="what endpoints' secrets and headers are sealed with; several to change it",
         ),
     ] = ""
     analytics: Annotated[

@@ -63,12 +63,12 @@ class Exporting:
         if with_secrets:
             await self._note({"secrets": True, "deliveries": scope})
         counts = dict.fromkeys(KINDS.values(), 0)
-        async with self._store.transfer.snapshot() as snapshot:
-            heading = self._heading(await snapshot.moment(), scope, with_secrets)
+        async with self._store.transfer.snapshot() as shelves:
+            heading = self._heading(await shelves.moment(), scope, with_secrets)
             yield ExportSummary(entries.encode(heading))
-            async for each in self._things(snapshot, everything, with_secrets):
+            async for each in self._things(shelves, everything, with_secrets):
                 counts[KINDS[type(each)]] += 1
-                yield _summary(each)
+                yield _told(each)
         yield ExportSummary(entries.encode(Ending(counts=counts)))
 
     async def _note(self, detail: dict[str, Any]) -> None:
@@ -87,15 +87,15 @@ class Exporting:
         )
 
     async def _things(
-        self, snapshot: ExportSnapshot, everything: bool, with_secrets: bool
+        self, shelves: ExportSnapshot, everything: bool, with_secrets: bool
     ) -> AsyncIterator[Thing]:
-        async for endpoint in snapshot.endpoints():
+        async for endpoint in shelves.endpoints():
             yield self._endpoint(endpoint, with_secrets)
-        async for stream in snapshot.streams():
+        async for stream in shelves.streams():
             yield stream
-        async for schedule in snapshot.schedules():
+        async for schedule in shelves.schedules():
             yield schedule if with_secrets else entries.without_credentials(schedule)
-        async for delivery in snapshot.deliveries(everything=everything):
+        async for delivery in shelves.deliveries(everything=everything):
             yield delivery if with_secrets else entries.without_credentials(delivery)
 
     def _endpoint(self, endpoint: StoredEndpoint, with_secrets: bool) -> EndpointEntry:
@@ -132,6 +132,6 @@ class Exporting:
             raise Conflict(f"the secret of endpoint {endpoint.name!r}: {error}") from error
 
 
-def _summary(thing: Thing) -> ExportSummary:
+def _told(thing: Thing) -> ExportSummary:
     missing = () if isinstance(thing, StreamEntry) else thing.missing
     return ExportSummary(entries.encode(thing), KINDS[type(thing)], entries.name_of(thing), missing)

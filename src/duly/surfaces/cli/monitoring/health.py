@@ -50,7 +50,7 @@ def health(
 
 
 def _asked(url: str, request: Request) -> Reply:
-    # In a thread that may be left behind: a slow server can block the HTTP client for ever.
+    # In a thread that may be left behind: a server that drips can keep the HTTP client for ever.
     asking = Threads().run(lambda: exchanged(url, request, longest=LONGEST_ANSWER))
     try:
         reply: Reply = asking.result(LONGEST_SECONDS)

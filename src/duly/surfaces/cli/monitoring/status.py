@@ -14,10 +14,10 @@ async def status(*, common: Common = COMMON) -> None:
     """Show workers, pending, dead and late deliveries, how fast those drain, and what is next."""
     async with books(common) as app:
         found = await app.watch.status()
-    answer(common.json, found, lambda: facts(_rows(found)))
+    answer(common.json, found, lambda: facts(_told(found)))
 
 
-def _rows(found: Status) -> dict[str, Any]:
+def _told(found: Status) -> dict[str, Any]:
     late, most = found.recovering, found.counted_up_to
     return fields(found) | {
         "counted_up_to": None,

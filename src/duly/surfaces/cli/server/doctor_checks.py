@@ -153,7 +153,7 @@ def schema_check(schema: Status) -> Check:
 
 
 def worker_checks(workers: Sequence[WorkerRow]) -> list[Check]:
-    """Whether a worker runs, and whether dead ones still hold deliveries."""
+    """Whether somebody works, and whether the dead still hold something."""
     alive = sum(each.alive for each in workers)
     held = sum(each.holding for each in workers if not each.alive)
     return [

@@ -1,4 +1,4 @@
-"""`/v1/events`: live counts as server-sent events."""
+"""`/v1/events`: what happens, second by second, as server-sent events."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ HEADERS = [
 
 
 class Stream:
-    """A response that continues while the client is connected and its key is valid."""
+    """An answer that goes on for as long as its caller listens and has a key that opens."""
 
     def __init__(self, live: Live, request: Request, last_heard: int | None) -> None:
         self._live = live
         self._request = request
-        # Before the stream begins: after that the status 200 is sent already.
+        # Here, and not once the stream has begun: then the answer is 200 already.
         self._listener = live.join(last_heard)
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; the listener leaves when it ends."""
+        """Send it; its place is given back however it ends."""
         try:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             with suppress(asyncio.CancelledError):
@@ -47,7 +47,7 @@ class Stream:
         request = self._request
         async for second in self._listener:
             if not await request.shared.still_admits(request.scope):
-                break  # its key was revoked or has expired
+                break  # its key was revoked, or is over
             event = _event(second)
             await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -61,9 +61,9 @@ class Stream:
     answer=Second,
 )
 async def events(app: Namespace, request: Request) -> Stream:
-    """One event a second: what all workers did since the last one, and the current state.
+    """One event a second: what all workers did since the one before, and how it stands.
 
-    With `Last-Event-ID`, missed events of the last five minutes come first.
+    With `Last-Event-ID` those of the last five minutes that were missed come first.
     """
     return Stream(app.watch.live, request, _second(request.header(b"last-event-id")))
 
@@ -75,7 +75,7 @@ def _event(second: Second) -> bytes:
 
 
 def _second(last_event_id: str | None) -> int | None:
-    """The id of the last event the client received; an invalid id is ignored."""
+    """The event that was heard last; what was never one of ours is passed over."""
     given = last_event_id or ""
     return int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else None
 

@@ -88,7 +88,7 @@ def problem_of(error: DulyError) -> Problem:
 
 
 def later(problem: Problem) -> dict[str, str]:
-    """The Retry-After header, if trying again may help."""
+    """The header that says when to ask again, if that may help."""
     return {"retry-after": str(RETRY_AFTER_SECONDS)} if problem.status in LATER else {}
 
 
