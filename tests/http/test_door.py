@@ -280,7 +280,7 @@ async def test_a_key_may_ask_so_often_and_slows_no_other(
         assert [await public.status("/v1/workers", key=greedy) for _ in range(3)] == [200, 200, 429]
         answer = await public.ask("/v1/workers", key=greedy)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
-        assert "2 times a second" in answer.json()["detail"]
+        assert "2 requests a second" in answer.json()["detail"]
         once = {"key": await public.token("operate"), "headers": {"idempotency-key": "x"}}
         assert await public.status("/v1/deliveries", "POST", **once, **NEW) == 201
         assert await public.status("/v1/workers", **once) == 200
