@@ -271,7 +271,7 @@ async def test_the_same_name_again_finds_it_done_and_within_itself_is_refused(
     id = await attempted(small_app)
     found = await small_app.get(id)
     assert ran == [1]
-    assert "under way" in str(found.error)
+    assert "already runs" in str(found.error)
     assert await names(small_app, id) == ["twice"]
 
 
