@@ -137,7 +137,7 @@ async def test_beside_a_worker_it_is_refused_unless_wanted(source: App, app: App
     await add(source, 1)
     lines = await exported(source)
     worker = await app.store.workers.register("host:7", 60.0, 1, ["work"])
-    with pytest.raises(Conflict, match=f"worker {worker} .host:7. is at work"):
+    with pytest.raises(Conflict, match=f"worker {worker} .host:7. uses this store"):
         await imported(app, lines)
     assert await imported(app, lines, dry_run=True) == {"deliveries": (1, 0)}
     assert await app.list() == []
