@@ -11,7 +11,7 @@ import duly
 from benchmarks.filling import run_sql, tidy
 from benchmarks.places import folder, fresh, server
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 
 TIMES = 15
 WANTED_MS = 50
@@ -88,7 +88,7 @@ async def lists(kind: str, rows: int) -> None:
     with server() as postgres, folder() as place:
         async with duly.App(await fresh(kind, postgres, place), environment={}) as app:
             await filled(app, rows)
-            transport = ASGITransport(site(app, Pulse(app, app.engine())))
+            transport = ASGITransport(site(app, ProcessHealth(app, app.engine())))
             async with AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
                 took = {page: [await _asked(client, page) for _ in range(TIMES)] for page in PAGES}
             # A namespace with nothing in it, beside the large one.

@@ -7,7 +7,7 @@ import pytest
 
 from birthday.tests.people import Service
 from duly.failpoints import arm
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import VirtualClock
 from duly_birthday.service import BirthdayApp
 from tests.http.conftest import calling
@@ -43,7 +43,7 @@ class serving:  # noqa: N801 - it is used as a function
 
     async def __aenter__(self) -> Service:
         await self._app.open()
-        self._client = calling(self._app, Pulse(self._app, self._app.engine()))
+        self._client = calling(self._app, ProcessHealth(self._app, self._app.engine()))
         await self._client.__aenter__()
         return Service(self._app, self._client)
 

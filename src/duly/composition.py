@@ -1,4 +1,4 @@
-"""What an App is made of: its parts, built from the settings in the order of their dependencies."""
+"""Builds the parts of an App from its settings, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from duly.domain.roles import Role
 from duly.engine.execution.completions import emit_completions
 from duly.engine.execution.settler import Observer
 from duly.engine.loops import Loop
-from duly.engine.monitoring.alert_monitor import AlertMonitor, Tell, Watchmen
+from duly.engine.monitoring.alert_monitor import AlertMonitor, AlertMonitors, SendAlert
 from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.engine.monitoring.log_summary import LogSummary
 from duly.engine.monitoring.rollup_writer import RollupWriter
@@ -47,7 +47,7 @@ from duly.transports.combined import Routes
 from duly.transports.handlers.registry import Handlers
 from duly.transports.redis_analytics import RedisAnalytics
 from duly.transports.webhooks.egress import Guard
-from duly.transports.webhooks.endpoint_cache import Book
+from duly.transports.webhooks.endpoint_cache import EndpointCache
 from duly.transports.webhooks.sender import Webhooks
 from duly.vault import Vault, sealing_keys
 
@@ -57,17 +57,17 @@ SHORTAGE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transports:
-    """The ways out of the process, one by one and combined."""
+    """The transports, one by one and combined."""
 
     handlers: Handlers
-    book: Book
+    endpoints: EndpointCache
     webhooks: Webhooks
     combined: Routes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What everything else is built over, in one namespace."""
+    """What everything else is built on, in one namespace."""
 
     settings: Settings
     clock: Clock
@@ -108,7 +108,7 @@ def parts_for(
 
 
 def parts_within(parts: Parts, namespace: str) -> Parts:
-    """The same parts over another namespace of the store, which is counted apart."""
+    """The same parts for another namespace of the store, with its own counts."""
     traces: dict[str, str] = {}
     telemetry = Telemetry(parts.clock.monotonic, traces.get)
     store = parts.store.within(namespace)
@@ -126,7 +126,7 @@ def store_for(
     emit: Emit,
     addresses: SealedAddresses,
 ) -> Store:
-    """The store at the address in the settings, or on the connections that a caller brought."""
+    """The store at the address in the settings, or on the given connections."""
     most = settings.connections if pool is None else postgres.share_of(pool, settings.connections)
     on_short = shortage(clock, emit, most)
     if pool is None and connect is None:
@@ -177,7 +177,7 @@ def transports_for(
     """The handlers of this process, and webhooks to plain URLs and to endpoints."""
     plan = settings.plan
     handlers = Handlers(Threads().run, emit, plan or DEFAULT)
-    book = Book(
+    endpoints = EndpointCache(
         lambda namespace: store.within(namespace).endpoints,
         clock,
         vault.open,
@@ -191,16 +191,15 @@ def transports_for(
         Guard(settings.egress_allow.replace(",", " ").split(), is_own_address),
         is_resolver_trouble,
         open_socket,
-        book,
+        endpoints,
         _signing_keys(settings.webhook_secret),
         tracing.carried,
     )
     combined = Routes(handlers, webhooks)
-    return Transports(handlers=handlers, book=book, webhooks=webhooks, combined=combined)
+    return Transports(handlers=handlers, endpoints=endpoints, webhooks=webhooks, combined=combined)
 
 
 def _signing_keys(secrets: str) -> list[bytes]:
-    """The keys that sign deliveries to plain URLs."""
     try:
         return [secret_key(each) for each in secrets.split()]
     except InvalidInput as error:
@@ -254,7 +253,7 @@ def _rollup_writer(store: Store, clock: Clock, telemetry: Telemetry) -> RollupWr
 def engine_for(
     parts: Parts, services: Namespace, transport: Transport | None = None, *, stepped: bool = False
 ) -> Engine:
-    """A worker over the parts, with the loops that count, summarize and watch beside it."""
+    """The engine: a worker with the loops that write counts, summarize logs and raise alerts."""
     transport, emit = transport or parts.transports.combined, parts.telemetry.emit
     exporter = _exporter(parts.settings, emit)
     worker = Worker(
@@ -288,16 +287,15 @@ def _exporter(settings: Settings, emit: Emit) -> AnalyticsExporter | None:
 
 
 def _observers(exporter: AnalyticsExporter | None, telemetry: Telemetry) -> list[Observer]:
-    """What is called with settlements that were written."""
     observers: list[Observer] = [] if exporter is None else [exporter.note]
-    # Checked once: without it a completion costs nothing for being logged.
+    # Checked once, so that completions cost nothing if they are not logged.
     if telemetry.logs(DeliveryCompleted):
         observers.append(emit_completions(telemetry.emit))
     return observers
 
 
 def alert_monitor_for(parts: Parts, services: Namespace) -> AlertMonitor:
-    """What raises and clears the alerts of the App's own namespace."""
+    """The alert monitor of the App's own namespace."""
     settings, telemetry = parts.settings, parts.telemetry
     return AlertMonitor(
         parts.store,
@@ -309,15 +307,14 @@ def alert_monitor_for(parts: Parts, services: Namespace) -> AlertMonitor:
     )
 
 
-def _alert_sender(settings: Settings, services: Namespace, namespace: str) -> Tell | None:
-    """Sends alerts of a namespace to the alert webhook; that is a delivery of the own namespace."""
+def _alert_sender(settings: Settings, services: Namespace, namespace: str) -> SendAlert | None:
+    """Sends alerts of a namespace to the alert webhook, as deliveries of the own namespace."""
     if not settings.alert_url:
         return None
     return AlertWebhook(settings.alert_url, namespace, services.deliver).send
 
 
-def _alert_monitors(parts: Parts, services: Namespace, worker: Worker) -> Watchmen:
-    """The alert monitor of the own namespace, and of others that this process works for."""
+def _alert_monitors(parts: Parts, services: Namespace, worker: Worker) -> AlertMonitors:
     own, emit, settings = alert_monitor_for(parts, services), parts.telemetry.emit, parts.settings
     grace = timedelta(seconds=settings.grace)
 
@@ -337,4 +334,4 @@ def _alert_monitors(parts: Parts, services: Namespace, worker: Worker) -> Watchm
         sender = _alert_sender(settings, services, namespace)
         return own.elsewhere(store, emit_there, look, sender)
 
-    return Watchmen(own, emit, others, elsewhere)
+    return AlertMonitors(own, emit, others, elsewhere)

@@ -1,4 +1,4 @@
-"""For users' tests: a clock that stands still, a transport that only notes, run until idle.
+"""For users' tests: a virtual clock, a recording transport, and `run_until_idle`.
 
     async def test_a_failed_report_is_sent_again_after_half_a_minute(tmp_path):
         clock = VirtualClock()
@@ -35,14 +35,13 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class NotIdle(DulyError):
-    """There was still something due after the allowed number of attempts."""
+    """Something was still due after the allowed number of attempts."""
 
 
 class VirtualClock:
-    """A clock that moves only when it is told to; on PostgreSQL too it decides what is due.
+    """A clock that moves only when it is advanced; it decides what is due, on PostgreSQL too.
 
-    `sleep` comes back at once. With `sleeping_moves_it` the time that was asked for has passed
-    by then; otherwise it stands still, as for everyone else.
+    `sleep` returns at once; with `sleeping_moves_it` it advances the clock by that time.
     """
 
     virtual = True
@@ -53,34 +52,34 @@ class VirtualClock:
         self._sleeping_moves_it = sleeping_moves_it
 
     def now(self) -> datetime:
-        """The moment at which it stands, in UTC."""
+        """The current moment, in UTC."""
         return self._now
 
     def monotonic(self) -> float:
-        """Seconds since its start, however it was set meanwhile."""
+        """Seconds since its start, without steps."""
         return self._passed.total_seconds()
 
     def advance(self, by: float | timedelta) -> datetime:
-        """Move on by some seconds; returns the new moment. It never goes back."""
+        """Advance by some seconds, never back; returns the new moment."""
         passed = timedelta(seconds=checks.checked_wait("by", by))
         self._passed += passed
         self._now += passed
         return self._now
 
     def step(self, by: float | timedelta) -> datetime:
-        """Set the clock on the wall, forward or back, while no time passes; returns the moment."""
+        """Step the wall clock forward or back, while no time passes; returns the new moment."""
         self._now += by if isinstance(by, timedelta) else timedelta(seconds=by)
         return self._now
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run."""
+        """Let other tasks run."""
         if self._sleeping_moves_it:
             self.advance(max(seconds, 0.0))
         await asyncio.tasks.sleep(0)
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """One attempt as a RecordingTransport was given it."""
+    """One attempt of a RecordingTransport."""
 
     id: str
     target: str
@@ -95,11 +94,11 @@ Answer = Callable[[Recorded], Outcome]
 
 
 class RecordingTransport:
-    """A transport that notes what it is given and answers as it was told.
+    """A transport that records attempts and returns given answers.
 
-    It stands in for the handlers: `run_until_idle(app, transport=RecordingTransport("mail"))`.
-    The app has to know the targets, which `app.expect("mail")` sees to. `answers` are given in
-    their order, the last one from then on; one may be a function of what was recorded.
+    It replaces the handlers: `run_until_idle(app, transport=RecordingTransport("mail"))`. The app
+    has to know the targets: call `app.expect("mail")`. `answers` are returned in order, and the
+    last one from then on; an answer may be a function of the recorded attempt.
     """
 
     def __init__(
@@ -111,19 +110,19 @@ class RecordingTransport:
         self._plan = plan or retry.DEFAULT
 
     def serves(self) -> Sequence[str]:
-        """The targets it was made for."""
+        """Its targets."""
         return self._targets
 
     def reaches(self, target: str) -> bool:
-        """Whether it was made for the target."""
+        """Whether the target is one of its own."""
         return target in self._targets
 
     def plan(self, target: str, namespace: str) -> RetryPlan:  # noqa: ARG002 - one plan for all
-        """The plan it was made with."""
+        """Its retry plan."""
         return self._plan
 
     async def attempt(self, execution: Execution) -> Outcome:
-        """Note it, and answer."""
+        """Record the attempt, and return the next answer."""
         claimed = execution.claimed
         recorded = Recorded(
             claimed.id,
@@ -146,12 +145,12 @@ async def run_until_idle(
     transport: Transport | None = None,
     most: int = 10_000,
 ) -> int:
-    """Attempt everything that is due by the app's clock; returns how many attempts that took.
+    """Attempt everything that is due by the app's clock; returns the number of attempts.
 
     What the attempts themselves make due is included. With `within`, the app's clock, which has
-    to be a VirtualClock, is moved on to whatever falls due in that time, so retries and what was
-    planned for later are included too. NotIdle after `most` attempts: something feeds itself.
-    A worker is born and ends with the call: what an earlier one left behind is taken back first.
+    to be a VirtualClock, is advanced to whatever falls due in that time, so retries and later
+    occurrences are included too. NotIdle after `most` attempts: a handler may deliver to itself.
+    Each call is a new worker, which first reclaims what an earlier one left behind.
     """
     until = None if within is None else _horizon(app, within)
     await app.open()
@@ -162,7 +161,7 @@ async def run_until_idle(
     try:
         while await worker.step() or (until is not None and await _go_on(app, worker, until)):
             if counted.attempts > most:
-                raise NotIdle(f"still not idle after {most} attempts; does a handler feed itself?")
+                raise NotIdle(f"not idle after {most} attempts; does a handler deliver to itself?")
     finally:
         await engine.stop()
     return counted.attempts
@@ -173,9 +172,7 @@ class _Counted:
 
     def __init__(self, transport: Transport) -> None:
         self.attempts = 0
-        self.serves = transport.serves
-        self.reaches = transport.reaches
-        self.plan = transport.plan
+        self.serves, self.reaches, self.plan = transport.serves, transport.reaches, transport.plan
         self._transport = transport
 
     async def attempt(self, execution: Execution) -> Outcome:
@@ -190,10 +187,10 @@ def _horizon(app: App, within: float | timedelta) -> datetime:
 
 
 async def _go_on(app: App, worker: Worker, until: datetime) -> bool:
-    """Move the clock to the next moment at which something is due; False when there is none."""
+    """Advance the clock to the next moment at which something is due; False if there is none."""
     assert isinstance(app.clock, VirtualClock)
     due_at, now = await worker.next_due(), app.clock.now()
-    # What was due already and yet not claimed is held up by something that time does not mend.
+    # What is due but was not claimed is held up by something else than time.
     if due_at is None or not now < due_at <= until:
         return False
     app.clock.advance(due_at - now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Self
 
 from duly.composition import Parts, engine_for, parts_within, services_for
@@ -18,24 +18,25 @@ from duly.signals import listen_for_signals
 
 
 class Working(Namespace):
-    """The life of an App over its parts."""
+    """Opening, running and closing an App."""
 
     def __init__(self, parts: Parts, actor: str | None) -> None:
         super().__init__(services_for(parts), actor)
         self.parts = parts
         self.telemetry, self.rollup_writer = parts.telemetry, parts.rollup_writer
         self.handlers, self.webhooks = parts.transports.handlers, parts.transports.webhooks
-        self.book, self.transports = parts.transports.book, parts.transports.combined
+        self.endpoint_cache = parts.transports.endpoints
+        self.transports = parts.transports.combined
         self._open = False
         self._opening: asyncio.Event | None = None
         self._works = self._is_to_close = False
         self._stop = Stop()
 
     def within(self, namespace: str) -> Namespace:
-        """Another namespace of the store: to deliver, read and change there; it runs nothing.
+        """Another namespace of the store, to deliver, read and change there; it runs nothing.
 
         It is open as long as this App. If this process works for the namespace, it has the handlers
-        of this process; otherwise only the store knows which there are.
+        of this process; otherwise only the store knows its handlers.
         """
         served = self.settings.served
         parts = parts_within(self.parts, namespace)
@@ -47,7 +48,7 @@ class Working(Namespace):
 
     async def _open_unless_open(self, migrate: bool) -> bool:
         """Open the app, or wait for the call that is opening it; whether this call opened it."""
-        # First of all: a failed opening closes the store, which may be another event loop's.
+        # First: a failed opening closes the store, which may belong to another event loop.
         self.store.enter()
         while self._opening is not None:
             await self._opening.wait()
@@ -66,7 +67,7 @@ class Working(Namespace):
         try:
             await self.store.open(migrate=migrate)
         except BaseException:
-            # Nobody closes what could not be opened, and a file must not stay open for it.
+            # The caller does not close what could not be opened, and the file must not stay open.
             await self.store.close()
             raise
         self._open = True
@@ -82,7 +83,7 @@ class Working(Namespace):
         """Called when the store's schema is up to date; override it for tables of your own."""
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the connection to the store."""
         self.store.check_loop()
         self.telemetry.summarize()
         if self._open:
@@ -104,16 +105,16 @@ class Working(Namespace):
         await self.close()
 
     def engine(self, transport: Transport | None = None, *, stepped: bool = False) -> Engine:
-        """A worker over this app's store and handlers, or another transport in their place.
+        """The engine of this app, with its handlers or another transport.
 
         A `stepped` one runs no loops: tests call it step by step.
         """
         return engine_for(self.parts, self, transport, stepped=stepped)
 
     async def run(self, *, signals: bool = True) -> None:
-        """Work until `stop` is called, or SIGTERM or SIGINT comes; then drain and return.
+        """Work until `stop` is called, or SIGTERM or SIGINT is received; then drain and return.
 
-        It is the worker and the planner, as far as the roles say so; it opens no HTTP port. The
+        It runs the worker and the planner, according to the roles, and opens no HTTP port. The
         signals are left alone if the program handles one of them itself, as web servers do.
         """
         refuse_idle(self.settings.roles)
@@ -121,19 +122,19 @@ class Working(Namespace):
         with claim, listen_for_signals(self.stop if signals else None, as_guest=True):
             try:
                 async with self._closing():
-                    if await self._stop.unless_wished(self._prepare()):
+                    if await self._stop.unless_requested(self._prepare()):
                         async with self._working(on_failed=self.stop):
                             await self._stop.wait()
             finally:
-                self._stop.is_wished = False
+                self._stop.is_requested = False
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Self]:
-        """Work beside the rest of a program, for as long as the block runs.
+        """Work in the background of a program, as long as the block runs.
 
-        `async with app.worker():` goes on when this process takes part in the work, and raises what
-        kept it from starting. Leaving it stops gracefully, as `run` does: what runs may end within
-        `drain`. It never touches signals; the block's end is the one way to stop it.
+        `async with app.worker():` continues once this process works, and raises what kept it from
+        starting. At the end of the block it stops gracefully, as `run` does: running deliveries may
+        end within `drain`. It handles no signals.
         """
         refuse_idle(self.settings.roles)
         with self._claimed():
@@ -142,13 +143,28 @@ class Working(Namespace):
                 async with self._working(on_failed=_do_nothing):
                     yield self
 
+    def lifespan(
+        self, *, work: bool = True
+    ) -> Callable[[object], AbstractAsyncContextManager[None]]:
+        """The lifespan of a FastAPI or Starlette application: `FastAPI(lifespan=app.lifespan())`.
+
+        It works while the application serves; with `work=False` the App is only open, to deliver.
+        """
+
+        @asynccontextmanager
+        async def lifespan(_application: object) -> AsyncIterator[None]:
+            async with self.worker() if work else self:
+                yield
+
+        return lifespan
+
     def stop(self) -> None:
-        """End `run` gracefully, or the next one at once if none runs; from any thread."""
-        self._stop.wish()
+        """End `run` gracefully, or the next `run` at once if none runs; from any thread."""
+        self._stop.request()
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:
-        """Work as the only one; Conflict, before anything was touched, if another one does."""
+        """Conflict if this App already works."""
         self.store.check_loop()
         if self._works:
             raise Conflict(
@@ -183,7 +199,7 @@ class Working(Namespace):
         finally:
             await engine.stop()
             if engine.running:
-                # Another process that took the file over would attempt again what still runs here.
+                # Another process that takes over the file would attempt again what still runs here.
                 self.store.stay_owned()
         engine.raise_failure()
 

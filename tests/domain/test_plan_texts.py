@@ -101,7 +101,7 @@ def test_rules_of_rules_end_somewhere() -> None:
 def test_a_default_plan_that_is_none_is_a_bad_setting() -> None:
     assert load({"retry": "delays:1"}, {}).plan == delays(1)
     assert load({}, {}).plan is None
-    with pytest.raises(BadSetting, match="retry: 'often' from DULY_RETRY will not do"):
+    with pytest.raises(BadSetting, match="retry: 'often' from DULY_RETRY is not valid"):
         load({}, {"DULY_RETRY": "often"})
     assert [str(each)[:6] for each in problems({}, {"DULY_RETRY": "often"})] == ["retry:"]
 
@@ -111,5 +111,5 @@ def test_a_document_nested_too_deep_to_be_read_is_refused(opening: str) -> None:
     text = opening * 100_000
     with pytest.raises(InvalidInput, match="nested too deep"):
         plan_from_text("retry", text)
-    with pytest.raises(BadSetting, match=r"retry: .* will not do"):
+    with pytest.raises(BadSetting, match=r"retry: .* is not valid"):
         load({}, {"DULY_RETRY": text})

@@ -102,7 +102,7 @@ def test_a_value_out_of_range_is_told_the_range(
     tmp_path: Path, setting: Described, limits: re.Match[str]
 ) -> None:
     for value in (f"-{limits[1]}1", f"{limits[2]}1"):
-        with pytest.raises(BadSetting, match=f"will not do; give {limits[0]}$") as refused:
+        with pytest.raises(BadSetting, match=f"is not valid; give {limits[0]}$") as refused:
             load({}, {setting.variable: value}, tmp_path)
         assert refused.value.field == setting.name
     for value in limits.groups():

@@ -13,7 +13,7 @@ from typing import Any
 import duly
 from duly import App, Delivery
 from duly.domain.deliveries.delivery import Claimed
-from duly.engine.execution.task_pool import Carry
+from duly.engine.execution.task_pool import Run
 from duly.stores.postgres.database import Postgres
 from duly.stores.sqlite.database import Sqlite
 from tests.engine.house import House, Life
@@ -29,7 +29,7 @@ ATTEMPTING: ContextVar[bool] = ContextVar("attempting", default=False)
 """Whether this happens between claim and settle."""
 
 
-def attempting(carry: Carry) -> Carry:
+def attempting(carry: Run) -> Run:
     """The same, and whoever asks is told."""
 
     async def carrying(claimed: Claimed, task: asyncio.Task[Any]) -> None:
@@ -63,7 +63,7 @@ class Stage:
         """Open it all."""
         self.life = await self.house.born(self.app)
         carriers = self.life.engine.worker.runner._tasks
-        carriers._carry = attempting(carriers._carry)
+        carriers._run = attempting(carriers._run)
         self._books = Books(self.app.store, self.house.clock)  # type: ignore[arg-type]
         await self.sql("create table effects (number integer primary key, delivery text)")
         await self.app.endpoints.add("billing", self.inbox.url("/billing"))

@@ -177,7 +177,7 @@ async def test_the_log_says_it_in_words(house: House, caplog: pytest.LogCaptureF
     words: list[Any] = [record.getMessage() for record in caplog.records]
     assert words == [
         f"recovering: 60 late deliveries, the oldest due {START}",
-        f"recovering: 30 late deliveries left, the oldest due {START}; 1.0 a second, 30.0 s to go",
+        f"recovering: 30 late deliveries left, the oldest due {START}; 1.0 a second, 30.0 s left",
         "recovered: 60 late deliveries drained by this worker in 30.0 s",
     ]
     levels = [record.levelname for record in caplog.records]

@@ -10,7 +10,7 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.domain.events import Event
-from duly.engine.monitoring.alert_monitor import LOOK_SECONDS, AlertMonitor, Watchmen
+from duly.engine.monitoring.alert_monitor import LOOK_SECONDS, AlertMonitor, AlertMonitors
 from tests.engine.house import House, Life, heard
 
 
@@ -116,7 +116,7 @@ async def test_a_namespace_that_cannot_be_watched_holds_up_no_other() -> None:
         return sorted(others)
 
     own = Broken()
-    watchmen = Watchmen(own, told.append, names, others.__getitem__)
+    watchmen = AlertMonitors(own, told.append, names, others.__getitem__)
     for _ in range(2):
         assert (await watchmen.tick()).seconds <= LOOK_SECONDS
     assert own.looked == 2

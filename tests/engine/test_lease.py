@@ -86,7 +86,7 @@ def test_a_lost_lease_never_holds_again() -> None:
 async def test_the_heart_beats_on_a_thread_of_its_own() -> None:
     workers = Beaten(True, True, True)
     lease = await beaten(workers)
-    assert set(workers.threads) == {"duly-heart"}
+    assert set(workers.threads) == {"duly-heartbeat"}
     assert not lease.lost
 
 

@@ -1,10 +1,17 @@
 """The slow loops, tick by tick."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
-from duly.engine.maintenance import AFTER_START_SECONDS, BETWEEN_SLICES, Mender, Pruner, Sweeper
+from duly.engine.maintenance import (
+    AFTER_START_SECONDS,
+    BETWEEN_SLICES,
+    Pruner,
+    Sweeper,
+    repair_schedules,
+)
 from duly.testing import run_until_idle
 from tests.engine.house import Gate, House, states
 from tests.stores.books import Books
@@ -20,7 +27,7 @@ async def test_the_sweeper_puts_back_in_batches_and_counts(house: House) -> None
     books = Books(app.store, house.clock)  # type: ignore[arg-type]
     await books.sql("delete from duly.agenda")
     assert await run_until_idle(app) == 0
-    mender = Mender(app.store.schedules, app.chance.delivery_id)
+    mender = partial(repair_schedules, app.store.schedules, app.chance.delivery_id)
     sweeper = Sweeper(app.store.maintenance, mender, app.telemetry.emit, interval=300, batch=2)
     pauses = [(await sweeper.tick()).seconds for _ in range(4)]
     assert pauses == [AFTER_START_SECONDS, BETWEEN_SLICES.seconds, BETWEEN_SLICES.seconds, 300]

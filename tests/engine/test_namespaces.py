@@ -73,8 +73,8 @@ async def test_endpoints_of_the_same_name_are_told_apart(house: House) -> None:
     await app.endpoints.add("billing", "http://127.0.0.1:1/ours")
     await tenant.endpoints.add("billing", "http://127.0.0.1:1/theirs", retry=duly.no_retry)
     ours, theirs = (
-        await app.book.reach("billing", "default"),
-        await app.book.reach("billing", "two"),
+        await app.endpoint_cache.reach("billing", "default"),
+        await app.endpoint_cache.reach("billing", "two"),
     )
     assert ours is not None
     assert theirs is not None

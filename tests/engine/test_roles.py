@@ -47,7 +47,7 @@ async def test_the_api_alone_accepts_and_claims_plans_and_registers_nothing(
         engine = app.engine()
         await engine.start()
         await app.deliver("work")
-        assert not loops() & {"dispatcher", "settler", "recovery", "planner", "life"}
+        assert not loops() & {"dispatcher", "settler", "recovery", "planner", "lease monitor"}
         assert await app.store.workers.roster() == []
         await engine.stop()
         assert await states(app) == {"pending": 1}
@@ -62,7 +62,7 @@ async def test_the_planner_alone_plans_and_claims_nothing(apart: House) -> None:
     engine = app.engine()
     await engine.start()
     assert "planner" in loops()
-    assert not loops() & {"dispatcher", "settler", "recovery", "life"}
+    assert not loops() & {"dispatcher", "settler", "recovery", "lease monitor"}
     assert await app.store.workers.roster() == []
     await engine.stop()
     assert (await states(app))["pending"] > 3

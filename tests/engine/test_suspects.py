@@ -7,12 +7,12 @@ import pytest
 
 import duly
 from duly import Delivery
-from duly.engine.dispatch.aside import (
+from duly.engine.dispatch.isolation import (
     ASK_AGAIN_SECONDS,
     FIRST_WAIT_SECONDS,
     LONGEST_WAIT_SECONDS,
     PATIENCE_SECONDS,
-    Aside,
+    Isolation,
 )
 from duly.testing import VirtualClock
 from tests.engine.house import House, Life
@@ -259,12 +259,12 @@ def roster() -> Roster:
 
 
 @pytest.fixture
-def aside(roster: Roster, clock: VirtualClock) -> Aside:
-    return Aside(roster, clock)  # type: ignore[arg-type]
+def aside(roster: Roster, clock: VirtualClock) -> Isolation:
+    return Isolation(roster, clock)  # type: ignore[arg-type]
 
 
 async def test_an_idle_worker_takes_a_suspect_at_once_and_a_busy_one_waits(
-    aside: Aside, clock: VirtualClock
+    aside: Isolation, clock: VirtualClock
 ) -> None:
     assert aside.wants(suspects=True, is_idle=True, others=True)
     assert not aside.wants(suspects=True, is_idle=False, others=False)
@@ -275,21 +275,21 @@ async def test_an_idle_worker_takes_a_suspect_at_once_and_a_busy_one_waits(
 
 
 async def test_a_worker_asks_again_after_a_while_when_another_stands_aside(
-    aside: Aside, roster: Roster, clock: VirtualClock
+    aside: Isolation, roster: Roster, clock: VirtualClock
 ) -> None:
     roster.taken = True
-    assert not await aside.stand(7)
+    assert not await aside.enter(7)
     assert not aside.wants(suspects=True, is_idle=True, others=False)
     clock.advance(ASK_AGAIN_SECONDS)
     assert aside.wants(suspects=True, is_idle=True, others=False)
 
 
 async def test_each_wait_in_vain_is_twice_as_long_and_so_is_the_turn_of_the_rest(
-    aside: Aside, clock: VirtualClock
+    aside: Isolation, clock: VirtualClock
 ) -> None:
     expected = FIRST_WAIT_SECONDS
     for _ in range(6):
-        assert await aside.stand(7)
+        assert await aside.enter(7)
         clock.advance(expected - 0.001)
         assert aside.wants(suspects=True, is_idle=False, others=True)
         clock.advance(0.001)

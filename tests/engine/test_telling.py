@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly.domain.deliveries.outcomes import Settlement, Verdict
-from duly.engine.execution.batch_events import SAMPLE, Call, told_of
+from duly.engine.execution.batch_events import SAMPLE, Call, batch_event
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 NAMES = {1: "work", 2: "mail"}
@@ -25,7 +25,7 @@ def settlement(
 
 @pytest.mark.parametrize("many", [0, 1, 15, 16, 17, 100, 1000])
 def test_of_many_a_few_stand_for_all(many: int) -> None:
-    told = told_of([settlement() for _ in range(many)], NAMES, Call(on_time=3, seconds=0.5))
+    told = batch_event([settlement() for _ in range(many)], NAMES, Call(on_time=3, seconds=0.5))
     assert sum(each.weight for each in told.timed) == many
     assert len(told.timed) <= SAMPLE
     assert {(each.pickup, each.run, each.late) for each in told.timed} <= {(5.0, 2.0, 90.0)}
@@ -44,7 +44,7 @@ def test_a_mixed_batch_is_counted_by_what_became_of_each() -> None:
         settlement(Verdict.EXPIRED),
         settlement(Verdict.SKIPPED),
     ]
-    told = told_of(batch, NAMES, Call(refused=1))
+    told = batch_event(batch, NAMES, Call(refused=1))
     counts = (told.completed, told.retried, told.dead, told.released, told.expired, told.skipped)
     assert (*counts, told.refused) == (2, 1, 1, 1, 1, 1, 1)
     assert told.completed_by == {"work": 1, "mail": 1}

@@ -270,7 +270,7 @@ async def test_alerts_of_other_namespaces_are_raised_there_and_told_with_their_n
     app.expect("work")
     await app.open()
     engine = app.engine()
-    (watch,) = [each for each in engine._loops if each.name == "watchman"]
+    (watch,) = [each for each in engine._loops if each.name == "alert monitor"]
     tenants = [app.within(f"t{number}") for number in range(6)]
     for tenant in tenants:
         tenant.expect("work")

@@ -86,10 +86,10 @@ async def test_a_secret_that_cannot_be_read(house: House, monkeypatch: pytest.Mo
             await each.endpoints.add("billing", "https://example.org/in")
     app = house.app(secret_key=other)
     told: list[Event] = []
-    monkeypatch.setattr(app.book, "_emit", told.append)
+    monkeypatch.setattr(app.endpoint_cache, "_emit", told.append)
     async with app:
         for namespace in ("default", "two"):
-            assert await app.book.reach("billing", namespace) is None
+            assert await app.endpoint_cache.reach("billing", namespace) is None
     assert whose(told, "SecretUnreadable") == [None, "two"]
 
 

@@ -7,7 +7,7 @@ from httpx import ASGITransport, AsyncClient
 
 from duly import App
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 from tests.services.conftest import START
@@ -42,19 +42,19 @@ async def small_app(
 
 
 @pytest.fixture
-def pulse(app: App) -> Pulse:
-    return Pulse(app, app.engine(stepped=True))
+def pulse(app: App) -> ProcessHealth:
+    return ProcessHealth(app, app.engine(stepped=True))
 
 
 @pytest.fixture
-async def client(app: App, pulse: Pulse) -> AsyncIterator[Client]:
+async def client(app: App, pulse: ProcessHealth) -> AsyncIterator[Client]:
     async with calling(app, pulse) as client:
         yield client
 
 
 @pytest.fixture
 async def small_client(small_app: App) -> AsyncIterator[Client]:
-    async with calling(small_app, Pulse(small_app, small_app.engine())) as client:
+    async with calling(small_app, ProcessHealth(small_app, small_app.engine())) as client:
         yield client
 
 
@@ -65,7 +65,7 @@ def opened(url: str, clock: VirtualClock, chance: SystemChance) -> App:
     return app
 
 
-def calling(app: App, pulse: Pulse) -> AsyncClient:
+def calling(app: App, pulse: ProcessHealth) -> AsyncClient:
     """A client in the test's own loop, which is the store's too."""
     transport = ASGITransport(site(app, pulse))
     return AsyncClient(

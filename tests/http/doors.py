@@ -8,7 +8,7 @@ from httpx import ASGITransport, AsyncClient, Response
 
 from duly import App
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.surfaces.http.openapi.document import describe
 from duly.surfaces.http.site import Site
 from duly.testing import VirtualClock
@@ -21,7 +21,7 @@ BESIDE = {"/", "/docs", "/docs/openapi.json", "/openapi.json", "/health", "/read
 def document_of(site: Site) -> dict[str, Any]:
     """The description of a site, as it is served."""
     routes = [each for each in site.routes if each.path not in BESIDE]
-    return describe(routes, needs_keys=site.door.needs_keys)
+    return describe(routes, needs_keys=site.authenticator.needs_keys)
 
 
 class Port:
@@ -29,7 +29,7 @@ class Port:
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self.pulse = Pulse(app, app.engine())
+        self.pulse = ProcessHealth(app, app.engine())
         self.site = site(app, self.pulse)
 
     async def ask(

@@ -12,7 +12,7 @@ import duly
 from duly import App
 from duly.stores.postgres.database import Postgres
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import VirtualClock
 from tests.services.conftest import START
 
@@ -29,7 +29,7 @@ class Stage:
     def __init__(self, app: App, names: Names, runner: asyncio.Runner) -> None:
         self.app = app
         self.names = names
-        self.site = site(app, Pulse(app, app.engine()))
+        self.site = site(app, ProcessHealth(app, app.engine()))
         self._runner = runner
         transport = ASGITransport(self.site, raise_app_exceptions=False)
         self._client = AsyncClient(

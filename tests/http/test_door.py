@@ -9,7 +9,7 @@ import pytest
 from duly.domain.access.keys import StoredKey
 from duly.errors import BadSetting, StoreUnavailable
 from duly.surfaces.http.access.auth import Authenticator, refuse_without_keys
-from duly.surfaces.http.access.key_cache import Keyring
+from duly.surfaces.http.access.key_cache import KeyCache
 from duly.testing import VirtualClock
 from tests.http.doors import Port, port
 
@@ -135,14 +135,14 @@ async def test_a_new_key_opens_though_its_token_was_tried_before_it_was_one(
     public: Port, clock: VirtualClock
 ) -> None:
     read = await public.token("read")
-    ring = Keyring(public.app.keys.check, clock)
+    ring = KeyCache(public.app.keys.check, clock)
     assert await ring.key(read) is not None
     asked = []
 
     async def check(token: str) -> None:
         asked.append(token)
 
-    ring = Keyring(check, clock)
+    ring = KeyCache(check, clock)
     assert [await ring.key(read) for _ in range(3)] == [None] * 3
     clock.advance(1)
     assert await ring.key(read) is None
@@ -157,7 +157,7 @@ async def test_many_at_once_ask_the_store_once(public: Port, clock: VirtualClock
         asked += 1
         return await public.app.keys.check(token)
 
-    ring = Keyring(check, clock)  # type: ignore[arg-type]
+    ring = KeyCache(check, clock)  # type: ignore[arg-type]
     first = asyncio.create_task(ring.key(read))
     others = [asyncio.create_task(ring.key(read)) for _ in range(20)]
     await asyncio.sleep(0)
@@ -175,7 +175,7 @@ async def test_a_store_that_is_away_is_asked_again(public: Port, clock: VirtualC
             raise StoreUnavailable("the store is away")
         return await public.app.keys.check(token)
 
-    ring = Keyring(check, clock)
+    ring = KeyCache(check, clock)
     hung_up = asyncio.create_task(ring.key(read))
     await asyncio.sleep(0)
     hung_up.cancel()
@@ -280,7 +280,7 @@ async def test_a_key_may_ask_so_often_and_slows_no_other(
         assert [await public.status("/v1/workers", key=greedy) for _ in range(3)] == [200, 200, 429]
         answer = await public.ask("/v1/workers", key=greedy)
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
-        assert "2 times a second" in answer.json()["detail"]
+        assert "2 requests a second" in answer.json()["detail"]
         once = {"key": await public.token("operate"), "headers": {"idempotency-key": "x"}}
         assert await public.status("/v1/deliveries", "POST", **once, **NEW) == 201
         assert await public.status("/v1/workers", **once) == 200

@@ -15,7 +15,7 @@ from duly.records.schedule import Backfilled
 from duly.services import dead_letters
 from duly.services.schedules import backfill
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
 
@@ -76,7 +76,7 @@ class Caller:
     """Somebody who asks and hangs up when told, below all clients that would not."""
 
     def __init__(self, app: App) -> None:
-        self._site = site(app, Pulse(app, app.engine()))
+        self._site = site(app, ProcessHealth(app, app.engine()))
         self.leaves = asyncio.Event()
 
     async def post(self, route: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
@@ -129,7 +129,7 @@ async def left(app: App, route: str) -> int:
 async def test_every_route_that_works_in_batches_is_walked(small_app: App) -> None:
     found = {
         route.path.removeprefix("/v1")
-        for route in site(small_app, Pulse(small_app, small_app.engine())).routes
+        for route in site(small_app, ProcessHealth(small_app, small_app.engine())).routes
         if route.answer in (BulkResult, Backfilled)
     }
     assert found == LASTING.keys()

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from duly import App, Namespace
-from duly.engine.maintenance import Forgetter
+from duly.engine.maintenance import RetentionPruner
 from duly.errors import Busy, Conflict, StoreUnavailable
 from duly.ports import KEPT_FOR
 from duly.services.access.idempotency import IdempotentRequests
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
 from tests.http.doors import port
@@ -156,7 +156,9 @@ def full(*_: object, **__: object) -> None:
     raise Busy("many wait")
 
 
-async def test_a_server_that_stops_notes_nothing(app: App, client: Client, pulse: Pulse) -> None:
+async def test_a_server_that_stops_notes_nothing(
+    app: App, client: Client, pulse: ProcessHealth
+) -> None:
     pulse.stopping = True
     new = {"name": "hook", "url": "https://example.org/"}
     assert (await client.post("/v1/endpoints", json=new, headers=KEY)).status_code == 503
@@ -210,7 +212,7 @@ async def test_a_key_is_forgotten_after_a_day(
     clock.advance(timedelta(hours=24, seconds=1))
     second = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert second.json()["id"] != first.json()["id"]
-    forgetter = Forgetter([(app.store.idempotency, KEPT_FOR)], interval=9.0, batch=10)
+    forgetter = RetentionPruner([(app.store.idempotency.prune, KEPT_FOR)], interval=9.0, batch=10)
     await forgetter.tick()
     third = await client.post("/v1/deliveries", json=GIVEN, headers=KEY)
     assert third.content == second.content

@@ -22,7 +22,7 @@ from duly.surfaces.http.access import keys
 from duly.surfaces.http.application import site
 from duly.surfaces.http.dead_letters import bodies as dead_letters
 from duly.surfaces.http.endpoints import bodies as endpoints
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.surfaces.http.openapi.glossary import GLOSSARY, TAGS
 from duly.surfaces.http.protocol import bodies as shapes
 from duly.surfaces.http.protocol.decoding import decoded
@@ -68,7 +68,7 @@ async def own(place: str, query: OwnQuery) -> dict[str, Annotated[Odd, "odd"]]:
 
 def sited(app: App) -> Site:
     """The site of an app that is never opened: it is described, not asked."""
-    return site(app, Pulse(app, app.engine()))
+    return site(app, ProcessHealth(app, app.engine()))
 
 
 def app_of(kind: type[App], **settings: Any) -> App:

@@ -44,7 +44,7 @@ async def test_a_secret_is_told_once_and_never_kept(app: App, client: Client) ->
     secret = (await client.post("/v1/endpoints", json=NEW, headers=key)).json()["secret"]
     again = await client.post("/v1/endpoints", json=NEW, headers=key)
     assert again.status_code == 409
-    assert "told only once" in again.json()["detail"]
+    assert "returned only once" in again.json()["detail"]
     rotated = (await client.post("/v1/endpoints/shop/rotate")).json()
     assert rotated["secret"] != secret
     assert len(rotated["secrets"]) == 2

@@ -7,7 +7,7 @@ import pytest
 
 from duly import App
 from duly.errors import StoreUnavailable
-from duly.surfaces.http.access.rate_limit import Pace
+from duly.surfaces.http.access.rate_limit import RateLimit
 from duly.testing import VirtualClock
 
 pytestmark = pytest.mark.requirement("S2")
@@ -23,7 +23,7 @@ class Servers:
         self._key = key
         self._telling = 0
         self.is_away = False
-        self._paces = [Pace(clock, RATE, self._spend) for _ in range(3)]
+        self._paces = [RateLimit(clock, RATE, self._spend) for _ in range(3)]
 
     async def ask(self, server: int) -> bool:
         """Whether it may; whoever is to know of it does when this returns."""

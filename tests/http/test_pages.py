@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from duly import App
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.surfaces.http.protocol.routing import OPEN, get
 from duly.testing import VirtualClock
 from duly.version import __version__
@@ -91,6 +91,6 @@ async def test_an_app_that_answers_the_front_page_itself_keeps_it(sqlite_url: st
 
     async with App(sqlite_url, environment={}) as app:
         app.routes.append(mine)
-        async with calling(app, Pulse(app, app.engine())) as client:
+        async with calling(app, ProcessHealth(app, app.engine())) as client:
             assert (await client.get("/")).text == "mine"
             assert (await client.get("/docs")).status_code == 200

@@ -8,7 +8,7 @@ import pytest
 from duly import App
 from duly.domain.deliveries.delivery import PreparedDelivery
 from duly.ports import IdempotentRequest
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from tests.http.conftest import Client, calling
 
 pytestmark = pytest.mark.requirement("S2")
@@ -23,7 +23,7 @@ async def test_a_full_queue_is_429_and_loses_nothing(
     async with App(sqlite_url, accept_queue=5, environment={}) as app:
         app.expect("work")
         goes_on = held_back(app, monkeypatch)
-        async with calling(app, Pulse(app, app.engine())) as client:
+        async with calling(app, ProcessHealth(app, app.engine())) as client:
             calls = [asyncio.create_task(client.post("/v1/deliveries", **new)) for _ in range(20)]
             done, _ = await asyncio.wait(calls, timeout=0.5)
             # Nothing of it is looked at, and other routes are not full.
@@ -54,7 +54,10 @@ async def test_what_has_a_key_is_refused_before_it_is_noted(
             return await begin(asked)
 
         monkeypatch.setattr(app.store.idempotency, "begin", noting)
-        async with calling(app, Pulse(app, app.engine())) as client, asyncio.TaskGroup() as calls:
+        async with (
+            calling(app, ProcessHealth(app, app.engine())) as client,
+            asyncio.TaskGroup() as calls,
+        ):
             for n in range(15):
                 key = {"idempotency-key": f"one of many {n}"}
                 call = client.post("/v1/deliveries", json={"target": "work"}, headers=key)
@@ -88,7 +91,7 @@ def held_back(app: App, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     return goes_on
 
 
-async def test_a_server_that_stops_says_so(app: App, client: Client, pulse: Pulse) -> None:
+async def test_a_server_that_stops_says_so(app: App, client: Client, pulse: ProcessHealth) -> None:
     pulse.stopping = True
     answer = await client.post("/v1/deliveries", json={"target": "work"})
     assert answer.status_code == 503

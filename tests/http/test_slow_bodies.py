@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duly import App
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.surfaces.http.protocol import backpressure
 from tests.http.conftest import Client, calling
 from tests.http.test_pressure import until
@@ -43,7 +43,10 @@ async def test_whoever_still_sends_takes_no_place_from_those_who_store(
     async with App(database_url, accept_queue=QUEUE, environment={}) as app:
         app.expect("work")
         trickle = Trickle()
-        async with calling(app, Pulse(app, app.engine())) as client, asyncio.TaskGroup() as group:
+        async with (
+            calling(app, ProcessHealth(app, app.engine())) as client,
+            asyncio.TaskGroup() as group,
+        ):
             calls = [
                 group.create_task(
                     client.post(path, content=trickle.of(first, last), headers=key(n, with_key))
@@ -80,7 +83,10 @@ async def test_what_all_bodies_in_arrival_hold_is_bounded_for_each_caller_and_in
         headers = key(number, with_key) | {"authorization": f"Bearer {tokens[caller]}"}
         return await client.post(BULK, content=trickle.of(first, last), headers=headers)
 
-    async with calling(app, Pulse(app, app.engine())) as client, asyncio.TaskGroup() as group:
+    async with (
+        calling(app, ProcessHealth(app, app.engine())) as client,
+        asyncio.TaskGroup() as group,
+    ):
         held = [group.create_task(send(client, 0, 1))]
         await until(lambda: trickle.waiting == 1)
         refused = await send(client, 0, 2)

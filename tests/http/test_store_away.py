@@ -11,7 +11,7 @@ from httpx import ASGITransport, AsyncClient
 
 from duly import App
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from tests.support.postgres import Server
 
 pytestmark = [pytest.mark.requirement("S3", "D12"), pytest.mark.timeout(120)]
@@ -20,17 +20,17 @@ DEADLINE_SECONDS = 30
 
 
 @pytest.fixture
-async def pulse(own_postgres: Server) -> AsyncIterator[Pulse]:
+async def pulse(own_postgres: Server) -> AsyncIterator[ProcessHealth]:
     url = await own_postgres.create_database("away")
     async with App(url, environment={}) as app:
-        found = Pulse(app, app.engine())
+        found = ProcessHealth(app, app.engine())
         await found.engine.start()
         yield found
         await found.engine.stop()
 
 
 @pytest.fixture
-async def client(pulse: Pulse) -> AsyncIterator[AsyncClient]:
+async def client(pulse: ProcessHealth) -> AsyncIterator[AsyncClient]:
     transport = ASGITransport(site(pulse.app, pulse), raise_app_exceptions=False)
     async with AsyncClient(transport=transport, base_url="http://127.0.0.1") as found:
         yield found

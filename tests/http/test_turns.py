@@ -14,7 +14,7 @@ from duly import App
 from duly.domain import documents
 from duly.ports import Clock
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.surfaces.http.protocol.turns import Turns
 from duly.system import SystemClock
 from duly.testing import VirtualClock
@@ -102,7 +102,7 @@ def routes_with_a_body(app: App) -> list[tuple[str, str]]:
     """Method and path of every route that takes one."""
     return sorted(
         (each.method, each.path.replace("{id}", "0198").replace("{name}", "x"))
-        for each in site(app, Pulse(app, app.engine())).routes
+        for each in site(app, ProcessHealth(app, app.engine())).routes
         if each.body is not None
     )
 
@@ -213,7 +213,7 @@ async def test_an_item_that_is_too_long_is_named(small_client: Client) -> None:
         answer = await small_client.post(BULK, content=content, headers=headers)
         assert (answer.status_code, answer.json()["detail"][:29]) == (
             413,
-            "[1]: it has more than the 327",
+            "[1]: it has more than 327680 ",
         )
     assert (await small_client.get("/v1/deliveries")).json()["items"] == []
 
@@ -257,7 +257,7 @@ def test_what_answers_requests_is_imported_before_the_port_opens(sqlite_url: str
 import asyncio, sys
 from duly import App
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 async def ask(called, method, body=b""):
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = dict(type="http", method=method, path="/v1/deliveries", query_string=b"")
@@ -272,7 +272,7 @@ async def main():
     app = App({sqlite_url!r}, environment={{}})
     app.expect("work")
     async with app:
-        called = site(app, Pulse(app, app.engine()))
+        called = site(app, ProcessHealth(app, app.engine()))
         before = set(sys.modules)
         print(await ask(called, "POST", b'{{"target": "work"}}'), await ask(called, "GET"))
         print(*set(sys.modules) - before)

@@ -15,7 +15,7 @@ from duly import App
 from duly.composition import alert_monitor_for
 from duly.errors import StoreUnavailable
 from duly.surfaces.http.application import site
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import VirtualClock, run_until_idle
 from tests.http.conftest import Client
 
@@ -177,7 +177,9 @@ async def whole_health(client: Client) -> Any:
 
 
 @pytest.mark.requirement("S3")
-async def test_it_is_ready_from_the_recovery_to_the_stop(client: Client, pulse: Pulse) -> None:
+async def test_it_is_ready_from_the_recovery_to_the_stop(
+    client: Client, pulse: ProcessHealth
+) -> None:
     starting = await client.get("/ready")
     assert (starting.status_code, starting.json()["ready"]) == (503, False)
     await pulse.engine.prepare()
@@ -233,7 +235,7 @@ async def test_alerts_are_in_health_in_metrics_and_in_a_list_of_their_own(
     assert (await samples(client))["duly_alerts{kind=late_deliveries}"] == 0
 
 
-async def read(app: App, pulse: Pulse, headers: dict[str, str] | None = None) -> Any:
+async def read(app: App, pulse: ProcessHealth, headers: dict[str, str] | None = None) -> Any:
     """What one who listens is sent, up to a stop."""
     sent: list[Any] = []
     head = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
@@ -280,7 +282,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 @pytest.mark.requirement("S3")
 async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
-    app: App, pulse: Pulse, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    app: App, pulse: ProcessHealth, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(app)
     live = app.watch.live
@@ -310,7 +312,7 @@ async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
 
 @pytest.mark.requirement("S2", "S3")
 async def test_events_end_with_the_key_that_asked_for_them(
-    app: App, pulse: Pulse, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+    app: App, pulse: ProcessHealth, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live, made = app.watch.live, await app.keys.create("board")
 

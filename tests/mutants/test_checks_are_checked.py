@@ -200,7 +200,7 @@ MUTANTS = [
     Mutant(
         "an_endpoint_that_is_gone_goes_on",
         "engine/targets/admission.py",
-        "    if fared.gone:\n",
+        "    if report.gone:\n",
         "    if False:\n",
         ("tests/transports/test_endpoints.py",),
     ),

@@ -32,7 +32,7 @@ async def imported(app: App, lines: list[bytes], **manner: Any) -> dict[str, tup
 
     how, found = ImportOptions(**manner), {}
     survey = app.importing.survey(lines, how, unheard)
-    async for each in app.importing.bring_in(lines, survey, how, unheard):
+    async for each in app.importing.write(lines, survey, how, unheard):
         new, known = found.get(each.kind, (0, 0))
         found[each.kind] = (new + each.new, known + each.known)
     return found

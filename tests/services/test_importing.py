@@ -102,7 +102,7 @@ async def test_what_is_there_under_its_key_stays_and_another_is_refused(
         heard.append(number)
 
     survey = app.importing.survey(lines, manner, hear)
-    brought = [each async for each in app.importing.bring_in(lines, survey, manner, hear)]
+    brought = [each async for each in app.importing.write(lines, survey, manner, hear)]
     assert [(each.new, each.known, each.refused) for each in brought] == [(1, 1, 1)]
     assert heard == [3]
 
@@ -137,7 +137,7 @@ async def test_beside_a_worker_it_is_refused_unless_wanted(source: App, app: App
     await add(source, 1)
     lines = await exported(source)
     worker = await app.store.workers.register("host:7", 60.0, 1, ["work"])
-    with pytest.raises(Conflict, match=f"worker {worker} .host:7. is at work"):
+    with pytest.raises(Conflict, match=f"worker {worker} .host:7. uses this store"):
         await imported(app, lines)
     assert await imported(app, lines, dry_run=True) == {"deliveries": (1, 0)}
     assert await app.list() == []

@@ -9,7 +9,7 @@ import pytest
 
 import duly
 from duly import App, Delivery
-from duly.engine.maintenance import BETWEEN_SLICES, Forgetter
+from duly.engine.maintenance import BETWEEN_SLICES, RetentionPruner
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START, noted
 
@@ -187,11 +187,11 @@ async def test_what_was_received_long_ago_is_forgotten_in_batches(
         await pay(app, f"m{number}")
     clock.advance(timedelta(days=6))
     await pay(app, "late")
-    forgetter = Forgetter([(app.store.inbox, timedelta(days=7))], interval=9.0, batch=2)
-    assert (await forgetter.tick()).seconds == 9.0
+    pruner = RetentionPruner([(app.store.inbox, timedelta(days=7))], interval=9.0, batch=2)
+    assert (await pruner.tick()).seconds == 9.0
     clock.advance(timedelta(days=1, seconds=1))
     for pause in (BETWEEN_SLICES.seconds, BETWEEN_SLICES.seconds, 9.0):
-        assert (await forgetter.tick()).seconds == pause
+        assert (await pruner.tick()).seconds == pause
     assert (await pay(app, "m0"))[0]
     assert not (await pay(app, "late"))[0]
 

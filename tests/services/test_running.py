@@ -119,6 +119,21 @@ async def test_a_run_that_is_cancelled_hands_back_what_it_holds(database_url: st
         assert worker.ended_how == "stopped"
 
 
+async def test_a_lifespan_works_while_its_application_serves(database_url: str) -> None:
+    app = App(database_url, environment={})
+    said = saying(app)
+    async with app.lifespan()(object()) as state:
+        assert state is None
+        await app.deliver("work", 1)
+        assert await heard(said) == 1
+    async with app.lifespan(work=False)(object()):
+        accepted = await app.deliver("work", 2)
+        assert (await app.get(accepted.id)).state == "pending"
+        (worker,) = await app.store.workers.roster()
+        assert worker.ended_how == "stopped"
+    assert said.empty()
+
+
 async def test_an_app_works_over_the_callers_own_pool(postgres_url: str) -> None:
     async with asyncpg.create_pool(postgres_url, min_size=1, max_size=20) as pool:
         app = App(pool=pool, environment={}, lease=3)

@@ -271,7 +271,7 @@ async def test_the_same_name_again_finds_it_done_and_within_itself_is_refused(
     id = await attempted(small_app)
     found = await small_app.get(id)
     assert ran == [1]
-    assert "under way" in str(found.error)
+    assert "already runs" in str(found.error)
     assert await names(small_app, id) == ["twice"]
 
 
@@ -406,7 +406,7 @@ async def test_a_thread_whose_attempt_is_over_records_nothing_more(small_app: Ap
     assert (await small_app.get(id)).state == "completed"
     over.set()
     await asyncio.to_thread(told.wait, 20)
-    assert "the attempt is over" in refused[0]
+    assert "the attempt has ended" in refused[0]
     assert await names(small_app, id) == []
 
 

@@ -74,7 +74,7 @@ async def test_what_feeds_itself_is_not_idle(small_app: App) -> None:
         await small_app.deliver("work")
 
     await small_app.deliver("work")
-    with pytest.raises(NotIdle, match="still not idle after 20 attempts"):
+    with pytest.raises(NotIdle, match="not idle after 20 attempts"):
         await run_until_idle(small_app, most=20)
 
 

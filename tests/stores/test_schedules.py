@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from duly.domain.schedules.planning import Planned
 from duly.domain.schedules.record import record_of
 from duly.domain.time.rules import Rule, cron, every, yearly
 from duly.domain.time.zones import fingerprint, zone_data_version
-from duly.engine.maintenance import Mender
+from duly.engine.maintenance import repair_schedules
 from duly.errors import NotFound, UnreadableRule
 from duly.failpoints import FailpointRaised, arm
 from duly.records import retry_plan
@@ -458,12 +459,12 @@ async def test_the_sweep_gives_back_an_occurrence_that_was_deleted_by_hand(rota:
     await rota.books.sql("delete from duly.deliveries where occurrence is not null")
     await rota.books.sql("delete from duly.agenda")
     await rota.declare("whole", HOURLY)
-    mender = Mender(rota.store.schedules, SystemChance().delivery_id)
-    mended, after = await mender.mend("", 3)
+    mender = partial(repair_schedules, rota.store.schedules, SystemChance().delivery_id)
+    mended, after = await mender("", 3)
     assert after is not None
-    more, after = await mender.mend(after, 10)
+    more, after = await mender(after, 10)
     assert (mended + more, after) == (4, None)
-    assert await mender.mend("", 100) == (0, None)
+    assert await mender("", 100) == (0, None)
     for name in ("apple", "fig", "pear", "finished", "whole"):
         assert await rota.occurrences(name) == ["2026-03-01T13:00:00Z"]
         assert (await rota.get(name)).progress.runs == 1
@@ -480,8 +481,8 @@ async def test_what_cannot_be_read_does_not_stop_the_sweep(rota: Rota) -> None:
     await unreadable(rota)
     await rota.books.sql("delete from duly.deliveries")
     await rota.books.sql("delete from duly.agenda")
-    mender = Mender(rota.store.schedules, SystemChance().delivery_id)
-    assert await mender.mend("", 100) == (2, None)
+    mender = partial(repair_schedules, rota.store.schedules, SystemChance().delivery_id)
+    assert await mender("", 100) == (2, None)
 
 
 @pytest.mark.requirement("D15", "C10")
@@ -502,8 +503,8 @@ async def test_an_occurrence_ended_before_its_time_does_not_come_back(
     beginning = "00000000-0000-0000-0000-000000000000"
     assert await rota.store.maintenance.count_prunable(DAY, DAY, beginning, 100) == (0, None)
     assert await rota.store.maintenance.prune(DAY, DAY, beginning, 100) == (0, None)
-    mender = Mender(rota.store.schedules, SystemChance().delivery_id)
-    assert await mender.mend("", 100) == (0, None)
+    mender = partial(repair_schedules, rota.store.schedules, SystemChance().delivery_id)
+    assert await mender("", 100) == (0, None)
     rota.books.clock.advance(300 * DAY)
     await rota.planner.catch_up()
     assert await rota.occurrences() == ["2026", "2027"]

@@ -25,7 +25,7 @@ FILES = {
         ("nowhere:app", "there is no module 'nowhere'"),
         ("shop.deeper:app", "'shop.deeper'"),
         ("shop:nothing", "'shop' has no 'nothing'"),
-        ("shop:other", "is no duly.App but a int"),
+        ("shop:other", "is not a duly.App but a int"),
         ("shop", "write module:app"),
         ("broken:app", "ZeroDivisionError"),
         ("needy:app", "no_such_package"),

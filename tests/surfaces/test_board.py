@@ -5,7 +5,7 @@ import os
 import pytest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-from duly.surfaces.http.monitoring.sibling_metrics import Siblings, merged
+from duly.surfaces.http.monitoring.shared_metrics import SharedMetrics, merged
 from duly.surfaces.process.shared_memory import HEAD, PAGE_BYTES, SharedMemory, Slot
 from duly.system import fork
 
@@ -55,14 +55,14 @@ def test_what_is_too_long_leaves_the_page_and_its_neighbours_as_they_are() -> No
 
 def test_figures_of_all_are_in_one_family_each() -> None:
     board = SharedMemory(2)
-    one, other = (Siblings(Slot(board, number)) for number in (1, 2))
+    one, other = (SharedMetrics(Slot(board, number)) for number in (1, 2))
     counted = CounterMetricFamily("duly_claimed", "Lanes claimed", labels=["process"])
     counted.add_metric(["2"], 7)
-    other.tell([counted])
+    other.publish([counted])
     own = CounterMetricFamily("duly_claimed", "Lanes claimed", labels=["process"])
     own.add_metric(["1"], 5)
     running = GaugeMetricFamily("duly_running", "Under way", value=3)
-    claimed, still = merged([own, running, *one.told()])
+    claimed, still = merged([own, running, *one.others()])
     assert [(each.labels, each.value) for each in claimed.samples] == [
         ({"process": "1"}, 5),
         ({"process": "2"}, 7),

@@ -29,4 +29,4 @@ async def test_a_server_for_others_starts_with_a_key_from_its_environment(home: 
     assert secret not in home.ok("config", "show", environ=environ)
     wrong = home.process("serve", environ={"DULY_BOOTSTRAP_KEY": f"{token}x"})
     assert (wrong.returncode, wrong.stderr.partition(":")[0]) == (2, "error")
-    assert wrong.stderr.startswith("error: bootstrap_key: *** from DULY_BOOTSTRAP_KEY will not do")
+    assert wrong.stderr.startswith("error: bootstrap_key: *** from DULY_BOOTSTRAP_KEY is not valid")

@@ -143,7 +143,7 @@ def test_settings_hide_secrets_wherever_they_come_from(sqlite_home: Home) -> Non
     sqlite_home.write("duly.toml", f'secret_key = ["{FIRST}"]\n')
     wrong = sqlite_home.duly("config", "show")
     assert wrong.returncode == 2
-    assert "secret_key: *** from duly.toml will not do" in wrong.stderr
+    assert "secret_key: *** from duly.toml is not valid" in wrong.stderr
     assert FIRST not in wrong.stderr
 
 

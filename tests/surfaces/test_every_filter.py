@@ -22,7 +22,7 @@ from duly.records.dead_letter import DeadLetterFilter
 from duly.records.delivery import FilterKeywords
 from duly.stores.deliveries import pages
 from duly.surfaces.cli.command_line import COMMANDS, command_line
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 from tests.engine.house import Gate
@@ -241,7 +241,7 @@ async def test_over_http_in_pages(
     monkeypatch.setattr(pages, "MOST", looked_at)
     async with (
         Stage(database_url) as stage,
-        calling(stage.app, Pulse(stage.app, stage.engine)) as client,
+        calling(stage.app, ProcessHealth(stage.app, stage.engine)) as client,
     ):
         lists = await _filters(client)
         assert lists.keys() - NOT_LISTED_BY == PATHS.keys()

@@ -69,7 +69,7 @@ async def test_a_store_is_moved_and_what_was_unfinished_is_delivered_there_once_
     assert home.ok("export", "moved.ndjson", "--with-secrets") == f"{counts} exported"
     assert (home.folder / "moved.ndjson").stat().st_mode & 0o077 == 0
     assert there.ok("import", "moved.ndjson", "--yes") == f"{counts} imported"
-    assert there.ok("import", "moved.ndjson", "--yes").endswith(f"imported\n{counts} there already")
+    assert there.ok("import", "moved.ndjson", "--yes").endswith(f"imported\n{counts} already exist")
     assert told(there, "--with-secrets") == told(home, "--with-secrets")
     with there.serving() as server:
         logged = [json.loads(server.wait_for("Logged")["payload"]) for _ in range(3)]
@@ -109,7 +109,7 @@ async def test_interrupted_it_says_how_far_it_is_and_how_to_go_on(small: Home) -
         process.signal(signal.SIGCONT)
         assert process.end() == 128 + signal.SIGINT
     # The batch that had begun is ended and counted.
-    assert "stopped after 1000 of 1100; the same command goes on" in "".join(process.log)
+    assert "stopped after 1000 of 1100; the same command imports the rest" in "".join(process.log)
     assert small.json(*command)["deliveries"]["known"] == 1000
 
 
@@ -175,7 +175,7 @@ async def test_a_dry_run_says_what_would_be_done_and_does_nothing(small: Home) -
     other.ok("migrate", "up")
     wrong = other.duly("import", "moved.ndjson", "--yes", environ={"DULY_NAMESPACE": "b"})
     assert wrong.returncode == 2
-    assert "the file is of namespace 'default', and this is 'b'" in wrong.stderr
+    assert "the file is from namespace 'default', and this is 'b'" in wrong.stderr
     planned = other.json("import", "moved.ndjson", "--dry-run")
     assert planned["deliveries"] == {"new": 5, "known": 0, "refused": 0}
     assert planned == first
@@ -221,10 +221,10 @@ async def test_nobody_works_on_a_store_while_it_is_filled(small: Home) -> None:
     with small.serving():
         done = small.duly("export", "moved.ndjson", "--all")
         assert done.returncode == 0
-        assert "workers are at work on this store" in done.stderr
+        assert "workers run on this store" in done.stderr
         refused = small.duly("import", "moved.ndjson", "--yes", "--skip-bad")
         assert refused.returncode == 5
-        assert "is at work on this store; stop it first" in refused.stderr
+        assert "uses this store; stop it first" in refused.stderr
         found = small.json("import", "moved.ndjson", "--yes", "--beside-workers")
         assert found["deliveries"] == {"new": 0, "known": 5, "refused": 0}
     assert other.ok("import", "moved.ndjson", "--yes").startswith("1 endpoints")

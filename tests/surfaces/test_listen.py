@@ -168,15 +168,15 @@ def test_a_taken_port_is_code_1(sqlite_home: Home) -> None:
         done = sqlite_home.duly("listen", "--port", str(port))
     assert (done.returncode, done.stdout) == (1, "")
     assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
-    assert "choose another with --port" in done.stderr
+    assert "choose another port with --port" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--answer", "100"), "answer: '100' is no status"),
-        (("--fail", "0"), "fail: '0' is no status"),
-        (("--fail", "503,2"), "fail: '2' is no status"),
+        (("--answer", "100"), "answer: '100' is not a status"),
+        (("--fail", "0"), "fail: '0' is not a status"),
+        (("--fail", "503,2"), "fail: '2' is not a status"),
         (("--fail", "," .join(["503"] * 100)), "fail: give at most 99"),
         (("--port", "65536"), "port: 65536 is not from 0 to 65535"),
         (("--secret", "hunter2"), "secret: "),

@@ -117,4 +117,4 @@ async def test_a_level_leaves_out_what_is_below_it_and_a_strange_one_is_refused(
     assert {json.loads(line)["level"] for line in worker.log} == {"error"}
     refused = shop.process("serve", "--log-level", "loud")
     assert refused.returncode == 2
-    assert "log_level: 'loud' from flag will not do; give debug, info, warning" in refused.stderr
+    assert "log_level: 'loud' from flag is not valid; give debug, info, warning" in refused.stderr

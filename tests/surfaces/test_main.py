@@ -82,7 +82,7 @@ def test_bad_usage_is_code_2_on_stderr(sqlite_home: Home) -> None:
 
 
 def test_the_overview_says_what_each_command_is_for(sqlite_home: Home) -> None:
-    assert "Run it all: the engine and the HTTP port." in sqlite_home.ok()
+    assert "Run the engine and the HTTP server." in sqlite_home.ok()
 
 
 def test_a_reader_who_leaves_is_no_trouble(sqlite_home: Home) -> None:
@@ -129,7 +129,7 @@ def test_logs_are_one_liners_for_people(sqlite_home: Home) -> None:
     os.close(theirs)
     seen = b""
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        while b"Ctrl-C stops it" not in seen:
+        while b"Press Ctrl-C to stop" not in seen:
             seen += terminal.read(1000)
         process.terminate()
         assert process.wait(DEADLINE_SECONDS) == 0

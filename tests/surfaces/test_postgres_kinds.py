@@ -99,4 +99,6 @@ def test_parameters_that_change_nothing_are_told(tmp_path: Path, postgres_url: s
     told = [each["found"] for each in found["checks"] if each["name"] == "address"]
     assert told == ["keepalives is ignored", "schema is ignored"]
     with home.running("serve", "--port", "0") as server:
-        assert "schema `duly`" in server.line_with("parameter schema of the address is ignored")
+        assert "schema `duly`" in server.line_with(
+            "parameter schema of the database URL is ignored"
+        )

@@ -11,7 +11,7 @@ from tests.surfaces.processes import Home
     [
         (("--role", "api"), "role: a SQLite file belongs to one process"),
         (("--processes", "2"), "processes: a SQLite file belongs to one process"),
-        (("--role", "cook"), "role: 'cook' from flag will not do; give some of api, worker and"),
+        (("--role", "cook"), "role: 'cook' from flag is not valid; give some of api, worker and"),
     ],
 )
 def test_what_a_file_does_not_allow_is_refused_before_it_is_made(

@@ -43,7 +43,7 @@ async def test_late_work_is_told_while_it_waits_and_no_longer_once_it_drained(ho
     }  # fmt: skip
     assert waiting["workers"] == 0
     told = home.ok("status")
-    assert "3 late, the oldest since 2025-12-31 00:00:00.000Z; it does not go down" in told
+    assert "3 late, the oldest since 2025-12-31 00:00:00.000Z; not draining" in told
     with home.serving() as server:
         for _ in range(3):
             server.wait_for("Logged")

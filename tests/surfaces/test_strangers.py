@@ -24,7 +24,7 @@ from duly import App, Delivery
 from duly.client import pool
 from duly.records.key import Scope
 from duly.surfaces.cli.server.log_format import Shaped, _json, _line
-from duly.surfaces.http.monitoring.health import Pulse
+from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.testing import run_until_idle
 from tests.http.conftest import calling
 from tests.surfaces.sides import command
@@ -146,7 +146,7 @@ async def test_no_answer_of_the_api_shows_a_token_but_an_endpoint_to_its_admin(
         names = await laid_out(app) | {"endpoint": "billing"}
         reader = await app.keys.create("reader", scope=Scope.READ)
         names |= {"key": reader.key.id}
-        async with calling(app, Pulse(app, app.engine())) as client:
+        async with calling(app, ProcessHealth(app, app.engine())) as client:
             described = (await client.get("/docs/openapi.json")).json()["paths"]
             paths = [path for path, ways in described.items() if "get" in ways]
             assert {path for path in paths if "{" in path} <= set(PATHS), "say what is there"

@@ -116,8 +116,8 @@ def test_settings_are_checked_all_at_once(sqlite_home: Home) -> None:
     done = sqlite_home.duly("config", "validate", environ={"DULY_PORT": "99999"})
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "error: port: '99999' from DULY_PORT will not do; give a whole number from 0 to 65535",
-        "error: poll: 99 from duly.toml will not do; give a number from 0.01 to 60",
+        "error: port: '99999' from DULY_PORT is not valid; give a whole number from 0 to 65535",
+        "error: poll: 99 from duly.toml is not valid; give a number from 0.01 to 60",
     ]
     sqlite_home.write("duly.toml", "poll = 9\n")
     assert sqlite_home.json("config", "validate") == {"valid": True, "problems": []}

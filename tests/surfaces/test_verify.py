@@ -41,7 +41,7 @@ def test_what_was_signed_is_right_wherever_the_body_comes_from(
     where = [place] if place else []
     stdin = "" if place == "body.json" else BODY
     said = sqlite_home.ok("verify", *where, "--secret", SECRET, *flags(), stdin=stdin)
-    assert said == "the signature is right: msg_1"
+    assert said == "the signature is valid: msg_1"
     assert list(sqlite_home.folder.iterdir()) == [sqlite_home.folder / "body.json"]
 
 

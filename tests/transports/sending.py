@@ -19,7 +19,7 @@ from duly.domain.endpoints.webhooks import decode_webhook, encode_webhook
 from duly.system import is_resolver_trouble, open_socket
 from duly.testing import VirtualClock
 from duly.transports.webhooks.egress import Guard
-from duly.transports.webhooks.endpoint_cache import Book
+from duly.transports.webhooks.endpoint_cache import EndpointCache
 from duly.transports.webhooks.sender import Webhooks
 
 Lookup = Callable[[str], object]
@@ -83,8 +83,10 @@ async def sender(
         opening(family)
         return open_socket(family, *kind)
 
-    book = Book(NoEndpoints(), clock, lambda sealed, _: sealed.text, lambda _: None, "default")
-    webhooks = Webhooks(clock, Guard(["127.0.0.1/32"]), is_resolver_trouble, opened, book)
+    cache = EndpointCache(
+        NoEndpoints(), clock, lambda sealed, _: sealed.text, lambda _: None, "default"
+    )
+    webhooks = Webhooks(clock, Guard(["127.0.0.1/32"]), is_resolver_trouble, opened, cache)
     try:
         yield Sender(clock, webhooks, timeout)
     finally:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers import aead
 from duly.domain.endpoints.endpoint import Details, Sealed, StoredEndpoint
 from duly.domain.endpoints.sealed_headers import sealed_headers
 from duly.testing import VirtualClock
-from duly.transports.webhooks.endpoint_cache import FRESH_SECONDS, Book
+from duly.transports.webhooks.endpoint_cache import FRESH_SECONDS, EndpointCache
 from duly.vault import Vault
 
 pytestmark = pytest.mark.requirement("X4")
@@ -35,7 +35,7 @@ class Shelf:
             secrets=(VAULT.seal(f"whsec_{'A' * 32}", "a"),),
         )  # fmt: skip
         self.read = self.opened = 0
-        self.book = Book(lambda _: self, self.clock, self._open, lambda _: None, "default")
+        self.book = EndpointCache(lambda _: self, self.clock, self._open, lambda _: None, "default")
 
     async def some(self, names: Collection[str]) -> list[StoredEndpoint]:
         self.read += 1

@@ -169,8 +169,8 @@ async def test_five_days_of_nothing_but_failures_disable_it_and_say_so(
             clock.advance(86400)
         endpoint = await app.endpoints.get("billing")
     assert endpoint.state == "disabled"
-    assert str(endpoint.state_reason).startswith("nothing but failures since 2026-01-01")
-    assert "endpoint billing is disabled: nothing but failures" in caplog.text
+    assert str(endpoint.state_reason).startswith("all attempts failed since 2026-01-01")
+    assert "endpoint billing is disabled: all attempts failed" in caplog.text
     assert "endpoint.disabled" in [each.action for each in await app.audit.list()]
     assert "pending" in await states(app, ids), "what waited still waits"
 
@@ -258,7 +258,7 @@ async def test_its_own_plan_counts_though_others_are_read_while_it_is_sent_to(
 ) -> None:
     async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         clock.advance(2)
-        assert await app.book.reach("other") is not None
+        assert await app.endpoint_cache.reach("other") is not None
         writer.write(answer(503))
 
     async with receiver(slow) as there:
@@ -284,10 +284,10 @@ async def test_endpoints_that_take_turns_are_read_together(
         await app.endpoints.add(name, "https://example.org/in")
     for _ in range(10):
         for name in ("x", "y"):
-            assert await app.book.reach(name, "default") is not None
+            assert await app.endpoint_cache.reach(name, "default") is not None
     assert read == [{"x"}, {"x", "y"}]
     clock.advance(1)
-    assert await app.book.reach("x", "default") is not None
+    assert await app.endpoint_cache.reach("x", "default") is not None
     assert read[2:] == [{"x", "y"}]
 
 

@@ -65,7 +65,7 @@ def fault_reply(scope: Scope, error: Exception) -> Reply:
         case StoreUnavailable():
             return _reply(503, "UNAVAILABLE", str(error), headers={"retry-after": "1"})
     logger.error("%s failed", asked_for(scope), exc_info=error)
-    return _reply(500, "INTERNAL", "something went wrong here; the log says what")
+    return _reply(500, "INTERNAL", "internal error; see the server's log")
 
 
 def _reply(

@@ -1,1 +1,1 @@
-"""Everything that repeats: claiming, running, settling, recovering, keeping the house."""
+"""The engine: loops that plan, claim, run, settle, recover and clean up."""

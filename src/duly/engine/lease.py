@@ -1,4 +1,4 @@
-"""A worker's lease, and the heart that renews it from a thread and connection of its own."""
+"""A worker's lease, and the heartbeat that renews it from its own thread and connection."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class Lease:
         self.seconds = seconds
         self.lost = False
         self.draining = False
-        """Somebody asked that it start nothing more."""
+        """Whether an operator asked this worker to drain: it starts nothing more."""
         self._clock = clock
         self._renewed_at = clock.monotonic()
 
     def renew(self, asked_at: float) -> None:
-        """The store confirmed the lease; it counts from when it was asked."""
+        """The store renewed the lease, counted from the moment of the request."""
         self._renewed_at = asked_at
 
     def holds(self) -> bool:
-        """Whether nobody can have taken this worker for dead."""
+        """Whether no other worker can have declared this one dead."""
         return not self.lost and self._clock.monotonic() - self._renewed_at < self.seconds
 
 
 class Heartbeat:
-    """Beats on its own thread, so that a blocked event loop does not lose the lease.
+    """Renews the lease in its own thread, so that a blocked event loop does not lose it.
 
-    Where the store can be used on one loop only, it has to beat there.
+    If the store can be used on one event loop only, it runs there.
     """
 
     def __init__(
@@ -56,28 +56,28 @@ class Heartbeat:
         self._stop = threading.Event()
         self._on_stop: Callable[[], object] | None = None
         self._ended = asyncio.Event()
-        self._thread = threading.Thread(target=self._live, name="duly-heart", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="duly-heartbeat", daemon=True)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Begin to renew the lease."""
         if self._store.one_loop:
             self._task = self._home.create_task(self._beat())
         else:
             self._thread.start()
 
     async def stop(self) -> None:
-        """End it; waits for that a little, and in no thread: handlers may have taken them all."""
+        """Stop, and wait a little for the end; not in a thread: handlers may use all of them."""
         self._stop.set()
         if self._on_stop is not None:
-            with suppress(RuntimeError):  # its loop is over already
+            with suppress(RuntimeError):  # its loop is already closed
                 self._on_stop()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=STOP_SECONDS)
         else:
             await wait(self._ended, STOP_SECONDS)
 
-    def _live(self) -> None:
+    def _run_thread(self) -> None:
         try:
             asyncio.run(self._beat())
         finally:
@@ -87,7 +87,7 @@ class Heartbeat:
     async def _beat(self) -> None:
         interval = self._lease.seconds / BEATS_PER_LEASE
         loop, stopping = asyncio.get_running_loop(), asyncio.Event()
-        # Named before looking whether to stop, so that either this or `stop` sees the other.
+        # Set before `_stop` is checked, so that a concurrent `stop` is never missed.
         self._on_stop = partial(loop.call_soon_threadsafe, stopping.set)
         while not self._stop.is_set() and not self._lease.lost:
             async with self._store.beside() as workers:
@@ -100,13 +100,13 @@ class Heartbeat:
     async def _once(self, workers: Workers) -> bool:
         asked_at = self._clock.monotonic()
         try:
-            # A connection that hangs must not cost the lease: the next beat opens another.
+            # A hanging connection must not cost the lease: the next heartbeat opens another one.
             async with asyncio.timeout(self._lease.seconds / BEATS_PER_LEASE):
                 alive = await workers.beat(self._lease.worker)
                 if alive:
                     self._lease.draining = await workers.is_draining(self._lease.worker)
         except Exception:
-            # A beat that failed is only a beat missed; a heart that stopped would never be missed.
+            # One failed heartbeat does no harm; if the loop ended, the lease would be lost.
             return True
         if alive:
             self._lease.renew(asked_at)

@@ -1,4 +1,4 @@
-"""Watching the lease: a worker that lost it begins again as another one."""
+"""Watches the lease: a process that lost it registers as a new worker."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from duly.ports import Emit, Store
 
 
 class LeaseMonitor:
-    """Abandons what runs under a lost lease, and registers a new worker."""
+    """Abandons the attempts of a lost lease, and registers a new worker."""
 
-    name = "life"
+    name = "lease monitor"
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class LeaseMonitor:
         self._signal = signal
         self._crash_rule = crash_rule
         self._emit = emit
-        self._buried_alive: set[int] = set()
+        self._declared_dead: set[int] = set()
 
     async def tick(self) -> Pause:
-        """Begin anew if the lease was lost."""
+        """Register as a new worker if the lease was lost."""
         if self._membership.lease.lost:
             await self.lose_lease()
             await self._membership.register()
@@ -53,24 +53,24 @@ class LeaseMonitor:
         return UNTIL_WOKEN
 
     async def lose_lease(self) -> None:
-        """Abandon what runs: others have it now, and the store would refuse its outcomes."""
+        """Abandon running attempts: others have them now, and the store would refuse outcomes."""
         self._emit(LeaseWasLost(worker=self._membership.worker, running=self._runner.running))
         self.note_survival()
         await self._runner.drain(0)
         self._runner.is_draining = False
         self._claims.abandon()
-        self._suspects.forget()
+        self._suspects.reset()
         self._settler.forget()
 
     def note_survival(self) -> None:
-        """The worker was declared dead, and yet its process lives."""
-        self._buried_alive.add(self._membership.worker)
+        """Note that the worker was declared dead although its process lives."""
+        self._declared_dead.add(self._membership.worker)
 
     async def acquit(self) -> None:
-        """Take back the crashes counted for this process: what it held did not kill it."""
-        for worker in list(self._buried_alive):
+        """Undo the crashes counted for this process: its deliveries did not kill it."""
+        for worker in list(self._declared_dead):
             suspect_after = self._crash_rule.suspect_after
             crashes = await self._store.workers.acquit(worker, suspect_after)
-            self._buried_alive.discard(worker)
+            self._declared_dead.discard(worker)
             self._store.wakeups.hint()
             self._emit(CrashesTakenBack(worker=worker, crashes=crashes))

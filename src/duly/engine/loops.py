@@ -1,4 +1,4 @@
-"""One way to run every loop: it says how long to wait, may be woken, and outlives its failures."""
+"""How loops run: each tick returns how long to wait, loops can be woken, and survive failures."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Pause(msgspec.Struct, frozen=True):
 NOW = Pause(0.0)
 UNTIL_WOKEN = Pause(3600.0)
 REST = Pause(LONGEST_BACK_OFF)
-"""For how long a namespace is left alone in which a loop failed."""
+"""How long a loop leaves a namespace alone after it failed there."""
 
 
 class Loop(Protocol):
-    """Something that is done again and again."""
+    """Work that is repeated."""
 
     name: str
     wake: asyncio.Event
 
     async def tick(self) -> Pause:
-        """Do it once; returns how long to wait."""
+        """Do the work once; returns how long to wait."""
 
 
 class Runner:
-    """Runs loops until told to stop."""
+    """Runs loops until they are stopped."""
 
     def __init__(self, emit: Emit, chance: Callable[[], float]) -> None:
         self._emit = emit
@@ -48,12 +48,12 @@ class Runner:
         self._stopping: set[str] = set()
 
     def stop(self, loop: Loop) -> None:
-        """Let the loop end after its present tick."""
+        """Let the loop end after its current tick."""
         self._stopping.add(loop.name)
         loop.wake.set()
 
     async def run(self, loop: Loop) -> None:
-        """Tick until stopped; a store that is away and any other failure only make it wait."""
+        """Tick until stopped; after a failure the loop waits and tries again."""
         failures = 0
         while loop.name not in self._stopping:
             loop.wake.clear()
@@ -80,12 +80,12 @@ class Runner:
         return Pause(seconds * (1 + 0.5 * self._chance()))
 
 
-async def apart(
+async def contained(
     loop: str, namespace: str | None, emit: Emit, doing: Awaitable[Outcome]
 ) -> Outcome | Pause:
-    """Do what a loop does for one namespace; REST if it failed, which the others need not feel.
+    """Await the work for one namespace; REST if it failed, so that other namespaces go on.
 
-    A store that is away is away for all of them.
+    An unavailable store is raised: it affects all of them.
     """
     try:
         return await doing
@@ -106,9 +106,9 @@ def _failure(loop: str, error: Exception, namespace: str | None) -> LoopFailed:
 
 
 async def wait(wake: asyncio.Event, seconds: float, *, obey_wake: bool = True) -> None:
-    """Wait that long or until woken; always lets others run."""
+    """Wait that long or until woken; other tasks always get to run."""
     if seconds <= 0:
-        await Breath()
+        await YieldOnce()
         return
     event = wake if obey_wake else asyncio.Event()
     try:
@@ -118,8 +118,8 @@ async def wait(wake: asyncio.Event, seconds: float, *, obey_wake: bool = True) -
         pass
 
 
-class Breath:
-    """Lets the others run once."""
+class YieldOnce:
+    """Awaiting it lets other tasks run once."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield

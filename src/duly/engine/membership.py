@@ -1,4 +1,4 @@
-"""This process as a worker among others: its number, its lease and its heartbeat."""
+"""This process as a worker: its number, its lease and its heartbeat."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from duly.settings import Settings
 
 
 class Membership:
-    """Registers the worker, and again as another one whenever its lease was lost.
+    """Registers the worker, and a new one whenever its lease was lost.
 
-    Before the first registration, and in a process that is no worker, its number is 0.
+    The number is 0 before the first registration, and in a process that is not a worker.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Membership:
         beating: bool,
     ) -> None:
         self.lease = Lease(0, settings.lease, clock)
-        """The present lease; another object after each registration."""
+        """The current lease; a new object after each registration."""
         self.lost = asyncio.Event()
         """Set when the heartbeat learns that the worker was declared dead."""
         self._store = store
@@ -39,7 +39,7 @@ class Membership:
         self._name = name
         self._emit = emit
         self._beating = beating
-        self._heart: Heartbeat | None = None
+        self._heartbeat: Heartbeat | None = None
 
     @property
     def worker(self) -> int:
@@ -49,7 +49,7 @@ class Membership:
     @property
     def is_beating(self) -> bool:
         """Whether a heartbeat renews the lease."""
-        return self._heart is not None
+        return self._heartbeat is not None
 
     async def register(self) -> None:
         """Become a new worker with a lease of its own."""
@@ -63,14 +63,14 @@ class Membership:
         lease.renew(asked_at)
         self.lease = lease
         if self._beating:
-            self._heart = Heartbeat(lease, self._store, self._clock, self.lost.set)
-            self._heart.start()
+            self._heartbeat = Heartbeat(lease, self._store, self._clock, self.lost.set)
+            self._heartbeat.start()
         self._emit(
             WorkerStarted(worker=worker, concurrency=settings.concurrency, handlers=handlers)
         )
 
     async def beat_once(self) -> None:
-        """Renew the lease where no heartbeat does."""
+        """Renew the lease once, if there is no heartbeat."""
         lease, asked_at = self.lease, self._clock.monotonic()
         lease.lost = not await self._store.workers.beat(lease.worker)
         lease.draining = await self._store.workers.is_draining(lease.worker)
@@ -78,10 +78,10 @@ class Membership:
 
     async def stop_beating(self) -> None:
         """Stop the heartbeat; the lease runs out unless the worker ends before."""
-        if self._heart is not None:
-            await self._heart.stop()
-            self._heart = None
+        if self._heartbeat is not None:
+            await self._heartbeat.stop()
+            self._heartbeat = None
 
     async def end(self) -> None:
-        """Leave the roster: others take over at once what is still held."""
+        """Unregister: other workers reclaim at once what is still held."""
         await self._store.workers.end(self.worker)

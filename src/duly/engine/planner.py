@@ -1,8 +1,8 @@
-"""Keeping the next occurrence of every schedule on the books.
+"""Plans the next occurrence of every schedule.
 
-What is due needs no planner: its delivery is there already. When it falls due the planner makes
-the one after it, and decides about whatever was missed while nobody was here. Any number of
-planners share the work, and a plan that was lost half-way is simply made again.
+A due occurrence does not need the planner: its delivery exists already. When it is due, the planner
+makes the one after it, and decides about occurrences missed while no planner ran. Any number of
+planners share the work, and a plan that was not written is made again.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from duly.domain.schedules import revisions
 from duly.domain.schedules.planning import Plan, Planning, usual_plan
 from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.zones import fingerprint, zone_data_version
-from duly.engine.loops import NOW, Breath, Pause
+from duly.engine.loops import NOW, Pause, YieldOnce
 from duly.errors import InvalidInput, NotFound, UnreadableRule
 from duly.ports import Chance, Clock, DueSchedule, Emit, Sitting, Store, ZoneUse
 
 BATCH = 250
 GENTLE_BATCH = 10
 GENTLE_SECONDS = 0.02
-"""How many are planned at a time: few, with a rest after each, while deliveries are under way."""
+"""Schedules planned at a time: few, with a pause after each batch, while deliveries run."""
 SOON = timedelta(minutes=2)
-"""What comes next so soon is planned without resting."""
+"""Occurrences this soon are planned without a pause."""
 PAGES = 40
-"""How many batches are planned before the clock is looked at again."""
+"""How many batches are planned before the clock is read again."""
 SLICE = 10
-"""How many are decided before others get their turn."""
+"""How many are planned before other tasks get to run."""
 NAMES = 500
 AGAIN_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 30.0
-"""How long a start waits for what other planners are at: then it is theirs."""
+"""How long a start waits for other planners to finish."""
 LOOK_AGAIN_SECONDS = 60.0
-"""How soon a schedule that could not be read is tried again."""
+"""When an unreadable schedule is tried again."""
 STEP = timedelta(seconds=5)
 TOLERATED_BACK = timedelta(minutes=10)
 
 
 class Planner:
-    """Plans what is due to be planned, and watches the clock by which it is."""
+    """Plans due schedules, and watches the clock."""
 
     name = "planner"
 
@@ -72,11 +72,11 @@ class Planner:
         self._noted: datetime | None = None
         self._passed_over: dict[int, float] = {}
         self._seen: tuple[datetime, float] | None = None
-        self._told_behind: bool | None = None
-        """Whether planning stops, as it was told; None while the clock is right."""
+        self._reported_behind: bool | None = None
+        """Whether planning stops, as last reported; None while the clock is right."""
 
     async def tick(self) -> Pause:
-        """Plan one batch; waits until the next schedule is due to be planned."""
+        """Plan the schedules that are due; wait until the next one is."""
         now = await self._moment()
         if now is None:
             return Pause(self._poll)
@@ -85,9 +85,9 @@ class Planner:
         return await self._until_next(now)
 
     async def _plan(self, now: datetime) -> int:
-        """Plan some of what is due; returns how many schedules that were.
+        """Plan due schedules, at most PAGES batches; returns their number.
 
-        One page is written while the next is decided and the one after it read.
+        One page is written while the next one is planned and the one after it is read.
         """
         planned, reading = 0, self._read(now, None)
         writing: asyncio.Task[int] | None = None
@@ -95,7 +95,7 @@ class Planner:
             for left in reversed(range(PAGES)):
                 page = await reading
                 if left == PAGES - 1:
-                    self._tell_drift(page, now)
+                    self._report_drift(page, now)
                 if not page:
                     break
                 if left:
@@ -110,13 +110,13 @@ class Planner:
             under_way = [reading] if writing is None else [reading, writing]
             await asyncio.gather(*under_way, return_exceptions=True)
 
-    def _tell_drift(self, page: Sequence[DueSchedule], now: datetime) -> None:
+    def _report_drift(self, page: Sequence[DueSchedule], now: datetime) -> None:
         due_at = page[0].progress.next_at if page else None
         waited = timedelta() if due_at is None else max(now - due_at, timedelta())
         self._emit(PlannerTicked(drift=waited.total_seconds()))
 
     async def _give_way(self, plans: Sequence[tuple[DueSchedule, Plan]], now: datetime) -> None:
-        """Leave the store to deliveries that are under way, unless what comes next comes soon."""
+        """Leave the store to running deliveries, unless the next occurrences are soon."""
         soon = now + SOON
         if self._is_busy() and not any(
             plan.progress.made_at is not None and plan.progress.made_at < soon for _, plan in plans
@@ -141,11 +141,11 @@ class Planner:
     async def _decided_quickly(
         self, page: Sequence[DueSchedule], now: datetime
     ) -> tuple[list[tuple[DueSchedule, Plan]], bool]:
-        """The plans of those that missed nothing, and whether there are others."""
+        """The plans of schedules that missed nothing, and whether there are others."""
         plans, behind = [], False
         for index, due in enumerate(page):
             if index % SLICE == SLICE - 1:
-                await Breath()  # others are in a hurry
+                await YieldOnce()
             plan = self._usual(due, now)
             planning = None if plan is not None else self._planning(due, now)
             if planning is not None and planning.is_behind:
@@ -162,13 +162,13 @@ class Planner:
         if next_at is None:
             return Pause(self._poll)
         seconds = (next_at - now).total_seconds()
-        # Due and yet not to be had: another planner is at it.
+        # Due but not read: another planner has it.
         return Pause(min(seconds, self._poll) if seconds > 0 else AGAIN_SECONDS)
 
     async def catch_up(self) -> None:
-        """Plan all that is due now, and wait for what others are planning.
+        """Plan all that is due now, and wait for other planners to finish theirs.
 
-        Before anything is claimed: an occurrence that is merged into a later one must not go out.
+        Called before anything is claimed: an occurrence merged into a later one must not be sent.
         """
         until = self._clock.monotonic() + LONGEST_WAIT_SECONDS
         now = await self._moment()
@@ -179,13 +179,13 @@ class Planner:
                 await self._clock.sleep(AGAIN_SECONDS)
 
     async def at_start(self) -> None:
-        """Compute anew what zone data that has changed would have otherwise, then catch up."""
+        """Replan schedules whose time zone data has changed, then catch up."""
         for use in await self._store.schedules.zones():
             if use.version <= zone_data_version() and _has_changed(use):
-                await self._compute_anew(use)
+                await self._replan_zone(use)
         await self.catch_up()
 
-    async def _compute_anew(self, use: ZoneUse) -> None:
+    async def _replan_zone(self, use: ZoneUse) -> None:
         after, moved = "", 0
         while names := await self._store.schedules.of_zone(use, after, NAMES):
             for name in names:
@@ -203,28 +203,28 @@ class Planner:
         try:
             _, revision = await self._store.schedules.revise(name, decide, "planner", detail)
         except (UnreadableRule, NotFound):
-            return False  # a newer version's, told when it is planned; or removed meanwhile
+            return False  # written by a newer version, which planning reports, or removed meanwhile
         return revision is not None
 
     async def _moment(self) -> datetime | None:
-        """Now, or the moment up to which was planned if that is later; None when it is too late.
+        """Now, or the moment up to which was planned if that is later; None if the clock is wrong.
 
-        A clock that steps back repeats nothing: time stands still for the planner until it has
-        caught up. More than ten minutes is no mishap any more, and somebody has to look.
+        If the clock steps back, nothing is repeated: the planner waits until it has caught up.
+        More than ten minutes behind, planning stops until an operator sets the clock.
         """
         now, planned_until = await self._store.plans.clock()
-        self._watch(now)
+        self._check_clock(now)
         if planned_until is None or planned_until <= now:
-            self._told_behind = None
+            self._reported_behind = None
             return now
         behind = planned_until - now
         stops = behind > TOLERATED_BACK
-        if behind > STEP and (self._told_behind is None or stops > self._told_behind):
-            self._told_behind = stops
+        if behind > STEP and (self._reported_behind is None or stops > self._reported_behind):
+            self._reported_behind = stops
             self._emit(ClockIsBehind(seconds=behind.total_seconds(), planning_stops=stops))
         return None if stops else planned_until
 
-    def _watch(self, now: datetime) -> None:
+    def _check_clock(self, now: datetime) -> None:
         ticked = self._clock.monotonic()
         if self._seen is not None:
             before, before_ticked = self._seen
@@ -286,4 +286,4 @@ def _has_changed(use: ZoneUse) -> bool:
     try:
         return fingerprint(use.zone) != use.hash
     except InvalidInput:
-        return False  # a zone that is gone from the data: nothing can be computed from it
+        return False  # the zone is no longer in the data

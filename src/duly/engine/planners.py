@@ -1,7 +1,6 @@
-"""Planning for every namespace that this process works for: a planner for each, in turn.
+"""Plans for every namespace that this process works for: a planner for each, in turn.
 
-One statement finds the namespaces in which something is due to be planned, so those in which
-nothing is cost nothing.
+One statement finds the namespaces with due schedules, so the others cost nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from typing import TypeVar
 import msgspec
 
 from duly.domain.events import ClockIsBehind, ClockStepped, Event, PlannerTicked
-from duly.engine.loops import NOW, REST, Pause, apart
+from duly.engine.loops import NOW, REST, Pause, contained
 from duly.engine.planner import Planner
 from duly.ports import Clock, Emit, Store
 
 MakePlanner = Callable[[Store, Emit], Planner]
 Outcome = TypeVar("Outcome")
 OF_THE_CLOCK = (ClockStepped, ClockIsBehind, PlannerTicked)
-"""All namespaces have one clock: one planner tells of it."""
+"""All namespaces share one clock: only one planner reports about it."""
 
 
 class Planners:
-    """The planner of the process's own namespace, and those of the others as they are needed."""
+    """The planner of the process's own namespace, and those of others as needed."""
 
     name = "planner"
 
@@ -54,37 +53,36 @@ class Planners:
         return self._served is None or self._store.namespace in self._served
 
     async def tick(self) -> Pause:
-        """Plan one batch of each namespace in which something is due."""
+        """Plan one batch in each namespace with due schedules."""
         waits = [await self._tick_own()]
         for namespace, wait in (await self._soonest()).items():
             if wait <= 0:
-                wait = (await self._apart(namespace, self._planner(namespace).tick())).seconds
-                # A schedule that cannot be read stays due: its planner says when to look again.
+                wait = (await self._contained(namespace, self._planner(namespace).tick())).seconds
+                # An unreadable schedule stays due: its planner says when to try again.
                 self._rests_until[namespace] = self._clock.monotonic() + wait
             waits.append(wait)
         seconds = min(waits)
         return NOW if seconds <= 0 else Pause(min(seconds, self._poll))
 
     async def _tick_own(self) -> float:
-        """Plan one batch of the own namespace; returns in how many seconds the next may be due."""
+        """Plan one batch of the own namespace; returns the seconds until the next may be due."""
         if self._own is None:
             return self._poll
         own, now = self._store.namespace, self._clock.monotonic()
         rest = self._rests_until.get(own, now) - now
         if rest > 0:
             return rest
-        return (await self._apart(own, self._own.tick())).seconds
+        return (await self._contained(own, self._own.tick())).seconds
 
-    async def _apart(self, namespace: str, planning: Awaitable[Outcome]) -> Outcome | Pause:
-        """Plan one namespace, which rests for a while when that fails."""
+    async def _contained(self, namespace: str, planning: Awaitable[Outcome]) -> Outcome | Pause:
         foreign = None if namespace == self._store.namespace else namespace
-        outcome = await apart(self.name, foreign, self._emit, planning)
+        outcome = await contained(self.name, foreign, self._emit, planning)
         if outcome is REST:
             self._rests_until[namespace] = self._clock.monotonic() + REST.seconds
         return outcome
 
     async def _soonest(self) -> dict[str, float]:
-        """Seconds until each of the other namespaces has something to plan."""
+        """Seconds until each other namespace has something to plan."""
         if self._served == [self._store.namespace]:
             return {}
         now, found = self._clock.monotonic(), {}
@@ -106,16 +104,16 @@ class Planners:
         return self._others[namespace]
 
     async def catch_up(self) -> None:
-        """Plan all that is due now, and wait for what others are planning."""
+        """Plan all that is due now, and wait for other planners to finish theirs."""
         if self._own is not None:
-            await self._apart(self._store.namespace, self._own.catch_up())
+            await self._contained(self._store.namespace, self._own.catch_up())
         for namespace, wait in (await self._soonest()).items():
             if wait <= 0:
-                await self._apart(namespace, self._planner(namespace).catch_up())
+                await self._contained(namespace, self._planner(namespace).catch_up())
 
     async def at_start(self) -> None:
-        """Compute anew what zone data that has changed would have otherwise, then catch up."""
+        """Replan schedules whose time zone data has changed, then catch up."""
         if self._own is not None:
-            await self._apart(self._store.namespace, self._own.at_start())
+            await self._contained(self._store.namespace, self._own.at_start())
         for namespace in await self._soonest():
-            await self._apart(namespace, self._planner(namespace).at_start())
+            await self._contained(namespace, self._planner(namespace).at_start())

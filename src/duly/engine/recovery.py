@@ -1,7 +1,7 @@
-"""Taking back what dead workers held.
+"""Reclaims what dead workers held.
 
-Doing it twice is harmless: what a dead worker holds is settled under the dead worker's own token,
-so of two that try, or of one and a zombie, the store lets the first one write.
+Doing it twice is harmless: it is settled under the dead worker's own token, so the store accepts
+only the first of two writers, also if one of them is that worker itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCH = 500
 
 
 class Recovery:
-    """Buries workers that missed their lease and puts their deliveries back."""
+    """Declares workers dead whose lease ran out, and reclaims their deliveries."""
 
     name = "recovery"
 
@@ -38,7 +38,7 @@ class Recovery:
         interval: float,
     ) -> None:
         self.wake = asyncio.Event()
-        self._by = executor
+        self._executor = executor
         self._directory = directory
         self._membership = membership
         self._observers = observers
@@ -46,10 +46,10 @@ class Recovery:
         self._interval = interval
 
     async def tick(self) -> Pause:
-        """Bury, and take back one batch."""
-        store = self._by.store
+        """Declare workers dead, and reclaim one batch."""
+        store = self._executor.store
         if self._membership.lease.holds():
-            # Whoever has itself been silent cannot tell the others' silence from its own.
+            # A worker that was suspended itself cannot judge the others.
             await self._bury(self._membership.worker)
         if await self.take_back():
             return NOW
@@ -57,9 +57,9 @@ class Recovery:
         return Pause(self._interval)
 
     async def at_start(self, survivor: int) -> int:
-        """Take back everything that can be taken back now; returns how much that was.
+        """Reclaim everything that dead workers hold; returns the number of deliveries.
 
-        Whoever owns a store that allows only one knows that everyone before is dead.
+        In a store with a single owner all earlier workers are dead.
         """
         await self._bury(survivor)
         total = 0
@@ -68,21 +68,21 @@ class Recovery:
         return total
 
     async def _bury(self, own: int) -> None:
-        workers = self._by.store.workers
-        single = self._by.store.single_owner
+        workers = self._executor.store.workers
+        single = self._executor.store.single_owner
         if buried := await (workers.bury(survivor=own) if single else workers.bury(worker=own)):
             self._emit(WorkersBuried(workers=buried))
 
     async def take_back(self) -> int:
-        """Take back one batch of what the dead hold; returns how many came back."""
-        store = self._by.store
+        """Reclaim one batch of what dead workers hold; returns its size."""
+        store = self._executor.store
         held = await store.agenda.held_by_dead(BATCH)
         if not held:
             return 0
         await hit("reclaim.before")
         nameless = TargetName(store.namespace, "")
         names = await store.targets.named({each.target for each in held})
-        # Whoever hears of the settlements asks whose they are; at a start no survey has told yet.
+        # The observers look up the targets, and at a start there was no survey yet.
         self._directory.note(names)
         settlements = [self._settled(each, names.get(each.target, nameless)) for each in held]
         applied = await store.agenda.settle(settlements)
@@ -92,10 +92,10 @@ class Recovery:
         return len(held)
 
     def _settled(self, claimed: Claimed, to: TargetName) -> Settlement:
-        return self._by.decide(claimed, to.name, to.namespace, Crashed(), None)
+        return self._executor.decide(claimed, to.name, to.namespace, Crashed(), None)
 
     def _report(self, taken: list[Settlement], names: Mapping[int, TargetName]) -> None:
-        own = self._by.store.namespace
+        own = self._executor.store.namespace
         by_namespace: dict[str, list[Settlement]] = {} if taken else {own: []}
         for each in taken:
             to = names.get(each.target)

@@ -1,4 +1,4 @@
-"""The store's clock, as far as this worker knows it: it decides what is due."""
+"""The store's clock as this worker knows it; it decides what is due."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ SLACK = timedelta(milliseconds=100)
 
 
 class StoreClock:
-    """Counts on from the last time that the store sent.
+    """Counts on from the last time sent by the store, with the monotonic clock.
 
-    It uses the monotonic clock for that. The system's wall clock may be stepped at any moment, and
-    would expire deliveries that have time left.
+    The system's wall clock may be stepped at any moment, and would expire deliveries too early.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.monotonic = clock.monotonic
         self._ahead = clock.now().timestamp() - clock.monotonic()
         self.now: Callable[[], datetime] = clock.now if clock.virtual else self._now
-        """The present by the store's clock."""
+        """The current time by the store's clock."""
 
     def _now(self) -> datetime:
         # Called twice for every delivery: this is four times as fast as adding a timedelta.
         return datetime.fromtimestamp(self._ahead + self.monotonic(), UTC)
 
     def observe(self, seen_at: datetime) -> None:
-        """Take over the store's present, as it just answered."""
-        # A slow answer says less: it does not set the clock back by a little.
+        """Set the clock from an answer of the store."""
+        # A slow answer is less exact: it does not set the clock back by a little.
         if not timedelta() <= self.now() - seen_at < SLACK:
             self._ahead = seen_at.timestamp() - self.monotonic()

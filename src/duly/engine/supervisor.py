@@ -1,4 +1,4 @@
-"""The engine's life: an ordered start, loops that outlive their failures, an ordered stop."""
+"""Starts and stops the engine in order, and runs its loops."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from duly.engine.loops import Loop, Runner
 from duly.engine.worker import Worker
 from duly.ports import Chance, Emit
 
-LAST_WORD_SECONDS = 5.0
-"""How long a stop waits for the store to take the last outcomes."""
+LEAVE_SECONDS = 5.0
+"""How long a stop waits for the last outcomes to be written."""
 
 
 class Engine:
-    """One process: its roles say whether it runs the worker's loops, the planner's, or both.
+    """The engine of one process: its roles say whether it runs the worker, the planner, or both.
 
-    `loops` run beside them from the start to the stop, in every role; `at_end` is awaited
-    when everything is written.
+    `loops` run in every role; `at_end` is awaited after everything is written.
     """
 
     def __init__(
@@ -46,17 +45,17 @@ class Engine:
         self._failure: RuntimeError | None = None
         self._on_failed: Callable[[], None] | None = None
         self.is_ready = False
-        """What dead workers held is taken back and what was missed is planned; not stopping."""
+        """Whether the start is complete, with everything reclaimed and planned; not stopping."""
 
     @property
     def running(self) -> int:
-        """How many deliveries are being attempted."""
+        """The number of running attempts."""
         return self.worker.runner.running
 
     async def start(self, on_failed: Callable[[], None] | None = None) -> None:
-        """Take back what dead workers held, and only then begin to claim.
+        """Reclaim what dead workers held, then begin to claim.
 
-        `on_failed` is called when a loop ends that was not stopped.
+        `on_failed` is called if a loop ends that was not stopped.
         """
         self._on_failed = on_failed
         try:
@@ -71,7 +70,7 @@ class Engine:
             self._run(loop)
 
     async def prepare(self) -> None:
-        """All of a start but the loops."""
+        """Everything a start does before the loops."""
         worker = self.worker
         await worker.store.own()
         if self._works:
@@ -79,19 +78,19 @@ class Engine:
         if self._plans:
             await worker.planner.at_start()
         elif self._works:
-            # Another process plans, but what is merged into a later one must not be claimed before.
+            # Another process plans, but an occurrence that will be merged must not be claimed.
             await worker.planner.catch_up()
         self.is_ready = True
 
     def _run(self, loop: Loop) -> None:
         task = asyncio.create_task(self._runner.run(loop), name=loop.name)
-        task.add_done_callback(self._notice_end)
+        task.add_done_callback(self._report_end)
         self._tasks[loop.name] = task
 
-    def _notice_end(self, task: asyncio.Task[None]) -> None:
-        """Say so when a loop has ended that nobody stopped: what it does is no longer done."""
+    def _report_end(self, task: asyncio.Task[None]) -> None:
+        """Report a loop that ended without being stopped: its work is no longer done."""
         error = None if task.cancelled() else task.exception()
-        # A program that ends cancels all tasks at once, those that stop the engine among them.
+        # A program that ends cancels all tasks at once, also the one that stops the engine.
         if not self.is_ready or (error is None and not task.cancelled()):
             return
         name = task.get_name()
@@ -104,12 +103,12 @@ class Engine:
             self._on_failed()
 
     def raise_failure(self) -> None:
-        """Raise what ended a loop that nobody stopped, if one did."""
+        """Raise the error of a loop that ended without being stopped, if there is one."""
         if self._failure is not None:
             raise self._failure
 
     async def stop(self) -> None:
-        """Stop claiming at once, let running work end, hand back the rest, say goodbye."""
+        """Stop claiming, let running attempts end, hand back the rest, and unregister."""
         self.is_ready = False
         for loop in self._loops:
             self._runner.stop(loop)
@@ -119,7 +118,7 @@ class Engine:
         await self._end(loop.name for loop in self._loops)
         if self._works:
             released = await self.worker.runner.drain(seconds)
-            await self._last_words()
+            await self._leave()
             worker = self.worker.membership.worker
             self._emit(WorkerStopped(worker=worker, released=released, held=self.running))
         if self._at_end is not None:
@@ -128,20 +127,20 @@ class Engine:
     async def _end(self, names: Iterable[str]) -> None:
         tasks = [self._tasks.pop(name) for name in list(names) if name in self._tasks]
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=LAST_WORD_SECONDS)
+            _, late = await asyncio.wait(tasks, timeout=LEAVE_SECONDS)
             for task in late:
                 task.cancel()
             if late:
-                # A settler that is cut off puts its outcomes back; they are written after this.
-                await asyncio.wait(late, timeout=LAST_WORD_SECONDS)
+                # A cancelled settler keeps its outcomes; they are written after this.
+                await asyncio.wait(late, timeout=LEAVE_SECONDS)
 
-    async def _last_words(self) -> None:
+    async def _leave(self) -> None:
         self._runner.stop(self.worker.settler)
         await self._end([self.worker.settler.name])
         try:
-            async with asyncio.timeout(LAST_WORD_SECONDS):
-                await self.worker.say_goodbye()
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self.worker.leave()
         except TimeoutError:
-            pass  # the lease runs out, and others take back what is left
+            pass  # the lease runs out, and other workers reclaim the rest
         finally:
             await self.worker.membership.stop_beating()

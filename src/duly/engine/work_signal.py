@@ -1,4 +1,4 @@
-"""The signal that there may be something to claim."""
+"""The signal that there may be work to claim."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 
 
 class WorkSignal:
-    """Wakes the dispatcher: because work may be due, or because a slot is free again."""
+    """Wakes the dispatcher when work may be due or a slot is free."""
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
         self.hints = 0
-        """How many times work was reported as due."""
+        """How often work was reported as due."""
         self.came_short = True
-        """Whether the last claim left slots free, so that the next one needs a survey first."""
+        """Whether the last claim left slots free; the next one then needs a survey."""
 
     def hint(self) -> None:
         """Work may be due: survey at once."""
@@ -22,7 +22,7 @@ class WorkSignal:
         self.wake.set()
 
     def progress(self, still_open: bool) -> None:
-        """Outcomes were written; those that are still open may be due again."""
+        """Outcomes were written; with `still_open`, some deliveries may be due again."""
         if still_open:
             self.hint()
         else:

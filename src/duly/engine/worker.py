@@ -5,23 +5,24 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from duly.domain.deliveries.crashes import CrashRule
-from duly.engine.dispatch.aside import Aside
 from duly.engine.dispatch.claimable_work import ClaimableWork
 from duly.engine.dispatch.claimer import Claimer
 from duly.engine.dispatch.claims import Claims
 from duly.engine.dispatch.dispatcher import Dispatcher
+from duly.engine.dispatch.isolation import Isolation
 from duly.engine.dispatch.suspects import Suspects
 from duly.engine.execution.delivery_runner import DeliveryRunner
 from duly.engine.execution.executor import Executor
 from duly.engine.execution.settler import Observer, Settler
 from duly.engine.lease_monitor import LeaseMonitor
 from duly.engine.loops import Loop
-from duly.engine.maintenance import Forgetter, Listener, Pruner, Sweeper
+from duly.engine.maintenance import Listener, Pruner, RetentionPruner, Sweeper
 from duly.engine.membership import Membership
 from duly.engine.monitoring.backlog import Backlog
-from duly.engine.namespaces import Memories, Menders, ServedNamespaces
+from duly.engine.namespaces import ServedNamespaces
 from duly.engine.planner import Planner
 from duly.engine.planners import Planners
 from duly.engine.recovery import Recovery
@@ -37,10 +38,10 @@ AGAIN_SECONDS = 0.2
 
 
 class Worker:
-    """Claims, runs, settles and takes back deliveries, and plans what comes next.
+    """Claims, runs, settles and reclaims deliveries, and plans schedules.
 
-    It has no life of its own: an Engine runs its loops. A `stepped` one has no heartbeat and no
-    loops; each `step` does one round of their work.
+    An Engine runs its loops. A `stepped` worker has no heartbeat and no loops; each `step` does one
+    round of their work.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class Worker:
             claimer,
             self.runner,
             self.settler,
-            Aside(self.store.workers, self._clock),
+            Isolation(self.store.workers, self._clock),
             self.membership,
             self.signal,
             self._emit,
@@ -169,7 +170,7 @@ class Worker:
         )
 
     def loops(self) -> list[Loop]:
-        """All of its loops but the settler's, which ends after the others, and the planner's."""
+        """All loops except the settler, which ends after the others, and the planner."""
         quick = (
             self.dispatcher,
             self.recovery,
@@ -191,25 +192,25 @@ class Worker:
         )
         sweeper = Sweeper(
             maintenance,
-            Menders(self.namespaces, self._chance.delivery_id),
+            partial(self.namespaces.repair, self._chance.delivery_id),
             self._emit,
             interval=settings.sweep_interval,
             batch=settings.sweep_batch,
         )
-        received_for = timedelta(seconds=settings.inbox_retention)
-        forgetter = Forgetter(
+        received_for, prune = timedelta(seconds=settings.inbox_retention), self.namespaces.prune
+        retention = RetentionPruner(
             [
-                (Memories(self.namespaces, lambda store: store.inbox), received_for),
-                (Memories(self.namespaces, lambda store: store.idempotency), KEPT_FOR),
+                (partial(prune, lambda store: store.inbox.prune), received_for),
+                (partial(prune, lambda store: store.idempotency.prune), KEPT_FOR),
             ],
             interval=settings.prune_interval,
             batch=settings.prune_batch,
         )
         listener = Listener(self.store.wakeups, min(settings.poll, 0.25))
-        return [pruner, forgetter, sweeper, listener]
+        return [pruner, retention, sweeper, listener]
 
     async def join(self) -> None:
-        """Become a worker, and take back what dead ones held."""
+        """Register as a worker, and reclaim what dead ones held."""
         await self.store.reserve()
         now, _ = await self.store.plans.clock()
         self._store_clock.observe(now)
@@ -218,10 +219,7 @@ class Worker:
         await self.recovery.at_start(self.membership.worker)
 
     async def step(self) -> int:
-        """One round of what the loops do, for a `stepped` worker.
-
-        Claims what is due, attempts it to the end and settles it; returns how many were claimed.
-        """
+        """Claim, run and settle what is due, if `stepped`; returns how many were claimed."""
         await self.membership.beat_once()
         await self.lease_monitor.tick()
         await self.recovery.tick()
@@ -235,23 +233,23 @@ class Worker:
         return claimed
 
     async def next_due(self) -> datetime | None:
-        """When the first lane that it could claim is due."""
+        """When the first lane is due that this worker could claim."""
         await self._work.survey()
         return self._work.next_due()
 
-    async def say_goodbye(self) -> None:
-        """Write the last outcomes, hand back what is held, and leave; waits for the store."""
+    async def leave(self) -> None:
+        """Write the last outcomes, hand back what is held, and unregister; waits for the store."""
         while True:
             try:
                 await self.settler.flush()
                 with contextlib.suppress(StoreUnavailable):
-                    # Claims whose answer was lost, a last time.
+                    # Claims whose answer was lost, for the last time.
                     await self.claims.hand_back(at_once=True)
                 if self.membership.lease.lost:
                     self.lease_monitor.note_survival()
                 await self.lease_monitor.acquit()
                 if not self.runner.running:
-                    # Otherwise the lease has to run out: ending gives away what is held.
+                    # Otherwise the lease has to run out: unregistering would free what still runs.
                     await self.membership.end()
                 return
             except StoreUnavailable:

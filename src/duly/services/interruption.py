@@ -1,7 +1,7 @@
-"""Moves of many that are interrupted: the batch that has begun ends, and is counted, first.
+"""Interrupted bulk operations: the batch that has begun is finished and counted first.
 
-A batch that was begun is committed whether somebody still waits for it or not. Without its count,
-whoever stopped the move would be told a number that is too small.
+A batch is committed even if its caller is cancelled; without its count, the reported number would
+be too small.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ Result = TypeVar("Result")
 
 
 class Abandoned(asyncio.CancelledError):
-    """Cancelled again while the batch that had begun was waited for: it may still be committed."""
+    """Cancelled again while the last batch ran: it may still be committed."""
 
 
 async def ended(
     batch: Coroutine[Any, Any, Result],
 ) -> tuple[Result, asyncio.CancelledError | None]:
-    """The result of a batch, and the cancellation that came meanwhile: raise it once counted."""
+    """The result of a batch, and a cancellation meanwhile, to be raised after counting."""
     task = asyncio.ensure_future(batch)
     try:
         await asyncio.wait((task,))

@@ -3,18 +3,3 @@
 from duly.settings.keywords import Keywords
 from duly.settings.loading import Described, checked_setting, described, load, problems, variable
 from duly.settings.settings import ADDRESSES, CENTURY, DEFAULT_NAMESPACE, SECRETS, Settings
-
-__all__ = [
-    "ADDRESSES",
-    "CENTURY",
-    "DEFAULT_NAMESPACE",
-    "SECRETS",
-    "Described",
-    "Keywords",
-    "Settings",
-    "checked_setting",
-    "described",
-    "load",
-    "problems",
-    "variable",
-]

@@ -141,12 +141,12 @@ def _converted(field: msgspec.structs.FieldInfo, value: Any, origin: str) -> Any
         return converted
     except InvalidInput as error:
         raise BadSetting(
-            field.name, f"{_shown(field, value)} from {origin} will not do: {error.problem}"
+            field.name, f"{_shown(field, value)} from {origin} is not valid: {error.problem}"
         ) from error
     except msgspec.ValidationError as error:
         shown = _shown(field, value)
         raise BadSetting(
-            field.name, f"{shown} from {origin} will not do; give {_allowed(field)}"
+            field.name, f"{shown} from {origin} is not valid; give {_allowed(field)}"
         ) from error
 
 
@@ -155,7 +155,6 @@ def _shown(field: msgspec.structs.FieldInfo, value: Any) -> str:
 
 
 def _allowed(field: msgspec.structs.FieldInfo) -> str:
-    """The allowed values of a setting, as text."""
     kind, schema = _type_and_schema(field)
     match kind:
         case inspect.BoolType():

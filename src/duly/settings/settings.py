@@ -34,7 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}\Z",
             title="letters, digits and _ . : / -, at most 200",
-            description="whose deliveries: each sees its own only",
+            description="the namespace; each sees only its own deliveries",
         ),
     ] = DEFAULT_NAMESPACE
     namespaces: Annotated[
@@ -42,7 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             pattern=r"^$|^\*\Z|^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}"
             r"([, ]+[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199})*\Z",
-            title="names with commas between, * for all, or nothing",
+            title="names separated by commas, * for all, or nothing",
             description="the namespaces this process works for; nothing means all of them in the "
             "namespace `default`, and only its own in any other",
         ),
@@ -60,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             pattern=r"^$|^duly_[a-z2-7]{16}_[a-z2-7]{52}\Z",
             title="duly_..., as `duly keys create` prints it, or nothing",
-            description="the key that commands show to that server",
+            description="the key that commands send to that server",
         ),
     ] = ""
     bootstrap_key: Annotated[
@@ -83,8 +83,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             pattern=r"^(api|worker|planner)([, ]+(api|worker|planner))*\Z",
-            title="some of api, worker and planner, with commas between",
-            description="what `duly serve` does here: on PostgreSQL others may do the rest",
+            title="some of api, worker and planner, separated by commas",
+            description="the roles of `duly serve` here; on PostgreSQL others may do the rest",
         ),
     ] = "api,worker,planner"
     processes: Annotated[
@@ -95,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             pattern=r"^(debug|info|warning|error)\Z",
             title="debug, info, warning or error",
-            description="the least level that `duly serve` and `duly work` log; debug has a line "
+            description="the lowest level that `duly serve` and `duly work` log; debug has a line "
             "for each completed delivery",
         ),
     ] = "info"
@@ -105,16 +105,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_hosts: Annotated[
         str,
         Meta(
-            title="names with spaces between, or * for any",
-            description="names, besides its own, under which the port may be called",
+            title="names separated by spaces, or * for any",
+            description="host names, besides its own, by which the server may be called",
         ),
     ] = ""
     cors_origins: Annotated[
         str,
         Meta(
             pattern=r"^[ ,]*(\*|https?://[^/?#@\s,]+([ ,]+https?://[^/?#@\s,]+)*)?[ ,]*\Z",
-            title="origins as in https://app.example with spaces between, or * for any",
-            description="other sites whose pages may call the port and read its answers",
+            title="origins as in https://app.example separated by spaces, or * for any",
+            description="other sites whose pages may call the server and read its responses",
         ),
     ] = ""
     key_rate: Annotated[
@@ -122,27 +122,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0.01,
             le=1_000_000,
-            description="requests a second that a key may make, at all servers together",
+            description="requests a second that a key may make, on all servers together",
         ),
     ] = 5000.0
     concurrency: Annotated[
         int, Meta(ge=1, le=10_000, description="deliveries attempted at once by one process")
     ] = 100
     lease: Annotated[
-        float, Meta(ge=0.5, le=3600, description="silence after which a worker counts as dead")
+        float, Meta(ge=0.5, le=3600, description="silence after which a worker is declared dead")
     ] = 12.0
     recovery_interval: Annotated[
-        float, Meta(ge=0.1, le=600, description="time between looks for dead workers")
+        float, Meta(ge=0.1, le=600, description="time between checks for dead workers")
     ] = 3.0
     poll: Annotated[
-        float, Meta(ge=0.01, le=60, description="time between looks when no hint comes")
+        float, Meta(ge=0.01, le=60, description="time between polls without a wake-up")
     ] = 1.0
     drain: Annotated[
-        float, Meta(ge=0, le=3600, description="time that running deliveries get at a stop")
+        float, Meta(ge=0, le=3600, description="time for running deliveries to finish at a stop")
     ] = 30.0
-    grace: Annotated[
-        float, Meta(ge=0, le=DAY, description="lateness that is not worth a warning")
-    ] = 60.0
+    grace: Annotated[float, Meta(ge=0, le=DAY, description="lateness that causes no warning")] = (
+        60.0
+    )
     keep_completed: Annotated[
         float, Meta(ge=60, le=CENTURY, description="how long completed deliveries are kept")
     ] = 7 * DAY
@@ -150,19 +150,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, Meta(ge=60, le=CENTURY, description="how long dead letters are kept")
     ] = 90 * DAY
     inbox_retention: Annotated[
-        float, Meta(ge=60, le=CENTURY, description="how long the inbox remembers a message")
+        float, Meta(ge=60, le=CENTURY, description="how long the inbox keeps a message")
     ] = 7 * DAY
     prune_interval: Annotated[
         float, Meta(ge=1, le=CENTURY, description="time between prunings")
     ] = 3600.0
     prune_batch: Annotated[
-        int, Meta(ge=1, le=100_000, description="deliveries looked at in one step of pruning")
+        int, Meta(ge=1, le=100_000, description="deliveries checked in a step of pruning")
     ] = 500
-    sweep_interval: Annotated[float, Meta(ge=1, le=CENTURY, description="time between sweeps")] = (
-        300.0
-    )
+    sweep_interval: Annotated[
+        float, Meta(ge=1, le=CENTURY, description="time between two sweeps")
+    ] = 300.0
     sweep_batch: Annotated[
-        int, Meta(ge=1, le=100_000, description="deliveries looked at in one step of a sweep")
+        int, Meta(ge=1, le=100_000, description="deliveries checked in a step of a sweep")
     ] = 500
     payload_limit: Annotated[
         int, Meta(ge=1, le=1_048_576, description="bytes that a payload may have")
@@ -193,15 +193,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     egress_allow: Annotated[
         str,
         Meta(
-            title="networks and hosts with spaces between",
-            description="what webhooks may reach though it is not public",
+            title="networks and hosts separated by spaces",
+            description="private networks and hosts that webhooks may reach",
         ),
     ] = ""
     webhook_secret: Annotated[
         str,
         Meta(
-            title="whsec_..., several with spaces between",
-            description="what webhooks are signed with; several while it is being changed",
+            title="whsec_..., several separated by spaces",
+            description="the secret that signs webhooks; several while it is being changed",
         ),
     ] = ""
     secret_key: Annotated[
@@ -220,7 +220,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     analytics_keep: Annotated[
-        float, Meta(ge=60, le=CENTURY, description="how long such a minute is kept")
+        float, Meta(ge=60, le=CENTURY, description="how long these counts are kept")
     ] = 7 * DAY
     alert_url: Annotated[
         str,
@@ -230,10 +230,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     alert_late: Annotated[
-        int, Meta(ge=1, le=10_000, description="late deliveries that are an alert")
+        int, Meta(ge=1, le=10_000, description="late deliveries that raise an alert")
     ] = 100
     alert_dead: Annotated[
-        int, Meta(ge=1, le=50_000, description="deaths within 15 minutes that are an alert")
+        int, Meta(ge=1, le=50_000, description="dead letters in 15 minutes that raise an alert")
     ] = 10
     pooler: Annotated[
         bool, Meta(description="PostgreSQL is behind a transaction pooler: poll, do not listen")

@@ -14,7 +14,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.WorkerStopped: (
         logging.INFO,
-        "worker {worker} stopped, {released} handed back, {held} could not be ended and stay held",
+        "worker {worker} stopped; {released} deliveries handed back, {held} still run and are held",
     ),
     events.LeaseWasLost: (
         logging.WARNING,
@@ -22,12 +22,12 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.CrashesTakenBack: (
         logging.WARNING,
-        "worker {worker} was taken for dead but lives: {crashes} crashes were taken back",
+        "worker {worker} was declared dead but is alive; {crashes} crashes are no longer counted",
     ),
     events.WorkersBuried: (logging.WARNING, "workers {workers} are dead: no heartbeat"),
     events.Reclaimed: (
         logging.WARNING,
-        "{deliveries} deliveries taken back from dead workers, {poison} of them poison",
+        "{deliveries} deliveries reclaimed from dead workers, {poison} of them poison",
     ),
     events.AttemptFailed: (
         logging.WARNING,
@@ -39,7 +39,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.HandlerOverran: (
         logging.WARNING,
-        "handler {target} goes on with delivery {delivery} after its timeout of {timeout:g} s; "
+        "handler {target} still runs delivery {delivery} after its timeout of {timeout:g} s; "
         "the delivery stays held until it ends",
     ),
     events.DeliveryLate: (
@@ -56,28 +56,28 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "delivery {delivery} runs alone: its workers died {crashes} times",
     ),
-    events.RowPassedOver: (logging.ERROR, "lane {lane} was passed over: {problem}"),
+    events.RowPassedOver: (logging.ERROR, "lane {lane} was skipped: {problem}"),
     events.PlanUnreadable: (
         logging.ERROR,
-        "the retry plan of delivery {delivery} cannot be read, its handler's is taken: {problem}",
+        "the retry plan of delivery {delivery} cannot be read, its handler's is used: {problem}",
     ),
-    events.StoreWentAway: (logging.ERROR, "{loop} waits: {problem}"),
+    events.StoreWentAway: (logging.ERROR, "{loop} waits for the store: {problem}"),
     events.ConnectionsShort: (
         logging.WARNING,
-        "connections are short: {open} of {wanted} shared ones are open, and no more are to be had "
-        "for now; it goes on more slowly: {problem}",
+        "too few connections: {open} of {wanted} shared ones are open, and no more can be opened; "
+        "work goes on more slowly: {problem}",
     ),
-    events.StoreCameBack: (logging.INFO, "{loop} goes on after {failures} failures"),
+    events.StoreCameBack: (logging.INFO, "{loop} works again after {failures} failures"),
     events.LoopFailed: (logging.ERROR, "{loop} failed and will try again: {problem}"),
     events.LoopEnded: (
         logging.ERROR,
-        "{loop} has ended and this process no longer does its work; restart it: {problem}",
+        "{loop} has ended, and this process no longer does its work; restart it: {problem}",
     ),
     events.SweptUp: (
         logging.ERROR,
-        "swept up {without_lane} deliveries without a lane, {held_by_nobody} lanes held by nobody, "
-        "{lane_without_delivery} lanes without a delivery, {schedule_without_next} schedules "
-        "without their next occurrence; this should never be needed",
+        "repaired {without_lane} deliveries without a lane, {held_by_nobody} lanes without a "
+        "holder, {lane_without_delivery} lanes without a delivery, {schedule_without_next} "
+        "schedules without their next occurrence; this should never be needed",
     ),
     events.RecoveryBegan: (
         logging.WARNING,
@@ -86,7 +86,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     events.RecoveryGoesOn: (
         logging.WARNING,
         "recovering: {deliveries} late deliveries left, the oldest due {oldest}; {rate} a second, "
-        "{seconds_left} s to go",
+        "{seconds_left} s left",
     ),
     events.RecoveryEnded: (
         logging.INFO,
@@ -98,11 +98,11 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.ScheduleUnreadable: (
         logging.ERROR,
-        "schedule {schedule!r} is left alone, a newer version wrote it: {problem}",
+        "schedule {schedule!r} is not planned, a newer version wrote it: {problem}",
     ),
     events.ZoneDataChanged: (
         logging.WARNING,
-        "the data of zone {zone} changed (now {version}): {schedules} schedules computed anew",
+        "the data of zone {zone} changed (now {version}): {schedules} schedules replanned",
     ),
     events.ClockStepped: (
         logging.WARNING,
@@ -115,7 +115,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.CircuitOpened: (
         logging.WARNING,
-        "{target} failed {failures} times in a row: its deliveries wait, one of them tries it at "
+        "{target} failed {failures} times in a row: its deliveries wait, one is tried at "
         "{probe_at}",
     ),
     events.CircuitClosed: (logging.INFO, "{target} answers again: its deliveries go on"),
@@ -128,8 +128,8 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         "a secret or header of {endpoint} cannot be read, its deliveries wait: {problem}",
     ),
     events.AlertRaised: (logging.ERROR, "ALERT {kind} {subject}: {detail}"),
-    events.AlertCleared: (logging.INFO, "alert {kind} {subject} is over after {minutes} minutes"),
-    events.AlertUntold: (logging.ERROR, "the alert {kind} could not be handed on: {problem}"),
+    events.AlertCleared: (logging.INFO, "alert {kind} {subject} cleared after {minutes} minutes"),
+    events.AlertUntold: (logging.ERROR, "the alert {kind} could not be sent: {problem}"),
     events.AnalyticsWentAway: (
         logging.WARNING,
         "analytics are not written, deliveries go on: {problem}",
@@ -138,8 +138,8 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "analytics are written again after {failures} failures, {lost} counts were lost",
     ),
-    events.Pruned: (logging.INFO, "{deliveries} finished deliveries removed"),
-    events.Draining: (logging.INFO, "stopping: {running} deliveries get {seconds:g} s to end"),
+    events.Pruned: (logging.INFO, "{deliveries} finished deliveries pruned"),
+    events.Draining: (logging.INFO, "stopping: {running} deliveries have {seconds:g} s to finish"),
 }
 
 ONLY_COUNTED: frozenset[type[Event]] = frozenset(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from duly.domain.deliveries.outcomes import Failed, Outcome
 from duly.errors import StoreUnavailable
 from duly.ports import Execution, Traces, Transport
 from duly.records.delivery import Accepted
-from duly.records.retry_plan import RetryPlan
 
 MOST_REMEMBERED = 10_000
 PARENT = "traceparent"
@@ -101,20 +100,9 @@ class Traced:
     """Wraps a transport so that each attempt runs within a span."""
 
     def __init__(self, transport: Transport, tracing: Tracing) -> None:
+        self.serves, self.reaches, self.plan = transport.serves, transport.reaches, transport.plan
         self._transport = transport
         self._tracing = tracing
-
-    def serves(self) -> Sequence[str]:
-        """The targets that the wrapped transport serves."""
-        return self._transport.serves()
-
-    def reaches(self, target: str) -> bool:
-        """Whether the wrapped transport reaches the target."""
-        return self._transport.reaches(target)
-
-    def plan(self, target: str, namespace: str) -> RetryPlan:
-        """The wrapped transport's retry plan for the target."""
-        return self._transport.plan(target, namespace)
 
     async def attempt(self, execution: Execution) -> Outcome:
         """Make the attempt within a span."""

@@ -1,7 +1,7 @@
-"""What a worker knows of the waiting lanes, and how it shares its free slots among them.
+"""What a worker knows about the waiting lanes, and how it divides its free slots among them.
 
-Namespaces share evenly. In each, higher priorities go first, and within one the targets share
-evenly. So that nothing starves, every fifth claim begins with another level, in turn.
+Namespaces share evenly. In each, higher priorities go first, and within a priority the targets
+share evenly. To prevent starvation, every fifth claim begins with another priority, in turn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SURVEY_SECONDS = 1.0
 
 
 class ClaimableWork:
-    """The groups of lanes that the last survey found, less what has been found empty since."""
+    """The groups of lanes found by the last survey, without those found empty since."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ClaimableWork:
         )
 
     async def survey(self) -> None:
-        """Read from the store what waits, and what is known of its targets."""
+        """Read from the store which lanes wait, and about their targets."""
         self._surveyed_at, hints = self._store_clock.monotonic(), self._signal.hints
         surveyed = await self._agenda.survey()
         self._heeded = hints
@@ -60,7 +60,7 @@ class ClaimableWork:
         self.learn(surveyed)
 
     def learn(self, surveyed: Sequence[ClaimableGroup]) -> None:
-        """Take over what a survey found for the targets that this worker serves."""
+        """Keep the surveyed groups whose targets this worker serves."""
         served = self._directory.names
         self._groups = {
             (each.priority, each.target): each.due_at for each in surveyed if each.target in served
@@ -76,7 +76,7 @@ class ClaimableWork:
         return self._directory.foreign.get(target)
 
     def next_due(self, *, but_suspects_before: datetime | None = None) -> datetime | None:
-        """When the first of them can be claimed, maybe but for suspects that are due already."""
+        """When the first can be claimed; suspects due before the given moment may be left out."""
         ready = ((pair, self._ready_at(pair)) for pair in self._groups)
         found = (
             at
@@ -102,24 +102,24 @@ class ClaimableWork:
         return any(pair[0] != ALONE and self._is_ready(pair, now) for pair in self._groups)
 
     def suspect(self, now: datetime) -> list[ClaimRequest]:
-        """What to ask for to get one lane that must run alone."""
+        """The request for one lane that must run alone."""
         for (level, target), due_at in self._groups.items():
             if level == ALONE and self._is_ready((level, target), now):
                 return [ClaimRequest(level, target, due_at, 1)]
         return []
 
     def is_crowded(self, now: datetime) -> bool:
-        """Whether something is due that only has to wait until others of its target are done."""
+        """Whether something is due that waits only for other attempts of its target to end."""
         return any(
             due_at <= now and self._admission.room(target) <= 0
             for (_, target), due_at in self._groups.items()
         )
 
     def asks(self, slots: int, now: datetime) -> list[ClaimRequest]:
-        """What to ask for with that many free slots.
+        """The requests for this many free slots.
 
-        Of more targets than there are slots another part is asked for each time, or those that
-        come first would take everything.
+        If there are more targets than slots, each call asks for other targets: otherwise the
+        first ones would take every slot.
         """
         waiting: dict[str | None, dict[int, list[tuple[int, datetime]]]] = {}
         for (level, target), due_at in self._groups.items():
@@ -133,8 +133,8 @@ class ClaimableWork:
             namespaces = [*namespaces[first:], *namespaces[:first]][:slots]
         share = -(-slots // max(1, len(namespaces)))
         asks = [self._by_level(waiting[each], share) for each in namespaces]
-        # Each namespace's first level before anybody's second: nobody starves the others by having
-        # many targets, or by calling everything urgent.
+        # The first level of each namespace before any second level: no namespace starves the
+        # others with many targets, or by giving everything a high priority.
         return [ask for rank in zip_longest(*asks, fillvalue=()) for level in rank for ask in level]
 
     def _by_level(
@@ -162,18 +162,18 @@ class ClaimableWork:
         return [first, *(level for level in levels if level != first)]
 
     def note(self, asked: Sequence[ClaimRequest], claimed: Sequence[Claimed], slots: int) -> bool:
-        """Learn from what a claim brought; whether there may be more.
+        """Update the groups with the result of a claim; whether there may be more to claim.
 
-        The last moment seen is where the next claim begins to look: what was claimed before it
-        may still lie in the index, dead but not yet removed.
+        The next claim begins at the last moment seen: claimed rows before it may still be in the
+        index, dead but not yet removed.
         """
-        brought: dict[tuple[int, int], list[datetime]] = {}
+        ready: dict[tuple[int, int], list[datetime]] = {}
         for each in claimed:
-            brought.setdefault((each.priority, each.target), []).append(each.ready_at)
+            ready.setdefault((each.priority, each.target), []).append(each.ready_at)
         full = len(claimed) >= slots
         for ask in asked:
             pair = (ask.priority, ask.target)
-            moments = brought.get(pair, [])
+            moments = ready.get(pair, [])
             if moments and (full or len(moments) >= ask.quota):
                 self._groups[pair] = max(moments)
             elif not full:

@@ -1,4 +1,4 @@
-"""One claim: what admission lets through is claimed and started."""
+"""One claim: lanes that admission control allows are claimed and started."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from duly.ports import ClaimRequest
 
 
 class ClaimResult(NamedTuple):
-    """What a claim asked for and what came of it."""
+    """What a claim asked for, and its result."""
 
     asked: list[ClaimRequest]
     claimed: list[Claimed]
     started: int
-    """How many deliveries are attempted now: a claimed lane may have lost its delivery."""
+    """How many deliveries were started: a claimed lane may have lost its delivery."""
 
 
 class Claimer:
-    """Claims, and has what it got attempted."""
+    """Claims lanes and starts their deliveries."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The claims of one worker: the tokens it took lanes under, until nothing is held under them."""
+"""The claims of one worker: the tokens of its claims, until nothing is held under them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOUBT_SECONDS = 90.0
 
 
 class Claims:
-    """Claims under a new token each time, and hands back those whose answer was lost."""
+    """Claims with a new token each time, and hands back claims whose answer was lost."""
 
     def __init__(self, agenda: Agenda, clock: Clock, membership: Membership, emit: Emit) -> None:
         self._agenda = agenda
@@ -31,10 +31,10 @@ class Claims:
     async def make(
         self, slots: int, asks: list[ClaimRequest], open_tokens: set[int]
     ) -> list[Claimed]:
-        """Claim; nothing comes of it when the lease was lost meanwhile.
+        """Claim lanes; empty if the lease was lost meanwhile.
 
-        `open_tokens` are those under which something runs or waits to be settled: the others are
-        over, and the store may forget them.
+        `open_tokens`: those under which something runs or waits to be settled. The store may forget
+        all others.
         """
         held, asked_at = self._membership.lease, self._clock.monotonic()
         self._made += 1
@@ -43,7 +43,7 @@ class Claims:
         try:
             claimed = await self._agenda.claim(given, slots, asks, finished)
         except BaseException:
-            # The lanes may be ours without our knowing which.
+            # The store may have claimed lanes for this token.
             self._doubt(given)
             raise
         self._given.difference_update(finished)
@@ -58,7 +58,7 @@ class Claims:
         return claimed
 
     def abandon(self) -> None:
-        """The lease is lost: others take back what is held, and find it by these tokens."""
+        """Forget all tokens after the lease was lost: other workers reclaim what is held."""
         self._given.clear()
 
     def _doubt(self, given: int) -> None:
@@ -66,10 +66,10 @@ class Claims:
         self._doubtful[given] = self._clock.monotonic() + DOUBT_SECONDS
 
     async def hand_back(self, *, at_once: bool = False) -> bool:
-        """Hand back claims whose answer was lost, again and again; whether any lane was held.
+        """Hand back claims whose answer was lost; whether any lane was held.
 
-        The server may still be at work on a claim whose connection is gone, so that it lands
-        after it was first handed back.
+        It is repeated for a while: the server may still run a claim whose connection is gone, and
+        commit it after the first hand-back.
         """
         now, found = self._clock.monotonic(), False
         if not self._doubtful or (not at_once and now < self._handed_back_at + HAND_BACK_SECONDS):
@@ -83,7 +83,7 @@ class Claims:
 
 
 def _carry_expiry(claimed: Sequence[Claimed], now: float) -> None:
-    """From here on the monotonic clock counts down what the store said is left."""
+    """Set the expiry on the monotonic clock, from the seconds left by the store's clock."""
     for each in claimed:
         if each.expires_in is not None:
             each.expires_on = now + each.expires_in

@@ -1,4 +1,4 @@
-"""Claiming due lanes for the free slots of this worker, and starting what was claimed."""
+"""Claims due lanes for the free slots of this worker, and starts their deliveries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AWAY = timedelta(seconds=30)
 
 
 class Dispatcher:
-    """Claims at most its free slots, and has what it got attempted."""
+    """Claims at most as many lanes as there are free slots."""
 
     name = "dispatcher"
 
@@ -56,7 +56,7 @@ class Dispatcher:
         self._looked_at: datetime | None = None
 
     async def tick(self) -> Pause:
-        """Survey if need be, claim once, start what came."""
+        """Survey if needed, claim once, and start what was claimed."""
         lease = self._membership.lease
         if not lease.holds():
             return Pause(self._poll)
@@ -72,14 +72,14 @@ class Dispatcher:
         if self._work.needs_survey():
             await self._survey()
         now = self._store_clock.now()
-        if self._suspects.is_due(now) and await self._suspects.stand_aside():
+        if self._suspects.is_due(now) and await self._suspects.isolate():
             return await self._suspects.claim(now)
-        await self._suspects.leave_to_others()
+        await self._suspects.let_others_run()
         return await self._claim(free, now)
 
     def _free(self) -> int:
-        # Outcomes that wait to be written may be as many as run, or a slow store would let
-        # memory grow.
+        # As many outcomes may wait to be written as deliveries run; with more, a slow store would
+        # let memory grow.
         unwritten = max(0, self._settler.unsettled - self._concurrency)
         free = self._concurrency - self._runner.running - unwritten
         # At most half at a time, so that one half runs while the other is being claimed.
@@ -88,12 +88,12 @@ class Dispatcher:
     async def _survey(self) -> None:
         await self._work.survey()
         if self._was_away():
-            # What was missed is planned before anything of it is claimed.
+            # Missed occurrences are planned before any of them is claimed.
             await self._planner.catch_up()
             await self._work.survey()
 
     def _was_away(self) -> bool:
-        """Whether the machine slept, or the store's clock was stepped, since the last look."""
+        """Whether the machine slept, or the store's clock was stepped, since the last survey."""
         now, before = self._store_clock.now(), self._looked_at
         self._looked_at = now
         return before is not None and now - before > AWAY
@@ -101,7 +101,7 @@ class Dispatcher:
     async def _claim(self, free: int, now: datetime) -> Pause:
         asks = self._work.asks(free, now)
         if not asks:
-            # A hint that came while we surveyed or claimed may be for other targets.
+            # A hint received during the survey or claim may be for other targets.
             missed = self._work.missed_a_hint
             self._signal.came_short = missed or not self._work.is_crowded(now)
             return NOW if missed or self._suspects.is_due(now) else self._until_due()
@@ -112,7 +112,7 @@ class Dispatcher:
             return NOW
         if claimed or not asked:
             return self._until_due()
-        # Due by our clock, yet nothing came: another has it, or the store's clock is behind.
+        # Due by this clock but not claimed: another worker has it, or the store's clock is behind.
         return Pause(min(AGAIN_SECONDS, self._poll))
 
     def _until_due(self) -> Pause:

@@ -1,7 +1,7 @@
-"""What there is to tell of a batch that was settled, in as little time as can be.
+"""The event that summarizes a settled batch.
 
-It is done for every batch: each figure is one pass that Python makes quickly, a batch in which all
-are alike is not counted one by one, and of many attempts only some are told with their times.
+It is made for every batch, so it has to be fast: each count is one quick pass, equal values are not
+counted one by one, and times are reported for a sample only.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import BatchSettled, Timed
 
 SAMPLE = 16
-"""How many attempts of a batch are told with their times, each for as many as it stands for."""
+"""How many attempts of a batch are reported with their times, weighted for the others."""
 RAN = frozenset({Verdict.COMPLETED, Verdict.DEAD, Verdict.RETRY})
 
 Value = TypeVar("Value")
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the call beside what it wrote."""
+    """What is known about the call besides its settlements."""
 
     refused: int = 0
     on_time: int = 0
     seconds: float | None = None
     namespace: str | None = None
-    """Whose deliveries they are, if not the worker's own namespace's."""
+    """The namespace of the deliveries if it is not the worker's own."""
 
 
-def told_of(written: Sequence[Settlement], names: Mapping[int, str], call: Call) -> BatchSettled:
-    """The batch as an event."""
-    verdicts = _counted([each.verdict for each in written])
-    ran = completed = ended = written
-    if verdicts.get(Verdict.COMPLETED, 0) < len(written):
-        completed = [each for each in written if each.verdict is Verdict.COMPLETED]
-        ran = [each for each in written if each.verdict in RAN]
+def batch_event(batch: Sequence[Settlement], names: Mapping[int, str], call: Call) -> BatchSettled:
+    """The event for a batch of settlements."""
+    verdicts = _counted([each.verdict for each in batch])
+    ran = completed = ended = batch
+    if verdicts.get(Verdict.COMPLETED, 0) < len(batch):
+        completed = [each for each in batch if each.verdict is Verdict.COMPLETED]
+        ran = [each for each in batch if each.verdict in RAN]
         ended = [each for each in ran if each.verdict is not Verdict.RETRY]
     targets = _counted([each.target for each in completed])
     return BatchSettled(
@@ -63,7 +63,7 @@ def _counted(values: list[Value]) -> dict[Value, int]:
     if not values:
         return {}
     first = values[0]
-    # Mostly all are the same, and to see that takes a tenth of the time that counting takes.
+    # Usually all are equal; checking that takes a tenth of the time of counting.
     return {first: len(values)} if values.count(first) == len(values) else Counter(values)
 
 

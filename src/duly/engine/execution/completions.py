@@ -1,4 +1,4 @@
-"""Events of single completions, for a log that wants them; nothing is emitted for any other."""
+"""Events of single completions, emitted only if the log level includes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duly.ports import Emit
 
 
 def emit_completions(emit: Emit) -> Observer:
-    """An observer that emits an event for each delivery that was completed."""
+    """An observer that emits an event for each completed delivery."""
 
     def note(written: Sequence[Settlement], directory: TargetDirectory) -> None:
         for each in written:

@@ -1,4 +1,4 @@
-"""Running what was claimed: one attempt after another, until each has its outcome."""
+"""Runs claimed deliveries until each has its outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from duly.engine.execution.executor import Executor
 from duly.engine.execution.settler import Settler
 from duly.engine.execution.task_pool import TaskPool
 from duly.engine.lease import Lease
-from duly.engine.loops import Breath
+from duly.engine.loops import YieldOnce
 from duly.engine.membership import Membership
 from duly.engine.monitoring.backlog import LateAttempts
 from duly.engine.targets.admission import AdmissionControl
@@ -29,11 +29,11 @@ from duly.tracebacks import traceback_text
 
 BUSY_SECONDS = 0.25
 CANCEL_SECONDS = (3.0, 1.0, 1.0)
-"""How long what runs gets to end after it was cancelled, the first time and again."""
+"""How long tasks may take to end after each cancellation, the first and the repeated ones."""
 
 
 class DeliveryRunner:
-    """Starts a task for each delivery, hands its outcome on, and knows what runs."""
+    """Runs claimed deliveries in tasks, passes their outcomes to the settler, and tracks them."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class DeliveryRunner:
     ) -> None:
         self.late = LateAttempts()
         self.is_alone = self.is_draining = False
-        self._by = executor
+        self._executor = executor
         self._settler = settler
         self._directory = directory
         self._names, self._foreign = directory.names, directory.foreign
@@ -66,57 +66,57 @@ class DeliveryRunner:
 
     @property
     def running(self) -> int:
-        """How many lanes have a delivery that is being attempted."""
+        """The number of lanes with a running attempt."""
         return len(self._running)
 
     def tokens(self) -> set[int]:
-        """The tokens under which something is being attempted."""
+        """The tokens of running attempts."""
         return {token for _, token in self._running}
 
     def is_busy(self) -> bool:
-        """Whether anything is being attempted, or was started a moment ago."""
+        """Whether an attempt runs, or one was started a moment ago."""
         return (
             bool(self._running)
-            or self._by.store_clock.monotonic() - self._started_at < BUSY_SECONDS
+            or self._executor.store_clock.monotonic() - self._started_at < BUSY_SECONDS
         )
 
     async def let_finish(self, enough: int) -> None:
-        """Let what is about to end do so first: a claim for many costs little more than for one."""
+        """Let attempts that are about to end do so: a larger claim costs little more."""
         before = -1
         while before < self._ended < enough:
             before = self._ended
-            await Breath()
+            await YieldOnce()
         self._ended = 0
 
     def start(self, claimed: list[Claimed]) -> int:
-        """Attempt what was claimed; returns how many deliveries that are."""
+        """Start the claimed deliveries; returns their number."""
         whole = [each for each in claimed if each.id is not None]
         if len(whole) < len(claimed):
             self._pass_over(claimed)
         for each in whole:
             if each.followers and self._admission.is_guarded(each.target):
-                # The gate let one through, not all that stand behind it.
+                # The gate admitted one delivery, not its followers.
                 each.followers = None
         self._running.update((each.lane, each.token) for each in whole)
         for each in whole:
             self._admission.begin(each.target)
         self._tasks.start(whole)
         if claimed:
-            self._started_at = self._by.store_clock.monotonic()
+            self._started_at = self._executor.store_clock.monotonic()
         return len(whole)
 
     def _pass_over(self, claimed: list[Claimed]) -> None:
         for each in claimed:
             if each.id is None and each.position is not None:
-                # A stream whose last one was done while somebody added to it, in vain.
-                self._settler.put(emptied(each, self._by.now()))
+                # A stream that became empty while a delivery was added and rolled back.
+                self._settler.put(emptied(each, self._executor.now()))
             elif each.id is None:
                 self._emit(
-                    RowPassedOver(lane=str(each.lane), problem="its delivery is not on the books")
+                    RowPassedOver(lane=str(each.lane), problem="its delivery does not exist")
                 )
 
     async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
-        """Attempt it, and if it heads a run of its stream those behind it."""
+        """Attempt a delivery, and its followers if it is the first of a run of its stream."""
         if claimed.followers:
             await self._run_in_turn((claimed, *claimed.followers), task)
         else:
@@ -124,17 +124,16 @@ class DeliveryRunner:
                 await self._attempt(claimed, task)
             except BaseException as error:
                 self._settle_broken(claimed, error)
-        self._over(claimed)
+        self._finish(claimed)
 
     async def _run_in_turn(self, line: tuple[Claimed, ...], task: asyncio.Task[Any]) -> None:
-        """Attempt each when the one before it is done."""
         held, fresh = self._membership.lease, copy_context()
         for current, following in zip_longest(line, line[1:]):
             try:
                 if copy_context() == fresh:
                     goes_on = await self._attempt(current, task, following, held)
                 else:
-                    # Each finds the task as if it were new.
+                    # The handler changed the context: the next attempt gets a new task.
                     goes_on = await self._attempt_afresh(fresh.copy(), current, following, held)
             except BaseException as error:
                 self._settle_broken(current, error)
@@ -143,7 +142,7 @@ class DeliveryRunner:
                 break
 
     def _settle_broken(self, claimed: Claimed, error: BaseException) -> None:
-        """It ended without a settlement: it was cancelled, the store is away, or we are wrong."""
+        """Settle an attempt that raised: cancelled, the store is unavailable, or a bug in duly."""
         if isinstance(error, asyncio.CancelledError | StoreUnavailable):
             self._settle_for(claimed, Released())
         else:
@@ -151,7 +150,7 @@ class DeliveryRunner:
             failed = Failed(Reason.UNKNOWN, problem, traceback=traceback_text(error, own=True))
             self._settle_for(claimed, failed)
 
-    def _over(self, claimed: Claimed) -> None:
+    def _finish(self, claimed: Claimed) -> None:
         self._running.discard((claimed.lane, claimed.token))
         self._admission.end(claimed.target)
         self.is_alone = False
@@ -172,7 +171,7 @@ class DeliveryRunner:
         except asyncio.CancelledError:
             if task.cancelled():
                 raise
-            # It had ended, with its outcome handed on, before we were cancelled.
+            # It had ended, and its outcome was passed on, before this task was cancelled.
             return task.result()
 
     async def _attempt(
@@ -182,10 +181,10 @@ class DeliveryRunner:
         following: Claimed | None = None,
         held: Lease | None = None,
     ) -> bool:
-        """Make the attempt; whether the one that follows in its run is attempted next."""
+        """Make the attempt; whether to go on with the next one of its run."""
         target = claimed.target
         foreign = self._foreign.get(target)
-        execution = Execution(self._by, claimed, self._names[target], task, foreign)
+        execution = Execution(self._executor, claimed, self._names[target], task, foreign)
         is_late = self._note_lateness(execution)
         if is_late:
             self.late.begin()
@@ -209,17 +208,17 @@ class DeliveryRunner:
         if settlement.verdict is not Verdict.COMPLETED:
             self._emit_failure(execution, settlement)
             self._admission.note(target, settlement)
-        elif self._admission.cares(target):
+        elif self._admission.has_to_report(target):
             self._admission.note(target, settlement)
         return goes_on
 
     def _note_lateness(self, execution: Execution) -> bool:
-        """Tell of a first attempt that is late; whether this one, of whatever number, is."""
+        """Report a late first attempt; whether this attempt, first or not, is late."""
         if execution.joins:
-            return False  # whether it is late shows when it has its turn
+            return False  # it is late or not when its turn comes
         claimed = execution.claimed
         if not claimed.attempt and execution.started_at - claimed.due_at <= self._grace:
-            self._settler.punctual[execution.foreign] += 1
+            self._settler.on_time[execution.foreign] += 1
             return False
         if (late := execution.lateness(self._grace)) is not None:
             self._emit(late)
@@ -230,7 +229,7 @@ class DeliveryRunner:
             return False
         if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:
             return False
-        # The lease may be another by now, whose lanes these are not.
+        # After a new registration these lanes belong to others.
         if self._membership.lease is not held or not held.holds():
             return False
         settlement.follower = (following.id, following.position)
@@ -239,7 +238,7 @@ class DeliveryRunner:
     def _settle_for(self, claimed: Claimed, outcome: Outcome) -> None:
         target = self._names[claimed.target]
         namespace = self._directory.namespace(claimed.target)
-        self._settler.put(self._by.decide(claimed, target, namespace, outcome, None))
+        self._settler.put(self._executor.decide(claimed, target, namespace, outcome, None))
 
     def _emit_failure(self, execution: Execution, settlement: Settlement) -> None:
         if settlement.verdict in (Verdict.RETRY, Verdict.DEAD):
@@ -259,25 +258,25 @@ class DeliveryRunner:
             )
 
     async def drain(self, seconds: float | None) -> int:
-        """Wait for what runs, then have the rest handed back; returns how many those were.
+        """Wait for running attempts, then cancel and hand back the rest; returns their number.
 
-        None waits for as long as it takes. What goes on although it was cancelled, as a thread
-        does, counts as `running` and stays held: nobody else may attempt it meanwhile.
+        None waits without a limit. An attempt that goes on after its cancellation, such as a
+        thread, counts as `running` and stays held, so that no other worker attempts it.
         """
         self.is_draining = seconds is not None
-        self._tasks.spread()
+        self._tasks.start_all()
         if self._tasks.tasks:
             await asyncio.wait(set(self._tasks.tasks), timeout=seconds)
         left = set(self._tasks.tasks)
         going_on = await self._end(left)
         for claimed in self._tasks.take_back():
-            self._over(claimed)
+            self._finish(claimed)
             self._settle_for(claimed, Released())
         return len(left) - going_on
 
     async def _end(self, tasks: set[asyncio.Task[None]]) -> int:
-        """Cancel, again and again; returns how many go on nevertheless."""
-        self._by.is_stopping = True
+        """Cancel repeatedly; returns how many tasks go on nevertheless."""
+        self._executor.is_stopping = True
         try:
             for seconds in CANCEL_SECONDS:
                 for task in tasks:
@@ -285,5 +284,5 @@ class DeliveryRunner:
                 if tasks:
                     _, tasks = await asyncio.wait(tasks, timeout=seconds)
         finally:
-            self._by.is_stopping = False
+            self._executor.is_stopping = False
         return len(tasks)

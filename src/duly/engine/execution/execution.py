@@ -1,4 +1,4 @@
-"""One delivery's attempt from start to settlement: the story in the order in which it happens."""
+"""One attempt of a delivery, from start to settlement."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from duly.records.schedule import Overlap
 from duly.tracebacks import traceback_text
 
 TURN_SECONDS = 0.25
-"""How soon an occurrence is tried again to which an earlier one has not made way yet."""
+"""How soon an occurrence is tried again that has to wait for an earlier one."""
 
 
 class Execution:
-    """One attempt. A settlement comes of it, or nothing when a transaction wrote it already."""
+    """One attempt. It returns a settlement, or None if a transaction wrote it already."""
 
     __slots__ = (
-        "_by",
+        "_executor",
         "_is_over",
         "_overlap",
         "_steps",
@@ -71,9 +71,9 @@ class Execution:
         task: asyncio.Task[Any],
         foreign: str | None = None,
     ) -> None:
-        self._by = by
+        self._executor = by
         self.foreign = foreign
-        """Its namespace, if that is not the worker's own."""
+        """Its namespace if it is not the worker's own."""
         self._is_over = False
         self.is_enlisted = False
         self.written: Settlement | None = None
@@ -86,14 +86,14 @@ class Execution:
         self.started_at = by.now()
         self._overlap: Overlap | None = None
         self.joins = claimed.joins
-        """Whether it is not attempted now, but joins the line of a stream."""
+        """Whether it is not attempted now, but appended to a stream."""
         if claimed.occasion is not None:
             self._overlap = decode_occasion(claimed.occasion).overlap
             if self._overlap is Overlap.QUEUE and claimed.stream is None:
                 self.joins = True
 
     def lateness(self, grace: timedelta) -> DeliveryLate | None:
-        """What to tell when it is first attempted later than `grace` after it was due."""
+        """The event for a first attempt that starts more than `grace` after it was due."""
         claimed, late_by = self.claimed, self.started_at - self.claimed.due_at
         if late_by <= grace or claimed.attempt:
             return None
@@ -112,15 +112,16 @@ class Execution:
     @property
     def namespace(self) -> str:
         """The delivery's namespace."""
-        return self.foreign or self._by.store.namespace
+        return self.foreign or self._executor.store.namespace
 
     @property
     def _store(self) -> Store:
-        return self._by.store if self.foreign is None else self._by.store.within(self.foreign)
+        store = self._executor.store
+        return store if self.foreign is None else store.within(self.foreign)
 
     @property
     def schedule(self) -> str | None:
-        """Whose occurrence it is."""
+        """The schedule that made it, if any."""
         occasion = self.claimed.occasion
         return None if occasion is None else decode_occasion(occasion).schedule
 
@@ -130,10 +131,10 @@ class Execution:
         return stream_of_schedule(self.schedule)
 
     async def begin(self) -> Transaction:
-        """The transaction in which the attempt's completion will be written."""
+        """The transaction in which the completion of the attempt will be written."""
         self.refuse_when_over()
         if self._transaction is None:
-            # Two statements of a handler that come at once share one transaction.
+            # Concurrent statements of a handler share one transaction.
             async with self.turn:
                 if self._transaction is None:
                     await self._begin()
@@ -142,22 +143,22 @@ class Execution:
 
     async def _begin(self) -> None:
         if self.claimed.position is not None:
-            # Those before it in its stream must be on the books before it is.
-            await self._by.settler.written(self.claimed.lane, self.claimed.token)
-        transaction = await self._by.store.begin(worker_of(self.claimed.token))
+            # The deliveries before it in its stream must be settled first.
+            await self._executor.settler.written(self.claimed.lane, self.claimed.token)
+        transaction = await self._executor.store.begin(worker_of(self.claimed.token))
         if self._is_over:
-            # The handler returned without waiting for this; nobody would ever end it.
+            # The handler returned without awaiting this: nothing else would end the transaction.
             await transaction.roll_back()
         self.refuse_when_over()
         self._transaction = transaction
 
     async def receive(self, message_id: str, consumer: str) -> Message:
-        """Take a message in that transaction, or learn that it was handled."""
+        """Receive a message in that transaction, or learn that it was handled already."""
         return await self._store.inbox.receive(await self.begin(), message_id, consumer)
 
     @property
     def turn(self) -> asyncio.Lock:
-        """Held by whoever begins its transaction, or writes beside it."""
+        """Held while its transaction begins, or while something is written beside it."""
         self._turn = self._turn or asyncio.Lock()
         return self._turn
 
@@ -168,34 +169,34 @@ class Execution:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the worker ends what it runs."""
-        return self._by.is_stopping
+        """Whether the worker is cancelling its attempts."""
+        return self._executor.is_stopping
 
     @property
     def steps(self) -> StepLog:
         """The delivery's steps."""
-        self._steps = self._steps or StepLog(self._by.store.steps, self)
+        self._steps = self._steps or StepLog(self._executor.store.steps, self)
         return self._steps
 
     def now(self) -> datetime:
-        """The present by the store's clock."""
-        return self._by.now()
+        """The current time by the store's clock."""
+        return self._executor.now()
 
     def is_store_away(self, error: BaseException) -> bool:
-        """Whether the error says that this very store is away, and nothing else."""
+        """Whether the error says that this store is unavailable, and nothing else."""
         if isinstance(error, BaseExceptionGroup):
             return all(self.is_store_away(each) for each in error.exceptions)
         if not isinstance(error, StoreUnavailable) or error.source is None:
             return False
-        return error.source == self._by.store.source
+        return error.source == self._executor.store.source
 
     def refuse_when_over(self) -> None:
-        """Conflict once it has its outcome: whatever is asked now comes too late."""
+        """Conflict if the attempt already has its outcome."""
         if self._is_over:
-            raise Conflict("the attempt is over, and its transaction and steps with it")
+            raise Conflict("the attempt has ended, and its transaction and steps with it")
 
     async def run(self) -> Settlement | None:
-        """Make the attempt; None when its transaction settled it, or its lease was lost."""
+        """Make the attempt; None if its transaction settled it, or its lease was lost."""
         if self.joins:
             return await self._join()
         before = RUNNING.set(self)
@@ -207,11 +208,11 @@ class Execution:
         if self._transaction is not None:
             return await self._end_transaction(self._transaction, outcome)
         if isinstance(outcome, Completed) and self._steps is None:
-            return complete(self.claimed, self.started_at, self._by.now(), outcome.answer)
+            return complete(self.claimed, self.started_at, self._executor.now(), outcome.answer)
         return self._decide(outcome)
 
     async def _join(self) -> Settlement | None:
-        """Join the line of its stream now that it is due, and wait for its turn there."""
+        """Append it to its stream now that it is due; it runs when its turn comes."""
         streams = self._store.streams
         try:
             if self.claimed.joins:
@@ -221,29 +222,29 @@ class Execution:
             else:
                 self.is_enlisted = how is Joined.IN_LINE
         except (StoreUnavailable, asyncio.CancelledError):
-            # Whether it joined is unknown: if it did, handing back finds nothing to do.
+            # It may have joined; then handing back does nothing.
             return self._decide(Released())
         return None
 
     async def _outcome(self) -> Outcome:
         expires_on = self.claimed.expires_on
-        if expires_on is not None and expires_on <= self._by.store_clock.monotonic():
+        if expires_on is not None and expires_on <= self._executor.store_clock.monotonic():
             return Expired()
         try:
             if self._overlap is Overlap.SKIP and await self._overlaps():
                 return Overlapped()
-            return await self._by.transport.attempt(self)
+            return await self._executor.transport.attempt(self)
         except asyncio.CancelledError:
             return Released()
         except StoreUnavailable:
             return STORE_AWAY
         except Exception as error:
-            # A transport that raises is broken; the delivery must not suffer for it silently.
+            # A bug in the transport: the delivery fails with it, visibly.
             problem = f"{type(error).__name__}: {error}"
             return Failed(Reason.UNKNOWN, problem, traceback=traceback_text(error, own=True))
 
     async def _overlaps(self) -> bool:
-        """Whether an earlier occurrence of its schedule was unfinished when it began."""
+        """Whether an earlier occurrence of its schedule is unfinished."""
         if self.claimed.attempt:
             return False
         schedules = self._store.schedules
@@ -253,7 +254,7 @@ class Execution:
         self, transaction: OpenTransaction, outcome: Outcome
     ) -> Settlement | None:
         if not isinstance(outcome, Completed):
-            # Whoever is stopped here has its outcome; a connection that was dropped undoes as well.
+            # The outcome is known even if this is cancelled; a lost connection rolls back as well.
             with contextlib.suppress(StoreUnavailable, asyncio.CancelledError):
                 await transaction.roll_back()
             return self._decide(outcome)
@@ -263,7 +264,7 @@ class Execution:
         except LeaseLost:
             return None
         except (StoreUnavailable, asyncio.CancelledError):
-            # Whether it was committed is unknown: if it was, handing back finds nothing to do.
+            # It may have been committed; then handing back does nothing.
             return self._decide(Released())
         except Exception as error:
             return self._decide(Failed(Reason.HANDLER_EXCEPTION, f"at its commit: {error}"))
@@ -271,7 +272,7 @@ class Execution:
         return None
 
     def _decide(self, outcome: Outcome, *, enclosed: bool = False) -> Settlement:
-        settlement = self._by.decide(
+        settlement = self._executor.decide(
             self.claimed, self.target, self.namespace, outcome, self.started_at
         )
         if self._steps is not None:

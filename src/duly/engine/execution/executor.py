@@ -1,4 +1,4 @@
-"""Deciding what outcomes mean, and what every execution needs besides."""
+"""What all executions share, and how outcomes become settlements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from duly.records.retry_plan import RetryPlan
 
 
 class Executor:
-    """What every execution shares: the store, the transport, and how outcomes are decided."""
+    """What all executions share: the store, the transport, and the rules for outcomes."""
 
     def __init__(
         self,
@@ -34,16 +34,16 @@ class Executor:
         self.transport = transport
         self.store_clock = store_clock
         self.now = store_clock.now
-        """The present by the store's clock; called twice for every delivery."""
+        """The current time by the store's clock; called twice for every delivery."""
         self.settler = settler
         self.is_stopping = False
-        """Whether the worker ends what it runs."""
+        """Whether the worker is cancelling its attempts."""
         self._chance = chance
         self._crash_rule = crash_rule
         self._emit = emit
 
     def plan(self, claimed: Claimed, target: str, namespace: str) -> RetryPlan:
-        """The delivery's own plan, or its target's; one that cannot be read stops nobody."""
+        """The delivery's own retry plan, or its target's if there is none or it is unreadable."""
         if claimed.retry is not None:
             try:
                 return retry.decode(claimed.retry)
@@ -61,7 +61,7 @@ class Executor:
         outcome: Outcome,
         started_at: datetime | None,
     ) -> Settlement:
-        """What the outcome means for the delivery."""
+        """The settlement for an outcome."""
         return settle(
             claimed,
             outcome,

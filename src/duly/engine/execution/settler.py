@@ -1,4 +1,4 @@
-"""Writing outcomes in batches: whatever gathers while one batch is written makes the next."""
+"""Writes outcomes in batches: those that arrive during one write make up the next batch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 from duly.domain.deliveries.delivery import Lane
 from duly.domain.deliveries.outcomes import Settlement, Verdict
 from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
-from duly.engine.execution.batch_events import Call, told_of
-from duly.engine.loops import NOW, UNTIL_WOKEN, Breath, Pause
+from duly.engine.execution.batch_events import Call, batch_event
+from duly.engine.loops import NOW, UNTIL_WOKEN, Pause, YieldOnce
 from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.errors import SettlementRefused
@@ -21,15 +21,15 @@ from duly.ports import Agenda, Clock, Emit
 MOST_IN_ONE_CALL = 1000
 ENOUGH = 32
 Observer = Callable[[Sequence[Settlement], TargetDirectory], None]
-"""Called with settlements after they were written, and with the directory of their targets."""
+"""Called with written settlements and the directory of their targets."""
 STILL_OPEN = frozenset({Verdict.RETRY, Verdict.RELEASED, Verdict.RECLAIMED, Verdict.DEFERRED})
 
 
 class Settler:
-    """Takes outcomes, writes them, and reports those the store refused.
+    """Collects outcomes, writes them, and reports those that the store refused.
 
-    Nothing lingers: at rest an outcome is written at once, under load many share a commit.
-    With `writes_on_demand` no loop writes: `written` and `flush` do.
+    There is no delay: at rest an outcome is written at once, under load many share a commit.
+    With `writes_on_demand` no loop writes, only `written` and `flush`.
     """
 
     name = "settler"
@@ -46,8 +46,8 @@ class Settler:
         writes_on_demand: bool = False,
     ) -> None:
         self.wake = asyncio.Event()
-        self.punctual: Counter[str | None] = Counter()
-        """How many were first attempted in time since that was last told, by foreign namespace."""
+        self.on_time: Counter[str | None] = Counter()
+        """First attempts that started on time since the last report, by foreign namespace."""
         self._agenda = agenda
         self._clock = clock
         self._emit = emit
@@ -62,29 +62,29 @@ class Settler:
         self._on_demand = asyncio.Lock()
 
     def put(self, settlement: Settlement) -> None:
-        """Have the outcome written."""
+        """Add an outcome to be written."""
         self._waiting.append(settlement)
         self.wake.set()
 
     def count_own(self, settlement: Settlement | None) -> None:
-        """Count an outcome that a handler's transaction wrote; None when it was refused."""
+        """Count an outcome that a handler's transaction wrote; None if it was refused."""
         if settlement is None:
             self._emit(BatchSettled(refused=1))
         else:
-            self._tell([settlement], Call())
+            self._emit_batches([settlement], Call())
             self._notify([settlement])
 
     @property
     def unsettled(self) -> int:
-        """How many outcomes are not yet on the books."""
+        """The number of outcomes that are not written yet."""
         return len(self._waiting) + len(self._writing)
 
     def tokens(self) -> set[int]:
-        """The tokens under which there is still something to write."""
+        """The tokens of outcomes that are not written yet."""
         return {each.token for each in self._waiting} | {each.token for each in self._writing}
 
     async def written(self, lane: Lane, token: int) -> None:
-        """Wait until nothing of that lane waits to be written; where no loop writes, write it."""
+        """Wait until no outcome of that lane is unwritten; if no loop writes, write it."""
         if self._writes_on_demand:
             async with self._on_demand:
                 await self.flush()
@@ -118,17 +118,17 @@ class Settler:
         return NOW if self._waiting else UNTIL_WOKEN
 
     async def _gather(self) -> None:
-        """Let whoever is about to end join: a batch costs little more than one outcome."""
+        """Let attempts that are about to end join: a batch costs little more than one outcome."""
         before = 0
         while before < len(self._waiting) < ENOUGH:
             before = len(self._waiting)
-            await Breath()
+            await YieldOnce()
 
     async def _settle(self, batch: list[Settlement]) -> set[Lane]:
         try:
             return await self._agenda.settle(batch)
         except SettlementRefused:
-            # One of them is at fault; it must not hold up the others.
+            # One settlement is invalid; it must not hold up the others.
             return await self._settle_each(batch)
 
     async def _settle_each(self, batch: list[Settlement]) -> set[Lane]:
@@ -147,14 +147,14 @@ class Settler:
         if self._doubtful:
             self._doubtful.difference_update((each.lane, each.token) for each in batch)
         self._notify(written)
-        self._tell(written, Call(refused=len(batch) - len(written), seconds=seconds))
+        self._emit_batches(written, Call(refused=len(batch) - len(written), seconds=seconds))
 
     def _notify(self, written: Sequence[Settlement]) -> None:
         for observer in self._observers:
             observer(written, self._directory)
 
-    def _tell(self, written: list[Settlement], call: Call) -> None:
-        """Tell of a batch: of the worker's own namespace, and apart of each other one in it."""
+    def _emit_batches(self, written: list[Settlement], call: Call) -> None:
+        """Emit one event for the worker's own namespace, and one for each other namespace."""
         names, foreign = self._directory.names, self._directory.foreign
         theirs: dict[str, list[Settlement]] = {}
         if foreign:
@@ -163,15 +163,15 @@ class Settler:
                     theirs.setdefault(namespace, []).append(each)
         if theirs:
             written = [each for each in written if each.target not in foreign]
-        punctual, self.punctual = self.punctual, Counter()
-        own = msgspec.structs.replace(call, on_time=punctual.pop(None, 0))
-        self._emit(told_of(written, names, own))
-        for namespace in theirs.keys() | punctual.keys():
-            call = Call(on_time=punctual[namespace], namespace=namespace)
-            self._emit(told_of(theirs.get(str(namespace), []), names, call))
+        on_time, self.on_time = self.on_time, Counter()
+        own = msgspec.structs.replace(call, on_time=on_time.pop(None, 0))
+        self._emit(batch_event(written, names, own))
+        for namespace in theirs.keys() | on_time.keys():
+            call = Call(on_time=on_time[namespace], namespace=namespace)
+            self._emit(batch_event(theirs.get(str(namespace), []), names, call))
 
     def _undoubted(self, batch: list[Settlement], applied: set[Lane]) -> list[Settlement]:
-        """What was written, now or by a call whose answer was lost; the rest was refused."""
+        """Settlements written now or by a call whose answer was lost; the others were refused."""
         written = []
         for each in batch:
             if each.lane in applied or (each.lane, each.token) in self._doubtful:
@@ -181,10 +181,10 @@ class Settler:
         return written
 
     async def flush(self) -> None:
-        """Write everything that waits."""
+        """Write all outcomes that wait."""
         while self._waiting:
             await self.tick()
 
     def forget(self) -> None:
-        """Drop what waits: its lease is lost, so the store would refuse it."""
+        """Drop the outcomes that wait: the lease is lost, and the store would refuse them."""
         self._waiting.clear()

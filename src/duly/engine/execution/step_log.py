@@ -1,7 +1,7 @@
-"""The steps of one attempt: found if an earlier one did them, recorded at once or with the outcome.
+"""The steps of one attempt: read if an earlier attempt did them, recorded when they are done.
 
-A step that was done is not lost with its recording: until that is known to have succeeded it
-travels with the outcome of the attempt too, and adding it twice adds it once.
+Until a step is known to be recorded, it is also written with the outcome of the attempt. Adding a
+step twice adds it once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from duly.records.attempt import Step
 
 
 class Attempting(Protocol):
-    """What a notebook asks of its attempt."""
+    """What a step log needs of its attempt."""
 
     claimed: Claimed
 
@@ -30,17 +30,17 @@ class Attempting(Protocol):
 
     @property
     def turn(self) -> asyncio.Lock:
-        """Held by whoever begins a transaction, or writes beside it."""
+        """Held while a transaction begins, or while something is written beside it."""
 
     def now(self) -> datetime:
-        """The present by the store's clock."""
+        """The current time by the store's clock."""
 
     def refuse_when_over(self) -> None:
-        """Conflict once the attempt has its outcome."""
+        """Conflict if the attempt already has its outcome."""
 
 
 class StepLog:
-    """What a handler's steps are kept in while it runs."""
+    """The steps of a running handler."""
 
     def __init__(self, store: Steps, attempt: Attempting) -> None:
         self._store = store
@@ -51,19 +51,19 @@ class StepLog:
         self._enclosed: dict[str, Step] = {}
 
     async def begin(self, name: str) -> Step | None:
-        """The step if it is done already; None when it is to be done now, by the caller."""
+        """The step if it is done already; None if the caller has to do it now."""
         self._attempt.refuse_when_over()
         done = await self._read()
         if name in self._begun:
-            raise Conflict(f"step {name!r} is under way in this attempt; give each step its name")
+            raise Conflict(f"step {name!r} already runs; give each step its own name")
         if name not in done:
             self._refuse_too_many(len(done) + len(self._begun))
             self._begun.add(name)
         return done.get(name)
 
     async def _read(self) -> dict[str, Step]:
-        # Always, be it the first attempt or not: one that was handed back, or retried by an
-        # operator, counts from the beginning and yet has steps.
+        # Read for the first attempt too: after a hand-back or an operator's retry, attempts are
+        # counted from the beginning but steps exist.
         if self._done is None:
             found = await self._store.load(self._attempt.claimed.id)
             if self._done is None:
@@ -77,11 +77,11 @@ class StepLog:
             )
 
     def give_up(self, name: str) -> None:
-        """What was begun was not done."""
+        """Mark a begun step as not done."""
         self._begun.discard(name)
 
     async def record(self, name: str, result: msgspec.Raw, *, late: bool) -> Step:
-        """What was begun is done: on the books when this returns, or with the outcome if late."""
+        """Mark a begun step as done; it is stored on return or, if `late`, with the outcome."""
         attempt = self._attempt
         step = Step(
             name=name,
@@ -90,11 +90,11 @@ class StepLog:
             result_json=result,
         )
         if not attempt.is_in_transaction:
-            # Before anything is waited for, so that whoever is cancelled while waiting has done it.
+            # Before any await: the step stays done if this is cancelled.
             self._unwritten[name] = step
         try:
             done = await self._read()
-            # Taking turns with a transaction that begins: on SQLite this would wait for its end.
+            # Not while a transaction begins: on SQLite this would wait for its end.
             async with attempt.turn:
                 done[name] = step = await self._write(step, late)
         finally:
@@ -121,6 +121,6 @@ class StepLog:
         return written
 
     def unwritten(self, *, enclosed: bool) -> tuple[Step, ...]:
-        """What the outcome has to tell; `enclosed` steps last only if their transaction does."""
+        """Steps to write with the outcome; `enclosed` adds those of the handler's transaction."""
         more = self._enclosed.values() if enclosed else ()
         return (*self._unwritten.values(), *more)

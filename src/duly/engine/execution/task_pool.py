@@ -1,4 +1,4 @@
-"""Tasks that carry deliveries, one after the other, as long as none of them has to wait."""
+"""Tasks that run several deliveries one after the other, as long as none has to wait."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed
 
-Carry = Callable[[Claimed, "asyncio.Task[Any]"], Awaitable[None]]
+Run = Callable[[Claimed, "asyncio.Task[Any]"], Awaitable[None]]
 
 
 class TaskPool:
-    """Starts what it is given at once, with as few tasks as will do.
+    """Starts deliveries at once, with as few tasks as possible.
 
-    A task costs as much as the rest of a short attempt. So one carrier takes delivery after
-    delivery; whenever it waits for something, others take the rest. Each delivery finds the task
-    as if it were new: one whose context was changed, or that somebody cancelled, carries no more.
+    A new task costs as much as the rest of a short attempt, so a task runs one delivery after the
+    other; when it has to wait, new tasks take the rest. A task is not used again if its context was
+    changed or it was cancelled, so each delivery finds it as if it were new.
     """
 
-    def __init__(self, carry: Carry) -> None:
-        self._carry = carry
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._waiting: deque[Claimed] = deque()
         self.tasks: set[asyncio.Task[None]] = set()
 
     def start(self, claimed: Sequence[Claimed]) -> None:
-        """Have these carried."""
+        """Run these deliveries."""
         self._waiting.extend(claimed)
         self._look(1)
 
@@ -36,7 +36,7 @@ class TaskPool:
             return
         for _ in range(min(more, len(self._waiting))):
             self._add()
-        # Whatever still waits after the first steps of these waits behind an attempt that does.
+        # What is still queued after the first steps of these tasks is behind a waiting attempt.
         asyncio.get_running_loop().call_soon(self._look, more * 2)
 
     def _add(self) -> None:
@@ -49,17 +49,17 @@ class TaskPool:
         assert task is not None
         fresh = copy_context()
         while self._waiting:
-            await self._carry(self._waiting.popleft(), task)
+            await self._run(self._waiting.popleft(), task)
             if task.cancelling() or copy_context() != fresh:
                 return
 
-    def spread(self) -> None:
-        """A carrier for each that still waits, so that all that will ever run is known."""
+    def start_all(self) -> None:
+        """Start a task for each queued delivery, so that `tasks` has all that will run."""
         for _ in range(len(self._waiting)):
             self._add()
 
     def take_back(self) -> list[Claimed]:
-        """What nobody began to carry."""
+        """Remove and return the deliveries that were not started."""
         left = list(self._waiting)
         self._waiting.clear()
         return left

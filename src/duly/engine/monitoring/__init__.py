@@ -1,1 +1,1 @@
-"""Loops that watch and count."""
+"""Loops that count and raise alerts."""

@@ -1,8 +1,8 @@
-"""Watching the figures and raising alerts: once each, however many processes watch.
+"""Raises and clears alerts, once each, even if many processes watch.
 
-Whoever writes the row raises the alert; whoever clears the row clears it. The alert webhook is a
-delivery with a key, made before it is noted that it was, so that a crash between the two sends it
-once all the same.
+The process that writes the row raises the alert, and the one that clears the row clears it. The
+alert webhook is a delivery with a key, made before the row says so: a crash between the two does
+not send it twice.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
 from duly.domain.monitoring import alerts
 from duly.domain.monitoring.alerts import LATELY, AlertCause, AlertLimits, Watched
 from duly.domain.monitoring.rollups import MINUTE, NOTHING, Span, plus
-from duly.engine.loops import Pause, apart
+from duly.engine.loops import Pause, contained
 from duly.errors import Conflict, DulyError, StoreUnavailable
 from duly.ports import Emit, Store
 from duly.records.alert import Alert, AlertKind
 from duly.records.status import NamespaceStatus
 
 LOOK_SECONDS = 10.0
-TOLD_AT_ONCE = 20
+SENT_AT_ONCE = 20
 SIGNS = {
     "ClockStepped": (AlertKind.CLOCK_JUMPED, "the clock stepped; see the log"),
     "ClockIsBehind": (AlertKind.CLOCK_JUMPED, "the clock is behind what was planned; set it"),
@@ -30,18 +30,18 @@ SIGNS = {
     "LoopFailed": (AlertKind.STORE_ERRORS, "a loop failed and tries again; see the log"),
     "SweptUp": (AlertKind.SWEPT_UP, "the sweep put something back; see the log"),
 }
-"""What this process counted, and what it is a sign of."""
+"""Events counted by this process, with the alert that each one causes."""
 
-Tell = Callable[[Alert, str], Awaitable[None]]
+SendAlert = Callable[[Alert, str], Awaitable[None]]
 Look = Callable[[], Awaitable[NamespaceStatus]]
 OTHERS_AT_ONCE = 4
-"""How many other namespaces are looked at each time, in turn."""
+"""How many other namespaces are checked each time, in turn."""
 
 
 class AlertMonitor:
-    """Looks every ten seconds."""
+    """Checks one namespace every ten seconds."""
 
-    name = "watchman"
+    name = "alert monitor"
 
     def __init__(
         self,
@@ -50,38 +50,40 @@ class AlertMonitor:
         look: Look,
         counts: Mapping[str, int],
         limits: AlertLimits,
-        tell: Tell | None = None,
+        send: SendAlert | None = None,
     ) -> None:
-        """`tell` hands an alert to the alert webhook, if there is one."""
+        """`send` sends an alert to the alert webhook, if there is one."""
         self.wake = asyncio.Event()
         self._store = store
         self._emit = emit
         self._look = look
         self._counts = counts
         self._limits = limits
-        self._tell = tell
+        self._send = send
         self._before = dict.fromkeys(SIGNS, 0)
 
     async def tick(self) -> Pause:
-        """Look at the figures, write what changed, and tell."""
+        """Read the counts, raise and clear alerts, and send them to the webhook."""
         signs = {sign: self._counts[sign] for sign in SIGNS}
         watched = await self._watched(signs)
         found = alerts.changes(watched, self._limits, await self._store.alerts.raised())
-        for trouble in found.raised:
-            await self._raise(trouble)
-        for trouble in found.seen:
-            await self._store.alerts.see(trouble)
+        for cause in found.raised:
+            await self._raise(cause)
+        for cause in found.seen:
+            await self._store.alerts.see(cause)
         for alert in found.cleared:
             await self._clear(alert, watched)
-        # Only now: what was seen before the store went away is raised when it is back.
+        # Only now: if the store is unavailable, the signs count again at the next tick.
         self._before = signs
-        if self._tell is not None:
-            await self._tell_all(self._tell)
+        if self._send is not None:
+            await self._send_all(self._send)
         return Pause(LOOK_SECONDS)
 
-    def elsewhere(self, store: Store, emit: Emit, look: Look, tell: Tell | None) -> AlertMonitor:
-        """A watchman of another namespace; what this process counted is not of that one."""
-        return AlertMonitor(store, emit, look, Counter(), self._limits, tell)
+    def elsewhere(
+        self, store: Store, emit: Emit, look: Look, send: SendAlert | None
+    ) -> AlertMonitor:
+        """A monitor of another namespace, without the counts of this process."""
+        return AlertMonitor(store, emit, look, Counter(), self._limits, send)
 
     async def _watched(self, signs: Mapping[str, int]) -> Watched:
         situation = await self._look()
@@ -90,9 +92,9 @@ class AlertMonitor:
         for each in (await self._store.rollups.series(span)).values():
             lately = plus(lately, each)
         dead = lately.dead
-        if dead and self._tell is not None:
-            # Those that tell of alerts, with all of the first minute: one that cannot be sent
-            # would be the reason for the next, for ever.
+        if dead and self._send is not None:
+            # Without deliveries of alerts, in all of the first minute: an alert that cannot be
+            # sent would cause the next one, for ever.
             dead -= await self._store.alerts.died(span.since - MINUTE)
         happened = {
             kind: detail
@@ -101,11 +103,9 @@ class AlertMonitor:
         }
         return Watched(situation=situation, dead_lately=dead, happened=happened)
 
-    async def _raise(self, trouble: AlertCause) -> None:
-        if await self._store.alerts.raise_one(trouble):
-            self._emit(
-                AlertRaised(kind=trouble.kind, subject=trouble.subject, detail=trouble.detail)
-            )
+    async def _raise(self, cause: AlertCause) -> None:
+        if await self._store.alerts.raise_one(cause):
+            self._emit(AlertRaised(kind=cause.kind, subject=cause.subject, detail=cause.detail))
 
     async def _clear(self, alert: Alert, watched: Watched) -> None:
         if await self._store.alerts.clear(alert):
@@ -113,25 +113,25 @@ class AlertMonitor:
             minutes = round(lasted.total_seconds() / 60, 1)
             self._emit(AlertCleared(kind=alert.kind, subject=alert.subject, minutes=minutes))
 
-    async def _tell_all(self, tell: Tell) -> None:
-        for alert in await self._store.alerts.untold(TOLD_AT_ONCE):
+    async def _send_all(self, send: SendAlert) -> None:
+        for alert in await self._store.alerts.untold(SENT_AT_ONCE):
             word = "raised" if alert.told == "nothing" else "cleared"
             try:
-                await tell(alert, word)
+                await send(alert, word)
             except StoreUnavailable:
                 raise
             except Conflict:
-                pass  # another handed it on already, in the words of that moment
+                pass  # another process sent it already
             except DulyError as error:
-                # An address that cannot be used will not become better by trying.
+                # Trying again would not help: the address is not valid.
                 self._emit(AlertUntold(kind=alert.kind, problem=str(error)))
             await self._store.alerts.tell(alert, word)
 
 
-class Watchmen:
-    """The watchman of the process's own namespace, and in turn those of the others it serves."""
+class AlertMonitors:
+    """The monitor of the process's own namespace, and in turn those of others it works for."""
 
-    name = "watchman"
+    name = "alert monitor"
 
     def __init__(
         self,
@@ -149,8 +149,8 @@ class Watchmen:
         self._last = ""
 
     async def tick(self) -> Pause:
-        """Look at the own namespace, and at a few of the others."""
-        pause = await apart(self.name, None, self._emit, self._own.tick())
+        """Check the own namespace, and a few of the others."""
+        pause = await contained(self.name, None, self._emit, self._own.tick())
         names = await self._namespaces()
         due = [each for each in names if each > self._last] + [
             each for each in names if each <= self._last
@@ -158,6 +158,6 @@ class Watchmen:
         for name in due[:OTHERS_AT_ONCE]:
             if name not in self._others:
                 self._others[name] = self._of(name)
-            await apart(self.name, name, self._emit, self._others[name].tick())
+            await contained(self.name, name, self._emit, self._others[name].tick())
             self._last = name
         return pause

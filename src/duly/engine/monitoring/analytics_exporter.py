@@ -1,8 +1,8 @@
-"""Counting what became of schedules' deliveries, for others to look at.
+"""Exports counts of schedules' deliveries, for analytics.
 
-Nothing waits for it and nothing depends on it: counts gather in a bounded place and are written
-once a second. Those of which it is unclear whether they were written are not written again, so
-there are never more of them than there were deliveries.
+Nothing waits for it or depends on it: counts gather in bounded memory and are written once a
+second. If it is unclear whether counts were written, they are not written again, so they are never
+too high.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from duly.ports import Analytics, AnalyticsFailure, Emit
 
 WRITE_SECONDS, LONGEST_SECONDS = 1.0, 10.0
 MOST = 10_000
-"""How many different counts gather while they cannot be written; more are lost."""
+"""How many different counts are kept while they cannot be written; more are lost."""
 
 
 class AnalyticsExporter:
-    """Gathers counts and writes them; tells once that it cannot, and once that it can again."""
+    """Gathers and writes counts; reports once that writing fails, and once that it works again."""
 
-    name = "analyst"
+    name = "analytics exporter"
 
     def __init__(self, analytics: Analytics, emit: Emit) -> None:
         self.wake = asyncio.Event()
@@ -35,10 +35,10 @@ class AnalyticsExporter:
         self._gathered: Counter[Count] = Counter()
         self._lost = self._failures = 0
         self._is_known = False
-        """Whether it ever answered, or was told to be away."""
+        """Whether it ever answered, or was reported as unavailable."""
 
     def note(self, settled: Sequence[Settlement], directory: TargetDirectory) -> None:
-        """Count settlements that were written."""
+        """Count written settlements."""
         for count in counts_of(settled, directory.foreign):
             self._gather(count, 1)
 
@@ -49,7 +49,7 @@ class AnalyticsExporter:
             self._lost += many
 
     async def tick(self) -> Pause:
-        """Write what was gathered."""
+        """Write the gathered counts."""
         if self._gathered or self._failures or not self._is_known:
             await self._write()
         return Pause(min(WRITE_SECONDS * 2.0 ** min(self._failures, 10), LONGEST_SECONDS))
@@ -79,7 +79,7 @@ class AnalyticsExporter:
         self._failures = self._lost = 0
 
     async def close(self) -> None:
-        """Write the last ones, if that works at once, and let go."""
+        """Write the last counts, unless writing fails already, and close the connection."""
         if self._gathered and not self._failures:
             await self._write()
         await self._analytics.close()

@@ -1,45 +1,45 @@
-"""Saying so while late work is being drained: how much is left, how old, how fast, how long."""
+"""Reports while late deliveries are drained: how many are left, how old, and how fast."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from duly.domain.events import RecoveryBegan, RecoveryEnded, RecoveryGoesOn
-from duly.engine.loops import Breath, Pause
+from duly.engine.loops import Pause, YieldOnce
 from duly.engine.targets.directory import TargetDirectory
 from duly.ports import Agenda, Clock, Emit, LateWork
 from duly.records.status import BacklogStatus
 
 LOOK_SECONDS = 5.0
 WHILE_RECOVERING = Pause(1.0)
-TELL_SECONDS = 30.0
+REPORT_SECONDS = 30.0
 LOOKS = 5
-"""How often to look at most, where claims get in between."""
+"""The most reads in one tick, if claims come in between."""
 
 
 class LateAttempts:
-    """What this worker itself did with late deliveries; the dispatcher counts."""
+    """Counts of late deliveries attempted by this worker."""
 
     def __init__(self) -> None:
         self.begun = 0
-        """How many late deliveries it began to attempt."""
+        """How many were started."""
         self.running = 0
-        """How many of these it attempts right now."""
+        """How many run now."""
         self.claims = 0
-        """Counted when a claim begins and when it ends, so it is odd while one is under way."""
+        """Counted when a claim begins and when it ends: odd during a claim."""
 
     def begin(self) -> None:
-        """Count one that begins."""
+        """Count a start."""
         self.begun += 1
         self.running += 1
 
     def end(self) -> None:
-        """Count one that ended, however it did."""
+        """Count an end."""
         self.running -= 1
 
 
 class Backlog:
-    """Looks now and then whether what this worker serves is late, and how it goes down."""
+    """Checks regularly whether deliveries for this worker are late, and how fast they drain."""
 
     name = "backlog"
 
@@ -52,7 +52,7 @@ class Backlog:
         attempts: LateAttempts,
         grace: timedelta,
     ) -> None:
-        # Late work of a new target is reported at once, not at the next look.
+        # Late deliveries to a new target are reported at once.
         self.wake = directory.found_more
         self.recovering: BacklogStatus | None = None
         self._agenda = agenda
@@ -63,22 +63,22 @@ class Backlog:
         self._attempts = attempts
         self._began: tuple[float, int] = (0.0, 0)
         self._begun_before = 0
-        self._told_at = 0.0
+        self._reported_at = 0.0
 
     async def tick(self) -> Pause:
-        """Look, and tell when late work begins, goes on and ends."""
+        """Report when late work begins, goes on and ends."""
         late = await self._look()
         now = self._clock.monotonic()
         if late is None:
             self._end(now)
             return Pause(LOOK_SECONDS)
         if self.recovering is None:
-            self._began, self._told_at = (now, late.count), now
+            self._began, self._reported_at = (now, late.count), now
             running = self._attempts.running
             self._begun_before = self._attempts.begun - running
             self._emit(RecoveryBegan(deliveries=late.count + running, oldest=late.oldest))
         self.recovering = self._measured(late.count, late.oldest, now)
-        self._go_on(self.recovering, now)
+        self._report_progress(self.recovering, now)
         return WHILE_RECOVERING
 
     async def _look(self) -> LateWork | None:
@@ -89,10 +89,10 @@ class Backlog:
             begins_or_ends = (late is None) is not (self.recovering is None)
             is_undisturbed = claims == self._attempts.claims and claims % 2 == 0
             if is_undisturbed or not begins_or_ends or looks == LOOKS:
-                # What was just claimed begins now.
-                await Breath()
+                # Let what was just claimed start.
+                await YieldOnce()
                 return late
-            # What was claimed during the look would be counted twice, or not at all.
+            # What was claimed during the read would be counted twice, or not at all.
 
     def _measured(self, count: int, oldest: datetime, now: float) -> BacklogStatus:
         began, first_count = self._began
@@ -102,9 +102,9 @@ class Backlog:
         rate = drained / seconds
         return BacklogStatus(count, oldest, round(rate, 1), round(count / rate, 1))
 
-    def _go_on(self, recovering: BacklogStatus, now: float) -> None:
-        if now - self._told_at >= TELL_SECONDS:
-            self._told_at = now
+    def _report_progress(self, recovering: BacklogStatus, now: float) -> None:
+        if now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
             self._emit(
                 RecoveryGoesOn(
                     deliveries=recovering.count,

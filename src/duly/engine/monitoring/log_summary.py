@@ -1,4 +1,4 @@
-"""Logging once a second how many lines the rate limit of the log left out."""
+"""Logs once a second how many lines the log's rate limit omitted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECOND = Pause(1.0)
 
 
 class LogSummary:
-    """Without it the rest would be told with the next line of its kind, which may never come."""
+    """Without it, omitted lines would be reported with the next line of that kind, or never."""
 
     name = "log summary"
 
@@ -20,6 +20,6 @@ class LogSummary:
         self._summarize = summarize
 
     async def tick(self) -> Pause:
-        """Log what was left out since the last tick."""
+        """Log how many lines were omitted since the last tick."""
         self._summarize()
         return SECOND

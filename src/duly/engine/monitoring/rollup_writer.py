@@ -1,6 +1,6 @@
-"""Writing down what happened, by the minute: counts gather and are written once a second at most.
+"""Writes counts by the minute, at most once a second.
 
-Nothing waits for it. A process that is killed loses the last second of its counts, and no delivery.
+Nothing waits for it. A process that is killed loses its counts of the last second, no delivery.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from duly.records.stats import Counts
 
 WRITE_SECONDS = 1.0
 LONG_SECONDS = 3.0
-"""After so long nobody else in this process seems to write."""
+"""After this time without a write, no loop of this process seems to write."""
 
 
 class RollupWriter:
-    """Adds to this worker's minute what was counted since it last wrote, in each namespace."""
+    """Adds the counts since its last write to this worker's current minute, in each namespace."""
 
-    name = "bookkeeper"
+    name = "rollup writer"
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class RollupWriter:
         self.begin_anew()
         self.worker: Callable[[], int] = lambda: 0
         self.others: WeakSet[RollupWriter] = WeakSet()
-        """Those of views of the same app, which no loop runs."""
+        """Writers of the app's other namespaces, which have no loop."""
         self._rollups = rollups
         self._clock = clock
         self._counted = counted
@@ -41,12 +41,12 @@ class RollupWriter:
         self._written_at = float("-inf")
 
     def begin_anew(self) -> None:
-        """Forget the event loop in which it was used before."""
+        """Prepare for use in a new event loop."""
         self.wake = asyncio.Event()
         self._turn = asyncio.Lock()
 
     async def tick(self) -> Pause:
-        """Write what is not written yet."""
+        """Write the counts that are not written yet."""
         async with self._turn:
             for namespace, counted in self._counted().items():
                 before = self._written.get(namespace, NOTHING)
@@ -59,6 +59,6 @@ class RollupWriter:
         return Pause(WRITE_SECONDS)
 
     async def write_if_due(self) -> None:
-        """The same, if no loop does it: for a process that only accepts."""
+        """Write them if no loop does: for a process that only accepts deliveries."""
         if self._clock.monotonic() - self._written_at >= LONG_SECONDS:
             await self.tick()

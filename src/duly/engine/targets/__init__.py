@@ -1,1 +1,1 @@
-"""Which targets there are, and which of them may be called now."""
+"""The targets, and which of them may be called now."""

@@ -1,4 +1,4 @@
-"""Keeping the gates: which targets may be asked for now, and telling the store how they fare."""
+"""Admission control: which targets may be called now, and reports to the store about them."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ LAND_SECONDS = 0.2
 UNCLEAR = timedelta(seconds=1)
 FIRST_SHARE = 8
 FIRST_FEW = 8
-"""One that has ended nothing yet gets an eighth of the slots, or as many if that is less."""
+"""A target without finished attempts gets an eighth of the slots, but at least eight."""
 LONGEST_PACE = timedelta(seconds=1)
-"""How long a limit is taken for granted: somebody may have changed it."""
+"""How long a limit is used before it is read again."""
 
 
 class TargetReport(msgspec.Struct):
-    """How a target fared since the store was told last: failures since its last success."""
+    """Results of a target since the last report: failures since its last success."""
 
     failures: int = 0
     succeeded: bool = False
     gone: bool = False
     unclear: timedelta | None = None
-    """An attempt told nothing of it; after so long another may."""
+    """Inconclusive probe: wait this long before the next one."""
 
 
 class AdmissionControl:
-    """What this worker knows of the gates, asked before each claim and told after each attempt."""
+    """What this worker knows about the gates; asked before a claim, updated after an attempt."""
 
-    name = "gates"
+    name = "admission control"
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class AdmissionControl:
         self._ended: Counter[int] = Counter()
         self._outgoing = 0
         self._reserved: Counter[int] = Counter()
-        self._told: dict[int, int] = {}
-        self._fared: dict[int, TargetReport] = {}
+        self._reported: dict[int, int] = {}
+        self._reports: dict[int, TargetReport] = {}
 
     def learn(self, surveyed: Sequence[ClaimableGroup]) -> None:
-        """Take over what a survey saw of the gates."""
+        """Update from a survey."""
         self._shut = {each.target for each in surveyed if each.shut}
-        # Of a target whose lanes are all under way a survey says nothing.
+        # A survey does not list a target whose lanes are all held.
         self._failing -= {each.target for each in surveyed if not each.failing}
         self._failing |= {each.target for each in surveyed if each.failing}
         limited = {each.target for each in surveyed if each.limited}
@@ -92,17 +92,17 @@ class AdmissionControl:
         self._paced = {target: at for target, at in self._paced.items() if target in limited}
 
     def ready_at(self, target: int, due_at: datetime) -> datetime | None:
-        """When its lanes can be asked for, if they are due then; None until something changes."""
+        """When a lane of the target that is due can be claimed; None until something changes."""
         if target in self._shut or self.room(target) <= 0:
             return None
         return max(due_at, self._probe_at.get(target, due_at), self._paced.get(target, due_at))
 
     def room(self, target: int) -> int:
-        """How many more may be under way from here.
+        """How many more attempts of the target this worker may start.
 
-        One outside may take half of the slots that the others leave: so there is always room for
-        one more, however many of them hang. It begins with few, and has one more for each that
-        ended since the last failure: so one that hangs never gets that far.
+        An endpoint or URL may take half of the slots that the others leave, so there is always
+        room for one more, however many of them hang. It begins with few slots and gets one more
+        for each attempt that ended since the last failure, so a hanging one stays at few.
         """
         if target not in self._outside:
             return self._concurrency
@@ -113,17 +113,17 @@ class AdmissionControl:
         return max(1, min((self._concurrency - others) // 2, proven)) - here
 
     def is_guarded(self, target: int) -> bool:
-        """Whether each single one has to be let through."""
+        """Whether each delivery needs to be admitted."""
         return target in self._guarded
 
     def begin(self, target: int) -> None:
-        """An attempt starts; those of handlers are nobody's business here."""
+        """Count a started attempt; handlers are not counted."""
         if target in self._outside:
             self._here[target] += 1
             self._outgoing += 1
 
     def end(self, target: int) -> None:
-        """An attempt is over."""
+        """Count an ended attempt."""
         if target not in self._outside:
             return
         self._here[target] -= 1
@@ -136,7 +136,7 @@ class AdmissionControl:
             del self._here[target]
 
     def claimed(self, begun: Collection[int] = ()) -> None:
-        """The claim that was let through is over: what it brought has begun."""
+        """The admitted claim has ended, and its deliveries to the targets `begun` were started."""
         self._reserved.clear()
         for target in self._probing.difference(begun):
             self.unclear(target, UNCLEAR)
@@ -146,7 +146,7 @@ class AdmissionControl:
         return self._here[target] + self._reserved[target]
 
     async def passing(self, asks: list[ClaimRequest]) -> list[ClaimRequest]:
-        """Those asks, or as much of them, as the gates let through."""
+        """The requests, reduced to what the gates admit."""
         wanted: Counter[int] = Counter()
         for ask in asks:
             if ask.target in self._guarded:
@@ -195,27 +195,27 @@ class AdmissionControl:
         if granted.again_at is not None:
             (self._probe_at if is_open else self._paced)[target] = granted.again_at
         if change.in_flight is not None:
-            self._told[target] = change.in_flight
+            self._reported[target] = change.in_flight
             self._reserved[target] = granted.many
             self.wake.set()
 
-    def cares(self, target: int) -> bool:
-        """Whether a success is worth telling."""
-        return target in self._failing or target in self._fared
+    def has_to_report(self, target: int) -> bool:
+        """Whether a success has to be reported."""
+        return target in self._failing or target in self._reports
 
     def note(self, target: int, settlement: Settlement) -> None:
-        """Remember how an attempt fared, if anyone needs to know."""
+        """Note the result of an attempt, if it has to be reported."""
         failed = settlement.verdict in (Verdict.RETRY, Verdict.DEAD)
         if failed and settlement.reason in COUNTED[target in self._outside]:
-            self._fared.setdefault(target, TargetReport()).failures += 1
+            self._reports.setdefault(target, TargetReport()).failures += 1
             self._ended[target] = 0
         elif settlement.gone:
-            self._fared[target] = TargetReport(succeeded=True, gone=True)
-        elif self.cares(target) and (
+            self._reports[target] = TargetReport(succeeded=True, gone=True)
+        elif self.has_to_report(target) and (
             settlement.verdict is Verdict.COMPLETED or (failed and settlement.answer is not None)
         ):
-            # It answered, if not as hoped.
-            self._fared[target] = TargetReport(succeeded=True)
+            # It answered, although with a failure.
+            self._reports[target] = TargetReport(succeeded=True)
         else:
             over = settlement.verdict in (Verdict.EXPIRED, Verdict.SKIPPED)
             self.unclear(target, timedelta() if over else UNCLEAR)
@@ -223,54 +223,54 @@ class AdmissionControl:
         self.wake.set()
 
     def succeeded(self, target: int) -> None:
-        """An attempt's own transaction wrote that it succeeded."""
-        if self.cares(target):
-            self._fared[target] = TargetReport(succeeded=True)
+        """Note a success that the handler's transaction wrote."""
+        if self.has_to_report(target):
+            self._reports[target] = TargetReport(succeeded=True)
             self.wake.set()
 
     def unclear(self, target: int, rest: timedelta) -> None:
-        """What was let through told nothing of the target: if it was a probe, another may go."""
-        if self.cares(target):
-            self._fared.setdefault(target, TargetReport()).unclear = rest
+        """Note an inconclusive attempt: if it was a probe, another may follow."""
+        if self.has_to_report(target):
+            self._reports.setdefault(target, TargetReport()).unclear = rest
             self.wake.set()
 
     async def tick(self) -> Pause:
-        """Tell the store how targets fared, and what is no longer under way."""
-        fared, self._fared = self._fared, {}
-        landed = {target for target, told in self._told.items() if told > self._under_way(target)}
-        if fared or landed:
+        """Report the results of targets, and attempts that ended, to the store."""
+        reports, self._reports = self._reports, {}
+        landed = {each for each, many in self._reported.items() if many > self._under_way(each)}
+        if reports or landed:
             try:
                 async with self._turn:
-                    await self._tell(fared, landed)
+                    await self._report(reports, landed)
             except BaseException:
-                self._fared = fared | self._fared
+                self._reports = reports | self._reports
                 raise
-        self._told = {target: told for target, told in self._told.items() if told}
-        return Pause(LAND_SECONDS) if self._told else UNTIL_WOKEN
+        self._reported = {each: many for each, many in self._reported.items() if many}
+        return Pause(LAND_SECONDS) if self._reported else UNTIL_WOKEN
 
-    async def _tell(self, fared: Mapping[int, TargetReport], landed: Collection[int]) -> None:
+    async def _report(self, reports: Mapping[int, TargetReport], landed: Collection[int]) -> None:
         def decide(seen: SeenGate, now: datetime) -> GateChange:
-            report = fared.get(seen.target, TargetReport())
+            report = reports.get(seen.target, TargetReport())
             gate = gates.succeeded(seen.gate) if report.succeeded else seen.gate
             if report.failures:
                 gate = gates.failed(gate, report.failures, now)
             elif report.unclear is not None:
                 gate = gates.unclear(gate, now, report.unclear)
             under_way = self._under_way(seen.target) if seen.target in landed else None
-            return GateChange(gate, under_way, _verdict(seen, report, gate, now))
+            return GateChange(gate, under_way, _fault(seen, report, gate, now))
 
         changes = await self._store.revise(
-            self._membership.worker, fared.keys() | set(landed), decide
+            self._membership.worker, reports.keys() | set(landed), decide
         )
         for target, (seen, change) in changes.items():
             if change.in_flight is not None:
-                self._told[target] = change.in_flight
+                self._reported[target] = change.in_flight
             (self._failing.add if change.gate.failures else self._failing.discard)(target)
-            self._tell_people(seen, change)
-        if fared:
+            self._emit_changes(seen, change)
+        if reports:
             self._signal.hint()
 
-    def _tell_people(self, seen: SeenGate, change: GateChange) -> None:
+    def _emit_changes(self, seen: SeenGate, change: GateChange) -> None:
         before, after = seen.gate.circuit, change.gate.circuit
         foreign = self._foreign.get(seen.target)
         if after is Circuit.CLOSED and before is not Circuit.CLOSED:
@@ -289,12 +289,12 @@ class AdmissionControl:
             self._emit(EndpointDisabled(endpoint=name, reason=change.disable, namespace=foreign))
 
 
-def _verdict(seen: SeenGate, fared: TargetReport, gate: gates.Gate, now: datetime) -> str | None:
-    """Why the endpoint has to be disabled, if it has to."""
+def _fault(seen: SeenGate, report: TargetReport, gate: gates.Gate, now: datetime) -> str | None:
+    """Why the endpoint has to be disabled; None if it has not."""
     if endpoint_name(seen.name) is None or seen.state == EndpointState.DISABLED:
         return None
-    if fared.gone:
+    if report.gone:
         return "it answered 410 Gone"
-    if fared.failures and gates.is_given_up(gate, now):
-        return f"nothing but failures since {gate.first_failed_at}"
+    if report.failures and gates.is_given_up(gate, now):
+        return f"all attempts failed since {gate.first_failed_at}"
     return None

@@ -1,4 +1,4 @@
-"""Which targets there are, whose they are, and which of them this worker can reach."""
+"""The targets: their namespaces, and which of them this worker can reach."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ class TargetDirectory:
 
     def __init__(self, store: Store, transport: Transport) -> None:
         self.names: dict[int, str] = {}
-        """Those that this worker can reach."""
+        """The targets that this worker can reach."""
         self.foreign: dict[int, str] = {}
-        """The namespaces of those that are not of the worker's own."""
+        """The namespaces of targets that are not in the worker's own."""
         self.outside: set[int] = set()
-        """Those in reach that are no handlers: endpoints and URLs."""
+        """Reachable endpoints and URLs."""
         self.found_more = asyncio.Event()
-        """Set when a target came into reach after the start."""
+        """Set when another reachable target is found."""
         self._store = store
         self._transport = transport
         self._elsewhere: set[int] = set()
 
     async def load(self) -> None:
-        """Write the handlers of this process to the store, and read their numbers."""
+        """Register the handlers of this process in the store, and read their numbers."""
         numbers = await self._store.targets.numbers(self._transport.serves(), create=True)
         for name, number in numbers.items():
             self._add(number, name)
 
     async def learn(self, seen: Collection[int]) -> None:
-        """Read the names of those that are new, and note which are in reach."""
+        """Read the names of new targets, and which of them are reachable."""
         unknown = set(seen) - self.names.keys() - self._elsewhere
         if unknown:
             self.note(await self._store.targets.named(unknown))
 
     def note(self, found: Mapping[int, TargetName]) -> None:
-        """Keep what was read of targets, in reach or not."""
+        """Add targets that were read."""
         found = {each: found[each] for each in found.keys() - self.names.keys() - self._elsewhere}
         in_reach = {each for each in found if self._transport.reaches(found[each].name)}
         for number in in_reach:
@@ -56,5 +56,5 @@ class TargetDirectory:
             self.outside.add(number)
 
     def namespace(self, target: int) -> str:
-        """Whose target it is."""
+        """The namespace of a target."""
         return self.foreign.get(target, self._store.namespace)

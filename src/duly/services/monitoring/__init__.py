@@ -1,1 +1,1 @@
-"""Status, and what happens now."""
+"""Status, statistics, alerts and live events."""

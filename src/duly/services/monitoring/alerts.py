@@ -1,4 +1,4 @@
-"""Alerts: those that are raised, those that are over, and the webhook that reports them."""
+"""Active and past alerts, and the webhook that reports them."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from duly.services.monitoring.live import Live
 from duly.services.monitoring.status import status, top
 
 FRESH_SECONDS = 1.0
-"""For how long a status that was read is given to others who ask."""
+"""How long a status is cached."""
 SOON_ENOUGH = 5.0
-"""The timeout for callers that give up themselves: Prometheus does after ten seconds."""
+"""The timeout for callers with a timeout of their own: Prometheus has ten seconds."""
 FLUSH_SECONDS = 0.3
 """How long a reader waits for the counts of this process to be written."""
 
@@ -63,7 +63,7 @@ class Monitoring:
         if self._seen is not None and self._clock.monotonic() - self._seen_at < FRESH_SECONDS:
             return self._seen
         if self._looking is None or self._looking.done():
-            # It looks for others too, so it must not take part in the transaction of this caller.
+            # Others share the result, so it must not be read in this caller's transaction.
             look = self._look()
             self._looking = asyncio.get_running_loop().create_task(look, context=Context())
             self._looking.add_done_callback(_retrieve_error)
@@ -140,6 +140,6 @@ class Monitoring:
 
 
 def _retrieve_error(looking: asyncio.Task[NamespaceStatus]) -> None:
-    """Its callers may all have timed out; asyncio warns of an error that nobody retrieved."""
+    """All callers may have timed out, and asyncio warns of errors that are not retrieved."""
     if not looking.cancelled():
         looking.exception()

@@ -1,4 +1,4 @@
-"""Exporting: a namespace as lines for a file, as it stands at one moment."""
+"""Exports a snapshot of a namespace as lines of a file."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from duly.version import __version__
 
 
 class Vault(Protocol):
-    """What opens secrets that were sealed to be stored."""
+    """Opens sealed secrets."""
 
     def open(self, sealed: Sealed, context: str) -> str: ...
 
 
 class ExportSummary(msgspec.Struct, frozen=True):
-    """One line of an export: of what kind and name, and what is left out because it is secret."""
+    """One line of an export: its kind and name, and the secrets that are left out."""
 
     line: bytes
     kind: str | None = None
@@ -44,7 +44,7 @@ class ExportSummary(msgspec.Struct, frozen=True):
 
 
 class Exporting:
-    """What goes out of one app's namespace; `actor` is who the audit trail says it was."""
+    """Exports the namespace of one app; `actor` is the one in the audit trail."""
 
     def __init__(self, store: Store, clock: Clock, vault: Vault, actor: str = "python") -> None:
         self._store = store
@@ -55,10 +55,10 @@ class Exporting:
     async def lines(
         self, *, everything: bool = False, with_secrets: bool = False
     ) -> AsyncGenerator[ExportSummary, None]:
-        """The namespace line by line: with what is not over yet, or with everything.
+        """The namespace line by line, with unfinished deliveries or `everything`.
 
-        Secrets of endpoints, and headers that look like credentials, are left out unless wanted;
-        who wants them is told in the audit trail.
+        Secrets of endpoints, and headers that look like credentials, are left out unless wanted.
+        An export with secrets is recorded in the audit trail.
         """
         scope: Scope = "all" if everything else "unfinished"
         if with_secrets:

@@ -1,7 +1,7 @@
-"""Importing: what an export tells, written down in another store, or again in the same one.
+"""Imports an export into another store, or again into the same one.
 
-It may be killed anywhere and begun again: everything keeps its name or id, what is there already
-is passed over, and a batch is on the books as a whole or not at all.
+It may be killed at any point and repeated: everything keeps its name or id, what exists already is
+skipped, and a batch is written as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from duly.services.interruption import ended
 
 
 class Vault(Protocol):
-    """What seals secrets before they are stored."""
+    """Seals secrets before they are stored."""
 
     def seal(self, secret: str, context: str, until: datetime | None = None) -> Sealed: ...
 
 
-class Brought(msgspec.Struct, frozen=True):
-    """What became of some things of one kind."""
+class Imported(msgspec.Struct, frozen=True):
+    """The result for a batch of one kind."""
 
     kind: str
     new: int
@@ -51,18 +51,18 @@ class Brought(msgspec.Struct, frozen=True):
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How an import is made."""
+    """The options of an import."""
 
     dry_run: bool = False
-    """Nothing is written; it is said what would be."""
+    """Write nothing; only return what would be written."""
     skip_bad: bool = False
-    """What cannot be taken is passed over; otherwise it ends there."""
+    """Skip what cannot be imported, instead of stopping there."""
     beside_workers: bool = False
-    """Others may be at work on the store."""
+    """Import even while workers run on the store."""
 
 
 class Importing:
-    """What comes into one app's namespace; `actor` is who the audit trail says it was."""
+    """Imports into the namespace of one app; `actor` is the one in the audit trail."""
 
     def __init__(
         self, store: Store, vault: Vault, payload_limit: int, actor: str = "python"
@@ -72,35 +72,35 @@ class Importing:
         self._payload_limit = payload_limit
         self.actor = actor
 
-    def survey(self, lines: Iterable[bytes], manner: ImportOptions, tell: Tell) -> Survey:
+    def survey(self, lines: Iterable[bytes], options: ImportOptions, on_bad: Tell) -> Survey:
         """Read an export to its end and check every line; nothing is written.
 
-        InvalidInput when it is none, of a newer version or cut off, and at the first bad line
-        unless those are skipped: `tell` hears of them then.
+        InvalidInput if it is not an export, incomplete or of a newer version, and at the first
+        bad line; with `skip_bad`, `on_bad` is called with each bad line instead.
         """
-        return Reading(lines, self._payload_limit, tell if manner.skip_bad else None).survey()
+        return Reading(lines, self._payload_limit, on_bad if options.skip_bad else None).survey()
 
-    async def bring_in(
-        self, lines: Iterable[bytes], survey: Survey, manner: ImportOptions, tell: Tell
-    ) -> AsyncIterator[Brought]:
-        """Write down what was surveyed, batch by batch, from the same lines.
+    async def write(
+        self, lines: Iterable[bytes], survey: Survey, options: ImportOptions, on_bad: Tell
+    ) -> AsyncIterator[Imported]:
+        """Write what was surveyed, batch by batch, from the same lines.
 
-        Conflict while workers are at work here, unless that is wanted; and when something else is
-        there under a key or an id, unless that is skipped: `tell` hears of it then.
+        Conflict if workers run on the store, unless `beside_workers`, and if a key or id exists
+        with other content; with `skip_bad`, `on_bad` is called with that line instead.
         """
-        if not manner.dry_run:
-            await self._begin(survey, manner)
-        heard = _unheard if manner.skip_bad else None
-        for batch in Reading(lines, self._payload_limit, heard, survey).batches():
-            brought, cancelled = await ended(self._brought(batch, manner, tell))
-            yield brought
+        if not options.dry_run:
+            await self._begin(survey, options)
+        on_bad_line = _ignore if options.skip_bad else None
+        for batch in Reading(lines, self._payload_limit, on_bad_line, survey).batches():
+            counts, cancelled = await ended(self._write_batch(batch, options, on_bad))
+            yield counts
             if cancelled is not None:
                 raise cancelled
-        if not manner.dry_run:
+        if not options.dry_run:
             self._store.wakeups.hint()
 
-    async def _begin(self, survey: Survey, manner: ImportOptions) -> None:
-        if not manner.beside_workers:
+    async def _begin(self, survey: Survey, options: ImportOptions) -> None:
+        if not options.beside_workers:
             await self._refuse_beside_workers()
         heading = survey.heading
         detail: dict[str, Any] = {
@@ -114,34 +114,33 @@ class Importing:
         alive = [each for each in await self._store.workers.roster() if each.alive]
         if alive:
             raise Conflict(
-                f"worker {alive[0].id} ({alive[0].name}) is at work on this store; stop it first, "
-                "or give --beside-workers if nobody adds to the streams of the file meanwhile"
+                f"worker {alive[0].id} ({alive[0].name}) uses this store; stop it first, or give "
+                "--beside-workers if nothing is added to the streams of the file meanwhile"
             )
 
-    async def _brought(self, batch: Batch, manner: ImportOptions, tell: Tell) -> Brought:
-        answers = await self._answers([thing for _, thing in batch], manner)
+    async def _write_batch(self, batch: Batch, options: ImportOptions, on_bad: Tell) -> Imported:
+        answers = await self._answers([thing for _, thing in batch], options)
         refused = 0
         for (number, _), answer in zip(batch, answers, strict=True):
             if isinstance(answer, Conflict):
-                if not manner.skip_bad:
+                if not options.skip_bad:
                     raise Conflict(f"line {number}: {answer}") from answer
-                tell(number, str(answer))
+                on_bad(number, str(answer))
                 refused += 1
         new = sum(answer is ImportResult.NEW for answer in answers)
-        return Brought(KINDS[type(batch[0][1])], new, len(batch) - new - refused, refused)
+        return Imported(KINDS[type(batch[0][1])], new, len(batch) - new - refused, refused)
 
     async def _answers(
-        self, things: Sequence[Thing], manner: ImportOptions
+        self, things: Sequence[Thing], options: ImportOptions
     ) -> Sequence[ImportResult | Conflict]:
-        """What becomes of each; all are of one kind."""
         deliveries = [each for each in things if isinstance(each, DeliveryEntry)]
-        if deliveries and manner.dry_run:
+        if deliveries and options.dry_run:
             return await self._store.transfer.sort_out(deliveries)
         if deliveries:
-            return await self._store.transfer.deliver(deliveries, skip=manner.skip_bad)
+            return await self._store.transfer.deliver(deliveries, skip=options.skip_bad)
         known = await self._known(things)
         new = {name_of(each): each for each in things if name_of(each) not in known}
-        if new and not manner.dry_run:
+        if new and not options.dry_run:
             await self._create(list(new.values()))
         return [
             ImportResult.KNOWN if name_of(each) in known else ImportResult.NEW for each in things
@@ -198,7 +197,7 @@ class Importing:
         secrets = [self._vault.seal(each.secret, entry.name, each.until) for each in entry.secrets]
         state, reason = entry.state, entry.state_reason
         if entry.missing and state is EndpointState.ACTIVE:
-            # Without its secret nobody there would believe what is sent.
+            # Receivers would refuse webhooks that are not signed with its secret.
             state, reason = EndpointState.PAUSED, _lacking(entry)
 
         def decide(before: StoredEndpoint | None, now: datetime) -> StoredEndpoint:
@@ -217,8 +216,8 @@ class Importing:
         await self._store.endpoints.revise(entry.name, decide, self.actor, "imported")
 
 
-def _unheard(number: int, problem: str) -> None:
-    """What was told when it was surveyed."""
+def _ignore(number: int, problem: str) -> None:
+    """Ignore bad lines that the survey reported already."""
 
 
 def _lacking(entry: EndpointEntry) -> str:

@@ -1,4 +1,4 @@
-"""Every command by its name; each is imported when it is asked for."""
+"""All commands by name; each is imported when it is used."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 def command_line(*, overview: bool) -> App:
-    """The whole command line; for an overview every command is imported, for its summary."""
+    """The command line; the overview imports every command for its summary."""
     app = App(
         name="duly",
         help="Everything that is due is delivered, once, however long we were away.",

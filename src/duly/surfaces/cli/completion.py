@@ -1,4 +1,4 @@
-"""`duly completion`: the script that lets a shell complete commands and flags."""
+"""`duly completion`: the completion script of a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry of the command line; nothing heavy is imported before a command needs it."""
+"""The entry point of the command line; it imports only what the command needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import sys
 
 from duly.safe_text import visible
-from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE, told
+from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE, run_command
 from duly.version import __version__
 
 SERVING = (["serve"], ["work"])
@@ -15,22 +15,22 @@ PIPE_CLOSED = 141
 
 
 def main() -> None:
-    """Run the command that the arguments name, and exit with its code."""
+    """Run the command in the arguments, and exit with its code."""
     if sys.argv[1:2] in SERVING:
-        # Until a server listens for signals itself, nothing has begun that would have to end.
+        # Until a server handles signals itself, nothing runs that has to be stopped.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; errors that duly raises on purpose become a line and a code."""
+    """Run one command; an error of duly is printed as one line and returned as an exit code."""
     if arguments in (["--version"], ["-V"]):
         print(f"duly {__version__}")
         return 0
     try:
-        return told(lambda: _dispatch(arguments))
+        return run_command(lambda: _dispatch(arguments))
     except BrokenPipeError:
-        # Whoever read us has gone; without this the interpreter complains when it flushes.
+        # The reader has closed the pipe; without this the interpreter complains when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
 

@@ -1,4 +1,4 @@
-"""Everything that the port answers, put together."""
+"""Builds the HTTP applications from all routes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from duly.surfaces.http.deliveries import bulk
 from duly.surfaces.http.deliveries import routes as deliveries
 from duly.surfaces.http.endpoints import routes as endpoints
 from duly.surfaces.http.monitoring import events, stats
-from duly.surfaces.http.monitoring.health import Pulse, health_routes
+from duly.surfaces.http.monitoring.health import ProcessHealth, health_routes
 from duly.surfaces.http.monitoring.metrics import metrics_route
-from duly.surfaces.http.monitoring.sibling_metrics import Siblings
+from duly.surfaces.http.monitoring.shared_metrics import SharedMetrics
 from duly.surfaces.http.openapi.docs import doc_routes, page
 from duly.surfaces.http.openapi.document import describe
 from duly.surfaces.http.openapi.schemas import Document
@@ -40,56 +40,55 @@ API = below("/v1", [route for each in RESOURCES for route in each.ROUTES], is_st
 ROOT = {"type": "http", "method": "GET", "path": "/", "root_path": "", "headers": []}
 
 
-def site(app: App, pulse: Pulse, siblings: Siblings | None = None) -> Site:
-    """Everything that the port answers; `siblings` are others at the same address."""
-    door = Authenticator(app)
+def site(app: App, health: ProcessHealth, shared_metrics: SharedMetrics | None = None) -> Site:
+    """The application of a server; `shared_metrics`: other processes at the same address."""
+    authenticator = Authenticator(app)
     own = [each for each in app.routes if isinstance(each, Route)]
     others = [_mounted(each) for each in app.routes if not isinstance(each, Route)]
     described = [*API, *own]
 
     def document() -> Document:
-        return describe(described, needs_keys=door.needs_keys)
+        return describe(described, needs_keys=authenticator.needs_keys)
 
     beside = [
-        *health_routes(pulse),
-        metrics_route(app, pulse.engine, siblings),
-        *doc_routes(document, with_welcome=not _answer_root(own, others)),
+        *health_routes(health),
+        metrics_route(app, health.engine, shared_metrics),
+        *doc_routes(document, with_welcome=not _has_root(own, others)),
     ]
     return Site(
-        [*beside, *described], others, door, shared_by(app, door), Cors.of(app.settings),
-        pulse.refuse_if_stopping,
+        [*beside, *described], others, authenticator, shared_by(app, authenticator),
+        Cors.of(app.settings), health.refuse_if_stopping,
     )  # fmt: skip
 
 
 def api(app: App, authorize: Authorize | None = None) -> Site:
-    """The API and its description, to be mounted in another application; see App.asgi."""
-    door = Authenticator(app, is_inside=True, authorize=authorize)
+    """The API and its documentation, to be mounted in another application; see App.asgi."""
+    authenticator = Authenticator(app, is_inside=True, authorize=authorize)
 
     @get("/openapi.json", scope=OPEN)
     async def document() -> Document:
         return describe(API, needs_keys=True, server="./")
 
     routes = [*API, document, page]
-    return Site(routes, [], door, shared_by(app, door), None, lambda: None)
+    return Site(routes, [], authenticator, shared_by(app, authenticator), None, lambda: None)
 
 
-def shared_by(app: App, door: Authenticator) -> Shared:
+def shared_by(app: App, authenticator: Authenticator) -> Shared:
     """What all requests to an app share."""
     return Shared(
         Queue(app.settings.accept_queue),
         Turns(app.clock),
         app.settings.payload_limit + BESIDE_PAYLOAD,
-        door.still_admits,
+        authenticator.still_admits,
     )
 
 
 def _mounted(given: Any) -> BaseRoute:
-    """A route of Starlette's, or any other ASGI application, at all paths that are left."""
+    """A Starlette route, or any other ASGI application at all remaining paths."""
     return given if isinstance(given, BaseRoute) else Mount("", app=given)
 
 
-def _answer_root(own: list[Route], others: list[BaseRoute]) -> bool:
-    """Whether an app answers `/` itself, and so keeps it."""
+def _has_root(own: list[Route], others: list[BaseRoute]) -> bool:
     return any(each.path == "/" for each in own) or any(
         each.matches(ROOT)[0] is Match.FULL for each in others
     )

@@ -1,4 +1,4 @@
-"""How a request is answered: its route found, its caller admitted, what it says decoded."""
+"""Answers requests: finds the route, authenticates the caller, decodes the request."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from duly.surfaces.http.protocol.routing import READING, Methods, Route, Table
 class Site:
     """An ASGI application of our routes, and of others behind the same authentication.
 
-    `check` refuses what comes while the server stops. HEAD is answered wherever GET is, with all
-    that GET would say but its body.
+    `check` refuses requests while the server stops. HEAD is answered wherever GET is, without the
+    body.
     """
 
     def __init__(
         self,
         routes: Sequence[Route],
         others: Sequence[BaseRoute],
-        door: Authenticator,
+        authenticator: Authenticator,
         shared: Shared,
         cors: Cors | None,
         check: Callable[[], None],
     ) -> None:
         self.routes = routes
-        self.door = door
+        self.authenticator = authenticator
         self.shared = shared
         self._cors = cors
         self._check = check
@@ -65,7 +65,7 @@ class Site:
                 return
             send = self._cors.sender(scope, send)
         path = _path(scope)
-        # Before anything else: those whom a full queue refuses ask again and again.
+        # Before anything else: clients refused by a full queue ask again and again.
         if self.shared.queue.refuses(scope["method"], path):
             answer: ASGIApp = self.shared.queue.refusal()
         else:
@@ -89,17 +89,17 @@ class Site:
             return errors.reply(scope, error)
 
     async def _answer_route(self, request: Request) -> ASGIApp:
-        request.caller = await self.door.admit(request.scope, request.route)
+        request.caller = await self.authenticator.admit(request.scope, request.route)
         if request.route.is_strict:
             self._check()
             check_query(request)
         key = key_of(request)
         if key is None:
             return await self._call(request)
-        return await once(key, self.door.app_for(request.caller), request, self._outcome)
+        return await once(key, self.authenticator.app_for(request.caller), request, self._outcome)
 
     async def _outcome(self, request: Request) -> Reply:
-        """The answer, also when it is an error."""
+        """The response, also for an error."""
         try:
             found = await self._call(request)
         except Exception as error:
@@ -108,7 +108,6 @@ class Site:
         return found
 
     async def _call(self, request: Request) -> ASGIApp:
-        """Decode what the route takes, call it, and encode what it answers."""
         route = request.route
         takes, given = route.takes, names_of(request)
         if "query" in takes:
@@ -118,7 +117,7 @@ class Site:
         if "version" in takes:
             given["version"] = if_match(request)
         if "app" in takes:
-            given["app"] = self.door.app_for(request.caller)
+            given["app"] = self.authenticator.app_for(request.caller)
         if "request" in takes:
             given["request"] = request
         found = await route.function(**given)
@@ -127,21 +126,21 @@ class Site:
         return found if callable(found) else reply(route.status, found, media=route.media)
 
     async def _answer_method(self, scope: Scope, methods: Methods) -> Reply:
-        """The answer where there is a path, but not with this method."""
+        """The response if the path exists, but not with this method."""
         allowed = {"allow": ", ".join(sorted({*methods, "OPTIONS"}))}
         if scope["method"] != "OPTIONS":
             raise HTTPException(405, "Method Not Allowed", allowed)
-        await self.door.enter(scope, KeyScope.READ)
+        await self.authenticator.enter(scope, KeyScope.READ)
         return Reply(204, allowed, b"")
 
     async def _answer_elsewhere(self, scope: Scope) -> ASGIApp:
-        """What answers that is not ours, if the caller may enter."""
-        # Starlette's routes then raise what they refuse, and it is answered as all errors are.
+        """Pass the request to the app's other routes, if the caller is authenticated."""
+        # Starlette's routes then raise their errors, which are answered like all others.
         scope.setdefault("app", self)
         if all(each.matches(scope)[0] is Match.NONE for each in self._others.routes):
             raise HTTPException(404, "Not Found")
         reads = scope["method"] in READING
-        await self.door.enter(scope, KeyScope.READ if reads else KeyScope.OPERATE)
+        await self.authenticator.enter(scope, KeyScope.READ if reads else KeyScope.OPERATE)
         return self._run_other
 
     async def _run_other(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -161,11 +160,11 @@ class Site:
 
 
 async def _silence(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    """Nobody listens any more."""
+    """The client has disconnected: send nothing."""
 
 
 def _path(scope: Scope) -> str:
-    """The path below where the site is mounted, as it was sent: escaped slashes are no slashes."""
+    """The path below the mount point, as sent: an escaped slash does not separate parts."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     raw: bytes = scope.get("raw_path") or b""

@@ -14,7 +14,7 @@ class CannotListen(DulyError):
     def __init__(self, host: str, port: int, problem: OSError) -> None:
         super().__init__(
             f"cannot listen on {host} port {port}: {problem.strerror or problem}; "
-            "stop whoever has it, or choose another with --port"
+            "stop the program that uses it, or choose another port with --port"
         )
 
 

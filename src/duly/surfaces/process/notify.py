@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 
 from duly.system import send_datagram
 
-Tell = Callable[[str], None]
+Send = Callable[[str], None]
 READY, STOPPING, ALIVE = "READY=1", "STOPPING=1", "WATCHDOG=1"
 
 
 class Notices:
     """Sends status notices; `alive` is expected every `watchdog` seconds, unless that is None.
 
-    Sending never fails and never blocks, also if nobody receives the notices.
+    Sending never fails and never blocks, also without a receiver.
     """
 
-    def __init__(self, tell: Tell, watchdog: float | None) -> None:
-        self._send = tell
+    def __init__(self, send: Send, watchdog: float | None) -> None:
+        self._send = send
         self.watchdog = watchdog
 
     def ready(self, status: str) -> None:

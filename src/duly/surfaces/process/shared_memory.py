@@ -23,14 +23,14 @@ class SharedMemory:
         self.numbers = range(1, pages + 1)
         self._memory = shared_memory(pages * PAGE_BYTES)
 
-    def write(self, number: int, told: bytes) -> None:
+    def write(self, number: int, content: bytes) -> None:
         """Replace the content of a page; content longer than a page is dropped."""
-        if HEAD.size + len(told) > PAGE_BYTES:
+        if HEAD.size + len(content) > PAGE_BYTES:
             return
         head = (number - 1) * PAGE_BYTES
         start = head + HEAD.size
-        self._memory[start : start + len(told)] = told
-        HEAD.pack_into(self._memory, head, len(told), crc32(told))
+        self._memory[start : start + len(content)] = content
+        HEAD.pack_into(self._memory, head, len(content), crc32(content))
 
     def read(self, number: int) -> bytes:
         """The content of a page; empty if nothing was written or it never reads as complete."""
@@ -52,9 +52,9 @@ class Slot:
         self.number = number
         """The number of this process's page."""
 
-    def write(self, told: bytes) -> None:
+    def write(self, content: bytes) -> None:
         """Replace the content of this process's page."""
-        self._shared.write(self.number, told)
+        self._shared.write(self.number, content)
 
     def others(self) -> list[bytes]:
         """The contents of the other processes' pages, without empty ones."""

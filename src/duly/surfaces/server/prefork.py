@@ -100,7 +100,6 @@ class Parent:
         )
 
     def _report(self, message: str) -> None:
-        """Send a notice from a child to the parent."""
         line = f"{os.getpid()} {message.partition(chr(10))[0]}\n"
         with contextlib.suppress(OSError):
             os.write(self._notice_writer, line.encode())

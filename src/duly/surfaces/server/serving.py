@@ -1,4 +1,4 @@
-"""Starts and stops the engine and the HTTP port in an order that loses no work."""
+"""Starts and stops the engine and the HTTP server in an order that loses no work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 15.0
 """How long a stop may take after the time given to running deliveries."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
 """Seconds between two attempts to reach the store."""
-TELL_SECONDS = 60.0
+LOG_SECONDS = 60.0
 """Seconds between two log lines while the store cannot be reached."""
 Announce = Callable[[str | None], None]
 
@@ -77,9 +77,9 @@ async def serve(
     hand_over_quickly()
     have_descriptors(app.settings)
     patience = app.settings.drain + PATIENCE_SECONDS
-    with stop_when_orphaned(place.lifeline, stop.wish, patience):
+    with stop_when_orphaned(place.lifeline, stop.request, patience):
         try:
-            if await stop.unless_wished(_open_with_retries(app) if waits else app.open()):
+            if await stop.unless_requested(_open_with_retries(app) if waits else app.open()):
                 await _serve(app, engine, place, announce, stop)
         finally:
             await app.close()
@@ -96,7 +96,7 @@ async def _open_with_retries(app: App) -> None:
             raise
         except StoreUnavailable as error:
             failures += 1
-            if app.clock.monotonic() - logged_at >= TELL_SECONDS:
+            if app.clock.monotonic() - logged_at >= LOG_SECONDS:
                 logged_at = app.clock.monotonic()
                 app.telemetry.emit(StoreWentAway(loop="start", problem=str(error)))
         await app.clock.sleep(pause)
@@ -145,9 +145,9 @@ async def _create_bootstrap_key(app: App) -> None:
 
 @asynccontextmanager
 async def _running(engine: Engine, port: Port, stop: Stop, notices: Notices) -> AsyncIterator[None]:
-    await engine.start(stop.wish)
+    await engine.start(stop.request)
     try:
-        await port.start(stop.wish)
+        await port.start(stop.request)
         yield
     finally:
         notices.stopping()

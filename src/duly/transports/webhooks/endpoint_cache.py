@@ -54,7 +54,7 @@ class Kept(msgspec.Struct, frozen=True):
     reach: Reach
 
 
-class Book:
+class EndpointCache:
     """The cached endpoints that this process sends to.
 
     All are read in one query, at most once a second: two hundred busy endpoints cost one small

@@ -18,7 +18,7 @@ from duly.ports import Clock, Execution
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import Webhook
 from duly.transports.webhooks.egress import AddressRefused, Guard, literal_address
-from duly.transports.webhooks.endpoint_cache import Book, Reach
+from duly.transports.webhooks.endpoint_cache import EndpointCache, Reach
 
 if TYPE_CHECKING:
     from duly.transports.webhooks.exchanges import Exchanges
@@ -37,7 +37,7 @@ class Webhooks:
         guard: Guard,
         is_resolver_trouble: Callable[[OSError], bool],
         open_socket: Callable[[int, int, int], Any],
-        book: Book,
+        endpoints: EndpointCache,
         keys: Sequence[bytes] = (),
         trace_headers: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
@@ -45,7 +45,7 @@ class Webhooks:
         self._guard = guard
         self._is_resolver_trouble = is_resolver_trouble
         self._open_socket = open_socket
-        self._endpoints = book
+        self._endpoints = endpoints
         self._keys = list(keys)
         self._trace_headers = trace_headers
         self._client: Exchanges | None = None

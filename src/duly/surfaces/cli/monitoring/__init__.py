@@ -1,1 +1,1 @@
-"""Commands that show how it goes."""
+"""Commands that show the status and statistics."""

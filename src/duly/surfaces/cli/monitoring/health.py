@@ -1,4 +1,4 @@
-"""`duly health`: whether a server answers, as containers and balancers ask; needs no key."""
+"""`duly health`: a health check for containers and load balancers; it needs no key."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from duly.surfaces.cli.terminal.flags import Json
 from duly.surfaces.cli.terminal.output import answer
 
 LONGEST_SECONDS = 10.0
-"""How long the whole answer may take: whoever asks for health decides soon."""
+"""How long the whole answer may take."""
 LONGEST_ANSWER = 64 << 10
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
-"""Who listens on all addresses is asked on loopback."""
+"""A server that listens on all addresses is asked on loopback."""
 
 
 def health(
     *,
     ready: Annotated[
-        bool, Parameter(negative=(), help="Ask whether to send it work, not whether it lives.")
+        bool, Parameter(negative=(), help="Check whether it is ready for requests, not only alive.")
     ] = False,
     server: Annotated[
-        str | None, Parameter(help="Another server to ask, as in http://host:8787.")
+        str | None, Parameter(help="Another server to check, as in http://host:8787.")
     ] = None,
     json: Json = False,
 ) -> int:
-    """Ask the server on this machine, or another, how it is: exit code 0 if well, 1 if not.
+    """Check the health of a running server: exit code 0 if it is healthy, 1 if not.
 
-    Without --server it is the one that `duly serve` starts with the same settings. Code 4 says that
-    nobody answered.
+    Without --server it is the server that `duly serve` starts with the same settings. Exit code 4
+    means that it did not answer.
     """
     url = _url(load({"server": server}, os.environ))
     path = "/ready" if ready else "/health"

@@ -1,4 +1,4 @@
-"""`duly status`: who works, how much is pending, dead or late, what is planned next."""
+"""`duly status`: workers, pending, dead and late deliveries, and what is planned next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duly.surfaces.cli.terminal.times import spelled
 
 
 async def status(*, common: Common = COMMON) -> None:
-    """Show workers, what is pending, dead or late, how fast that goes down, and what is next."""
+    """Show workers, pending, dead and late deliveries, how fast those drain, and what is next."""
     async with books(common) as app:
         found = await app.stats.status()
     answer(common.json, found, lambda: facts(_told(found)))
@@ -29,7 +29,7 @@ def _told(found: Status) -> dict[str, Any]:
 
 
 def _recovering(late: BacklogStatus) -> str:
-    told = f"{late.count} late, the oldest since {cell(late.oldest)}"
+    text = f"{late.count} late, the oldest since {cell(late.oldest)}"
     if late.rate is None or late.seconds_left is None:
-        return f"{told}; it does not go down"
-    return f"{told}; {late.rate:g} a second, {spelled(late.seconds_left)} left"
+        return f"{text}; not draining"
+    return f"{text}; {late.rate:g} a second, {spelled(late.seconds_left)} left"

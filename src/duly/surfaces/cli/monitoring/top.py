@@ -1,4 +1,4 @@
-"""`duly top`: how it goes right now, on one screen that is drawn anew until you leave."""
+"""`duly top`: rates, due deliveries and workers on one screen, updated until you quit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOP_COLUMNS = ("worker", "busy", "handlers")
 
 
 async def top(*, common: Common = COMMON) -> None:
-    """Watch rates, what is due and who works; q leaves. Elsewhere than at a terminal: once."""
+    """Watch rates, due deliveries and workers; press q to quit. Without a terminal: print once."""
     async with books(common) as app:
         if common.json or not (sys.stdout.isatty() and sys.stdin.isatty()):
             found = await app.stats.top()
@@ -33,20 +33,20 @@ async def top(*, common: Common = COMMON) -> None:
 
 
 def screen(found: Top) -> str:
-    """One screen of it."""
-    told = {
+    """One screen of text."""
+    summary = {
         "at": found.at,
         "accepted": f"{found.accepted_per_second:g} a second",
         "completed": f"{found.completed_per_second:g} a second",
         "failed": f"{found.failed_per_second:g} a second",
         "due": _due(found),
-        "retries": f"{counted(found.retries, found.counted_up_to)} to come",
+        "retries": f"{counted(found.retries, found.counted_up_to)} waiting",
         "workers": f"{len(found.workers)} alive",
     }
     rows = (
         (each.name, f"{each.holding}/{each.concurrency}", each.handlers) for each in found.workers
     )
-    return f"{facts(told)}\n\n{table(TOP_COLUMNS, rows, TOP_COLUMNS[-1:])}"
+    return f"{facts(summary)}\n\n{table(TOP_COLUMNS, rows, TOP_COLUMNS[-1:])}"
 
 
 def _due(found: Top) -> str:
@@ -78,18 +78,18 @@ async def _watch(app: Books) -> None:
 
 @contextmanager
 def _keys(leave: Callable[[], None]) -> Iterator[None]:
-    """Hear of single keys, without Enter and without showing them."""
+    """Read single keys, without Enter and without echo."""
     loop, terminal = asyncio.get_running_loop(), sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
 
-    def hear() -> None:
-        # Nothing to read any more means that whoever looked has gone.
+    def read_key() -> None:
+        # The end of the input: the terminal was closed.
         pressed = os.read(terminal, 100)
         if not pressed or QUIT & set(pressed):
             leave()
 
     tty.setcbreak(terminal)
-    loop.add_reader(terminal, hear)
+    loop.add_reader(terminal, read_key)
     try:
         yield
     finally:

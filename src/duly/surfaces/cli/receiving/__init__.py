@@ -1,1 +1,1 @@
-"""Commands for those who receive webhooks."""
+"""Commands to receive webhooks."""

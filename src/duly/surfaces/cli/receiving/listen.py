@@ -1,4 +1,4 @@
-"""`duly listen`: a receiver on this machine, to see webhooks arrive and to try out retries."""
+"""`duly listen`: a local receiver, to watch webhooks and to test retries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRET_MISSING = "give --secret, or set DULY_WEBHOOK_SECRET"
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Answers:
-    """What is answered."""
+    """The statuses to answer with."""
 
     answer: Annotated[int, Parameter(help="The status of every answer.")] = 200
     fail: Annotated[
@@ -40,11 +40,11 @@ class Answers:
     ] = None
 
     def last(self) -> int:
-        """The status of every answer but the first ones."""
+        """The status of every answer after the first ones."""
         return _status("answer", str(self.answer))
 
     def first(self) -> list[int]:
-        """The statuses that each id gets before."""
+        """The statuses of the first answers to each id."""
         words = re.split(r"[\s,]+", self.fail.strip()) if self.fail is not None else []
         if len(words) == 1 and re.fullmatch("[1-9][0-9]?", words[0]):
             return [FAILURE] * int(words[0])
@@ -55,9 +55,7 @@ class Answers:
 
 def _status(field: str, text: str) -> int:
     if not re.fullmatch("[0-9]{3}", text) or not LEAST_STATUS <= int(text) <= MOST_STATUS:
-        raise InvalidInput(
-            field, f"{text!r} is no status that ends a request, {LEAST_STATUS} to {MOST_STATUS}"
-        )
+        raise InvalidInput(field, f"{text!r} is not a status from {LEAST_STATUS} to {MOST_STATUS}")
     return int(text)
 
 
@@ -72,29 +70,28 @@ async def listen(
     answers: Answers = ANSWERS,
     json: Annotated[bool, Parameter(negative=(), help="Print one JSON document a line.")] = False,
 ) -> None:
-    """Receive webhooks on this machine, check their signatures, and print what comes."""
+    """Receive webhooks on this machine, check their signatures, and print them."""
     from duly.surfaces.cli.receiving.receiver import open_port
 
     if not 0 <= port <= 65535:
         raise InvalidInput("port", f"{port} is not from 0 to 65535")
     secrets = given_secret(secret)
     inbox = Inbox(secrets, answers.first(), answers.last())
-    told: asyncio.Queue[Received | None] = asyncio.Queue()
-    with listen_for_signals(lambda: told.put_nowait(None)):
-        async with open_port(inbox, told.put_nowait, host, port) as url:
+    queue: asyncio.Queue[Received | None] = asyncio.Queue()
+    with listen_for_signals(lambda: queue.put_nowait(None)):
+        async with open_port(inbox, queue.put_nowait, host, port) as url:
             talk(_announced(host, url, bool(secrets), load({}, os.environ)))
-            while (received := await told.get()) is not None:
+            while (received := await queue.get()) is not None:
                 answer(json, received, partial(shown, received))
 
 
 def _announced(host: str, url: str, checking: bool, settings: Settings) -> str:
-    """Where it listens, and how something is sent to it, with what no file says to others."""
     filed = {name for name, origin in settings.origins.items() if origin == "duly.toml"}
     allow = "" if "egress_allow" in filed else f"DULY_EGRESS_ALLOW={host} "
     sign = "DULY_WEBHOOK_SECRET=whsec_... " if checking and "webhook_secret" not in filed else ""
     checked = "checks signatures" if checking else f"checks no signatures ({SECRET_MISSING})"
     return (
-        f"duly listens on {url} and {checked}; Ctrl-C ends it.\n"
+        f"duly listens on {url} and {checked}; press Ctrl-C to stop.\n"
         "To send something here:\n"
         f"  {allow}{sign}{called()} serve\n"
         f'  {allow}{called()} send {url}/ --data \'{{"hello": "world"}}\' --watch'

@@ -1,4 +1,4 @@
-"""What a local receiver makes of a webhook: whether it is genuine, a repeat, and how it looks."""
+"""What a local receiver shows of a webhook: its signature, whether it is a repeat, its content."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from duly.surfaces.cli.terminal.output import cell
 
 ATTEMPT = "webhook-attempt"
 SHOWN = 2000
-"""Characters of a body that people are shown."""
+"""Characters of a body that are shown."""
 LONGEST = 300
 """Characters of a path or an id that are kept."""
 MOST_REMEMBERED = 10_000
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
-    """One request; `verified` is null where no secret was given, `why` says why it is not."""
+    """One request; `verified` is null without a secret, `why` says why it is false."""
 
     at: datetime
     method: str
@@ -35,7 +35,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inbox:
-    """Takes requests and says how each is answered."""
+    """Records requests, and decides how each is answered."""
 
     def __init__(self, secret: str, failing: Sequence[int], answer: int) -> None:
         self._secret = secret
@@ -46,7 +46,7 @@ class Inbox:
     def take(
         self, at: datetime, line: tuple[str, str], headers: Mapping[str, str], body: bytes
     ) -> Received:
-        """Make a request, its line being method and path, into what is told of it."""
+        """Record a request; `line` is its method and path."""
         id = _kept(headers.get(ID, "")) or None
         before = self._count(id)
         verified, why = self._checked(headers, body)
@@ -64,7 +64,7 @@ class Inbox:
         )
 
     def _count(self, id: str | None) -> int:
-        """How often the id came before; the one that came first is forgotten first."""
+        """How often the id was received before; the oldest ids are forgotten first."""
         before = self._times.pop(id, 0)
         self._times[id] = before + 1
         if len(self._times) > MOST_REMEMBERED:
@@ -82,7 +82,7 @@ class Inbox:
 
 
 def _kept(text: str) -> str:
-    # Escaped here: bytes that are no text come as lone surrogates, which no JSON can hold.
+    # Escaped here: bytes that are not text become lone surrogates, which JSON cannot encode.
     return cell(text[:LONGEST])
 
 
@@ -91,7 +91,7 @@ def _number(text: str) -> int | None:
 
 
 def _document(body: bytes) -> msgspec.Raw | str:
-    """JSON on one line, since each request is told on one; anything else as text."""
+    """JSON, compact since each request is printed on one line; anything else as text."""
     try:
         return msgspec.Raw(msgspec.json.format(body.decode(), indent=-1))
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
@@ -99,7 +99,7 @@ def _document(body: bytes) -> msgspec.Raw | str:
 
 
 def shown(received: Received) -> str:
-    """A request as people read it."""
+    """A request as text."""
     facts = [
         f"{received.at:%H:%M:%S}",
         f"{received.method} {received.path}",

@@ -1,4 +1,4 @@
-"""The port of `duly listen`: it takes whatever comes and answers as it was told."""
+"""The HTTP server of `duly listen`, which accepts any request."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from duly.surfaces.process.addresses import bound, url_of
 from duly.system import SystemClock
 
 LARGEST_BODY = 2 * 1024 * 1024
-"""Bytes, and twice what duly can be told to send."""
+"""Bytes: twice the largest payload that duly can be configured to send."""
 GOODBYE_SECONDS = 1.0
 
 
 @asynccontextmanager
 async def open_port(
-    inbox: Inbox, tell: Callable[[Received], None], host: str, port: int
+    inbox: Inbox, on_received: Callable[[Received], None], host: str, port: int
 ) -> AsyncIterator[str]:
-    """Take requests while it is open; it gives its address, or CannotListen."""
+    """Receive requests while the block runs; it yields the URL. CannotListen if it is in use."""
     taken = bound(host, port)
-    runner = _runner(inbox, tell)
+    runner = _runner(inbox, on_received)
     try:
         await runner.setup()
         await web.SockSite(runner, taken).start()
@@ -34,14 +34,14 @@ async def open_port(
         taken.close()
 
 
-def _runner(inbox: Inbox, tell: Callable[[Received], None]) -> web.AppRunner:
+def _runner(inbox: Inbox, on_received: Callable[[Received], None]) -> web.AppRunner:
     clock = SystemClock()
 
     async def take(request: web.Request) -> web.Response:
         body = await request.read()
         line = (request.method, request.path_qs)
         received = inbox.take(clock.now(), line, request.headers, body)
-        tell(received)
+        on_received(received)
         return web.Response(status=received.answer)
 
     application = web.Application(client_max_size=LARGEST_BODY)
@@ -50,14 +50,14 @@ def _runner(inbox: Inbox, tell: Callable[[Received], None]) -> web.AppRunner:
         application,
         access_log=None,
         logger=_trouble(),
-        # What was signed are the bytes that came, packed or not.
+        # The signature is of the bytes as received, compressed or not.
         auto_decompress=False,
         shutdown_timeout=GOODBYE_SECONDS,
     )
 
 
 def _trouble() -> logging.Logger:
-    """The server's log, for people: what is no request is worth a line and no traceback."""
+    """The server's log as single lines: an invalid request needs no traceback."""
     logger = logging.getLogger("duly.listen")
     logger.handlers[:], logger.propagate = [_Line()], False
     return logger

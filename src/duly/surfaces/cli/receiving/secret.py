@@ -13,14 +13,14 @@ from duly.settings import load
 Secret = Annotated[
     str | None,
     Parameter(
-        help="whsec_..., several with spaces between; better in DULY_WEBHOOK_SECRET, since other "
+        help="whsec_..., several separated by spaces; better in DULY_WEBHOOK_SECRET, since other "
         "users of this machine can see flags."
     ),
 ]
 
 
 def given_secret(flag: str | None) -> str:
-    """The secret in force, or nothing; one that is none is refused here."""
+    """The secret in effect, or an empty text; InvalidInput if it is not valid."""
     found = load({"webhook_secret": flag}, os.environ).webhook_secret
     if found or flag is not None:
         secret_keys(found)

@@ -1,4 +1,4 @@
-"""`duly verify`: whether a message that somebody received is what was signed."""
+"""`duly verify`: checks the signature of a received webhook."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Text = str | None
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Message:
-    """The headers that came with the body."""
+    """The headers of the message."""
 
     id: Annotated[Text, Parameter(help=f"Its {ID}.")] = None
     timestamp: Annotated[Text, Parameter(help=f"Its {TIMESTAMP}.")] = None
@@ -33,7 +33,7 @@ class Message:
     headers: Headers = ()
 
     def given(self) -> dict[str, str]:
-        """All of them, each once."""
+        """The headers, each once."""
         flags = {ID: self.id, TIMESTAMP: self.timestamp, SIGNATURE: self.signature}
         named = [(name, value) for name, value in flags.items() if value is not None]
         return each_once([*named, *pairs(self.headers)])
@@ -41,7 +41,7 @@ class Message:
 
 @dataclass(frozen=True)
 class _Check:
-    """What a body is held against."""
+    """What a body is checked with."""
 
     headers: dict[str, str]
     secret: str
@@ -63,12 +63,12 @@ def verify(
     tolerance: Annotated[str, Parameter(help="How old it may be, as in 5m or 30d.")] = "5m",
     json: Json = False,
 ) -> None:
-    """Check the signature of a message; exit 1 if it is not right.
+    """Check the signature of a webhook; exit 1 if it is not valid.
 
     Parameters
     ----------
     file
-        The body, byte for byte as it came; - or nothing reads it from stdin.
+        The body, byte for byte as received; - or nothing reads stdin.
     """
     check = _Check(message.given(), _needed(secret), duration("tolerance", tolerance))
     try:
@@ -77,7 +77,7 @@ def verify(
         if json:
             answer(True, {"verified": False, "id": None, "why": str(error)}, str)
         raise
-    answer(json, {"verified": True, "id": id, "why": None}, lambda: f"the signature is right: {id}")
+    answer(json, {"verified": True, "id": id, "why": None}, lambda: f"the signature is valid: {id}")
 
 
 def _needed(flag: str | None) -> str:
@@ -92,7 +92,7 @@ def _id_of(check: _Check, body: bytes) -> str:
         return check.id_of(body)
     except SignatureRefused as error:
         if body.endswith(b"\n") and _is_right(check, body[:-1]):
-            # Editors and echo add it, and it looks as if the secret were wrong.
+            # Editors and echo add it, and then it looks as if the secret were wrong.
             raise SignatureRefused(
                 "the body has a newline at its end that was not signed; remove it, as with "
                 "printf in place of echo"

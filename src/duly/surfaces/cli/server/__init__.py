@@ -1,1 +1,1 @@
-"""Commands for those who run a server."""
+"""Commands to run a server."""

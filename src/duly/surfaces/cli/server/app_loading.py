@@ -1,4 +1,4 @@
-"""The App that a server works for: the one at `module:app`, or one that only logs."""
+"""The App that a server runs: the one at `module:app`, or one that only logs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SHOWN = 2000
 
 
 def imported_app(path: str, flags: Mapping[str, Any]) -> App:
-    """The App at `module:app`, built under the flags.
+    """The App at `module:app`, with the flags applied.
 
-    It is built by the import, so the flags go ahead of it as environment variables.
+    The import builds it, so the flags are set as environment variables before.
     """
     module, colon, name = path.partition(":")
     if not (module and colon and name):
-        raise InvalidInput("app", f"{path!r} names no app; write module:app, as in shop.main:app")
+        raise InvalidInput("app", f"{path!r} is not an app; write module:app, as in shop.main:app")
     given = {each: value for each, value in flags.items() if value is not None}
     os.environ.update({f"DULY_{each.upper()}": str(value) for each, value in given.items()})
     sys.path.insert(0, os.getcwd())
@@ -46,7 +46,7 @@ def _module(name: str) -> object:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise InvalidInput(
-                "app", f"there is no module {error.name!r} here; looked in {os.getcwd()} first"
+                "app", f"there is no module {error.name!r}; {os.getcwd()} was searched first"
             ) from error
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{frame.filename}:{frame.lineno}"
@@ -63,22 +63,22 @@ def _attribute(module: Any, name: str) -> App:
         found = getattr(found, part)
     if not isinstance(found, App):
         raise InvalidInput(
-            "app", f"{module.__name__}:{name} is no duly.App but a {type(found).__name__}"
+            "app", f"{module.__name__}:{name} is not a duly.App but a {type(found).__name__}"
         )
     return found
 
 
 def _refuse_ignored(path: str, app: App, flags: Mapping[str, Any]) -> None:
-    """A flag that the app's own arguments overrule must not be passed over in silence."""
+    """Refuse a flag that the app's own arguments would override."""
     for name, value in flags.items():
         if getattr(app.settings, name) != value:
             raise InvalidInput(
-                name, f"{path} sets it itself; remove the flag, or the argument of its App(...)"
+                name, f"{path} sets it itself; remove the flag, or the argument of App(...)"
             )
 
 
 def logging_app(flags: Mapping[str, Any]) -> App:
-    """An App without handlers but `log`, so that a newcomer sees something move."""
+    """An App with one handler, `log`, which logs its deliveries."""
     app = App(**flags)
 
     @app.handler("log")

@@ -1,4 +1,4 @@
-"""`duly bench`: a quick measurement of this machine and store, which leaves nothing behind."""
+"""`duly bench`: a quick benchmark of this machine and store, which leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMESPACE = "bench"
 TARGET = "bench.nothing"
 PRODUCERS = 64
 SLICE = 5000
-# It must never remove other people's deliveries, whatever this machine's settings say.
+# It must never prune other deliveries, whatever the settings say.
 HANDS_OFF: dict[str, Any] = {
     "keep_completed": CENTURY,
     "keep_dead": CENTURY,
@@ -42,7 +42,7 @@ HANDS_OFF: dict[str, Any] = {
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What came of it; rates are per second."""
+    """The result; rates are per second."""
 
     count: int
     concurrency: int
@@ -52,7 +52,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Finish(Telemetry):
-    """Counts what is settled as completed, and says when that is all."""
+    """Counts completed deliveries, and sets an event when all are completed."""
 
     def __init__(self, count: int, monotonic: Callable[[], float]) -> None:
         super().__init__(monotonic)
@@ -60,7 +60,7 @@ class Finish(Telemetry):
         self.reached = asyncio.Event()
 
     def emit(self, event: events.Event) -> None:
-        """Take note of a happening."""
+        """Count the completions of a batch."""
         if isinstance(event, events.BatchSettled):
             self._left -= event.completed
             if self._left <= 0:
@@ -70,14 +70,14 @@ class Finish(Telemetry):
 def bench(
     *,
     count: Annotated[int, Parameter(help="How many deliveries.")] = 10_000,
-    concurrency: Annotated[int | None, Parameter(help="How many are attempted at once.")] = None,
+    concurrency: Annotated[int | None, Parameter(help="How many to attempt at once.")] = None,
     database: Database = None,
     json: Json = False,
 ) -> None:
     """Measure how many deliveries a second are accepted and delivered here.
 
-    They are empty, and live in the namespace `bench`, which is emptied afterwards. SQLite is
-    measured in a temporary file beside the one that is named, which is not touched.
+    They are empty, and in the namespace `bench`, which is emptied afterwards. SQLite is measured
+    with a temporary file in the same folder; the database itself is not touched.
     """
     if count < 1:
         raise InvalidInput("count", f"{count} is not 1 or more")
@@ -121,10 +121,10 @@ async def _nothing(_delivery: Any) -> None: ...
 
 
 async def _make_room(app: App) -> None:
-    """Remove what a bench that was cut short left behind, and nothing that is somebody's."""
+    """Remove what an interrupted benchmark left behind; Conflict if others use the namespace."""
     known = set((await app.store.targets.refresh()).values())
     if known - {TARGET}:
-        raise Conflict(f"the namespace {NAMESPACE!r} is used by somebody; bench would empty it")
+        raise Conflict(f"the namespace {NAMESPACE!r} is in use, and bench would empty it")
     if known:
         await _clean_up(app, BEGINNING)
         await app.store.targets.refresh()
@@ -155,7 +155,7 @@ async def _deliver(app: App, finish: Finish) -> float:
 
 
 def _id_before(moment: datetime) -> str:
-    """An id below all that are made from now on: the rest of the ledger need not be read."""
+    """An id below all later ones, so that the rest of the ledger is not read."""
     return delivery_id(int((moment - timedelta(seconds=1)).timestamp() * 1000), 0)
 
 

@@ -1,4 +1,4 @@
-"""`duly config`: which settings are in force, and where they come from."""
+"""`duly config`: the settings in effect, and their origins."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from duly.surfaces.cli.terminal.exit_codes import BAD_USAGE
 from duly.surfaces.cli.terminal.flags import COMMON, Common, app_for
 from duly.surfaces.cli.terminal.output import answer, items, table, talk
 
-commands = App(name="config", help="Look at the settings, and check them.")
+commands = App(name="config", help="Show and check the settings.")
 
 
 @commands.command
 def show(
     *,
-    origin: Annotated[bool, Parameter(negative=(), help="Say where each comes from.")] = False,
+    origin: Annotated[bool, Parameter(negative=(), help="Show where values come from.")] = False,
     common: Common = COMMON,
 ) -> None:
     """Show every setting with its value."""
@@ -49,7 +49,7 @@ def _shown(settings: Settings, name: str) -> object:
 
 @commands.command
 def validate(*, common: Common = COMMON) -> int:
-    """Check every setting, whatever it comes from; those that will not do are named."""
+    """Check all settings, and list those that are not valid."""
     flags = {
         "database": common.database,
         "namespace": common.namespace,
@@ -65,7 +65,7 @@ def validate(*, common: Common = COMMON) -> int:
     answer(
         common.json,
         {"valid": not found, "problems": listed},
-        lambda: f"{len(found)} will not do" if found else "all settings will do",
+        lambda: f"{len(found)} settings are not valid" if found else "all settings are valid",
     )
     for each in found:
         talk(f"error: {each}")

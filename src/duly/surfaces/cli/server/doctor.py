@@ -1,4 +1,4 @@
-"""`duly doctor`: everything that duly stands on, looked at, with what to do when it is ill."""
+"""`duly doctor`: checks the installation and the store, and says how to fix problems."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PACKAGES = ("apsw", "asyncpg")
 
 
 async def doctor(*, common: Common = COMMON) -> int:
-    """Look at versions, schema, clocks, durability, workers and secrets; exit 1 if any is ill."""
+    """Check versions, schema, clocks, durability, workers and secrets; exit 1 if a check fails."""
     app, checks = store_app(common), version_checks()
     try:
         checks += await _store_checks(app)
@@ -59,7 +59,7 @@ async def doctor(*, common: Common = COMMON) -> int:
 
 
 def version_checks() -> list[Check]:
-    """What is installed."""
+    """The installed versions."""
     found = {"duly": __version__, "python": platform.python_version()}
     found |= {name: version(name) for name in PACKAGES} | {"tzdata": zone_data_version()}
     return [check(name, CheckResult.OK, number) for name, number in found.items()]
@@ -73,7 +73,7 @@ async def _store_checks(app: App) -> list[Check]:
     try:
         facts, skew = await _facts(app)
     except SchemaMismatch as error:
-        return [check("schema", CheckResult.FAILED, "made by a newer duly", str(error))]
+        return [check("schema", CheckResult.FAILED, "from a newer version of duly", str(error))]
     checks = sqlite_checks(facts) if app.store.single_owner else postgres_checks(facts, skew)
     checks += address_checks(ignored_parameters(app.settings.database))
     checks.append(schema_check(facts["schema"]))
@@ -85,7 +85,6 @@ async def _store_checks(app: App) -> list[Check]:
 
 
 def _modes(app: App) -> dict[str, int]:
-    """What the files with secrets in them allow to whom."""
     database, paths = database_of(app), []
     if isinstance(database, Sqlite):
         paths = [Path(f"{database.path}{end}") for end in ("", "-wal", "-shm")]
@@ -95,7 +94,7 @@ def _modes(app: App) -> dict[str, int]:
 
 
 async def _secret_checks(app: App) -> list[Check]:
-    """How the secrets of endpoints are kept, as the settings of this process see it."""
+    """Whether the secrets of endpoints are sealed, and can be opened with these settings."""
     found = [each async for each in every_endpoint(app.store.endpoints.page)]
     plain = [each.name for each in found if None in key_ids(each)]
     problems = {each.name: app.endpoints.problem(each) for each in found}
@@ -104,7 +103,7 @@ async def _secret_checks(app: App) -> list[Check]:
 
 
 async def _facts(app: App) -> tuple[dict[str, Any], timedelta]:
-    """The store's facts, and by how much at least its clock is ahead of ours or behind."""
+    """The store's facts, and the least difference of its clock to this machine's."""
     asked_at = app.clock.now()
     facts = await app.store.facts()
     clock = facts.get("clock", asked_at)

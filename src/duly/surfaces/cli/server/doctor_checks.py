@@ -1,4 +1,4 @@
-"""What the doctor thinks of the facts: pure, each check a verdict and what to do about it."""
+"""The checks of `duly doctor`: pure functions from facts to results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SYNCHRONOUS_NAMES = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
 class CheckResult(StrEnum):
-    """How a check went."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -28,7 +28,7 @@ class CheckResult(StrEnum):
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing looked at: what was found, and what to do when it is not well."""
+    """A check: what was found, and what to do if it is not good."""
 
     name: str
     verdict: CheckResult
@@ -37,12 +37,12 @@ class Check(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def check(name: str, verdict: CheckResult, found: object, remedy: str = "") -> Check:
-    """A check; a remedy is only told when there is something to heal."""
+    """A check; the remedy is left out if the result is good."""
     return Check(name, verdict, str(found), "" if verdict is CheckResult.OK else remedy)
 
 
 def postgres_checks(facts: Mapping[str, Any], skew: timedelta) -> list[Check]:
-    """What a PostgreSQL server must be like."""
+    """Checks of a PostgreSQL server."""
     return [
         check("postgresql", CheckResult.OK, facts["version"]),
         check(
@@ -51,22 +51,22 @@ def postgres_checks(facts: Mapping[str, Any], skew: timedelta) -> list[Check]:
             "no" if facts["read_only"] else "yes",
             facts["read_only"] or "",
         ),
-        _switch(facts, "fsync", CheckResult.FAILED, "a crash loses or corrupts what was promised"),
+        _switch(facts, "fsync", CheckResult.FAILED, "a crash can lose or corrupt deliveries"),
         _switch(
             facts,
             "full_page_writes",
             CheckResult.WARNING,
-            "a power cut can tear pages on most disks",
+            "a power failure can corrupt pages on most disks",
         ),
         _switch(
-            facts, "synchronous_commit", CheckResult.FAILED, "a crash loses what was just accepted"
+            facts, "synchronous_commit", CheckResult.FAILED, "a crash loses the last deliveries"
         ),
         clock_check(skew),
     ]
 
 
 def address_checks(ignored: Mapping[str, str]) -> list[Check]:
-    """Which parameters of the address change nothing here, each with the reason."""
+    """Parameters of the database URL that are ignored, each with the reason."""
     return [
         check("address", CheckResult.WARNING, f"{name} is ignored", f"{reason}; it can be left out")
         for name, reason in ignored.items()
@@ -88,11 +88,11 @@ def clock_check(skew: timedelta) -> Check:
     found = f"this machine is {abs(skew.total_seconds()):.3f} s {side} the database"
     if not skew:
         found = "this machine and the database agree"
-    return check("clock", verdict, found, "synchronise both clocks, with chrony or the like")
+    return check("clock", verdict, found, "synchronise both clocks, for example with chrony")
 
 
 def sqlite_checks(facts: Mapping[str, Any]) -> list[Check]:
-    """What SQLite and its file must be like."""
+    """Checks of SQLite and its file."""
     synchronous = SYNCHRONOUS_NAMES.get(facts["synchronous"], str(facts["synchronous"]))
     full = facts["synchronous"] >= 2
     wal, whole = facts["journal_mode"] == "wal", facts["integrity"] == "ok"
@@ -109,7 +109,7 @@ def sqlite_checks(facts: Mapping[str, Any]) -> list[Check]:
             "synchronous",
             _good(full),
             synchronous,
-            "a power cut loses what was accepted; full is needed",
+            "a power failure loses accepted deliveries; full is needed",
         ),
         check(
             "integrity",
@@ -133,19 +133,19 @@ def _good(is_good: bool) -> CheckResult:
 
 
 def rights_check(modes: Mapping[str, int]) -> Check:
-    """Whether only their owner may read the files that hold secrets, given what each allows."""
+    """Whether only their owner can read the files that contain secrets, by their modes."""
     open_to_others = [path for path, mode in modes.items() if mode & 0o077]
     return check(
         "file rights",
         CheckResult.WARNING if open_to_others else CheckResult.OK,
         f"{len(open_to_others)} files others can read{_some(open_to_others)}",
-        f"they hold payloads and secrets; run `chmod 600 {' '.join(open_to_others)}`, unless "
-        "others are meant to read them",
+        f"they contain payloads and secrets; run `chmod 600 {' '.join(open_to_others)}`, unless "
+        "others should read them",
     )
 
 
 def schema_check(schema: Status) -> Check:
-    """Whether the store has every step of the schema."""
+    """Whether all migrations are applied."""
     found = f"{schema.applied[-1]}" if schema.applied else "none"
     if schema.waiting:
         found += f", waiting: {', '.join(schema.waiting)}"
@@ -167,7 +167,7 @@ def worker_checks(workers: Sequence[Worker]) -> list[Check]:
             "dead workers",
             CheckResult.WARNING if held else CheckResult.OK,
             f"hold {held} deliveries",
-            "a worker that runs takes them back within seconds; start one",
+            "start a worker; it reclaims them within seconds",
         ),
     ]
 
@@ -175,11 +175,11 @@ def worker_checks(workers: Sequence[Worker]) -> list[Check]:
 def secret_checks(
     plain: Sequence[str], unreadable: Mapping[str, str], *, has_key: bool
 ) -> list[Check]:
-    """Whether the secrets of endpoints are sealed, and can be opened: names, and with why not."""
+    """Whether the secrets of endpoints are sealed, and can be opened."""
     seal = "run `duly endpoints reseal --all`"
     if not has_key:
         seal = (
-            "whoever reads the database can sign as you; set DULY_SECRET_KEY to what "
+            "anyone who can read the database can sign as you; set DULY_SECRET_KEY to what "
             f"`openssl rand -base64 32` prints, for every process, and {seal}"
         )
     name, problem = next(iter(unreadable.items()), ("", ""))

@@ -1,4 +1,4 @@
-"""Log lines on stderr: one-liners for people at a terminal, JSON for everything else."""
+"""Log lines on stderr: text at a terminal, JSON otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[1;31m"}
 
 
 def configure(level: str = "info") -> None:
-    """Send the log of this process to stderr, from that level on."""
+    """Log to stderr, from that level on."""
     least = logging.getLevelNamesMapping()[level.upper()]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Shaped(_line if sys.stderr.isatty() else _json))
@@ -32,14 +32,14 @@ def configure(level: str = "info") -> None:
 
 
 class Shaped(logging.Formatter):
-    """A record of anybody's, with the facts that ours carry."""
+    """Formats log records of any library, with the facts of ours."""
 
     def __init__(self, render: Callable[[dict[str, Any]], str]) -> None:
         super().__init__()
         self._render = render
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as it is written."""
+        """The record as a line."""
         shaped: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname.lower(),
@@ -60,14 +60,14 @@ def _json(found: dict[str, Any]) -> str:
     try:
         return safe_json(msgspec.json.encode(found, enc_hook=str).decode())
     except UnicodeEncodeError:
-        # Half of a surrogate pair, as in the name of a file that is no text; escaped, it can be.
+        # A lone surrogate, as in a file name that is not text: escaped, it can be written.
         return json.dumps(msgspec.to_builtins(found, enc_hook=str))
 
 
 def _line(found: dict[str, Any]) -> str:
     at = found["at"].astimezone().strftime("%H:%M:%S")
     trace = f"\n{found['exception']}" if "exception" in found else ""
-    # Its other lines are indented, so that none of them looks like a record.
+    # Further lines are indented, so that none looks like a record.
     said = visible(f"{found['message']}{trace}").replace("\n", "\n  ")
     line = f"{found['level']:<7} {said}"
     if "NO_COLOR" in os.environ:

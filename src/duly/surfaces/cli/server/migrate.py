@@ -1,4 +1,4 @@
-"""`duly migrate`: the store's schema, looked at, brought up to date, or printed as SQL."""
+"""`duly migrate`: show, apply or print the migrations of the store's schema."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from duly.surfaces.cli.terminal.flags import (
 )
 from duly.surfaces.cli.terminal.output import answer, items, talk
 
-commands = App(name="migrate", help="The store's schema: up, status, sql.")
+commands = App(name="migrate", help="Manage the store's schema: up, status, sql.")
 
 
 @commands.command
 async def up(*, common: Common = COMMON) -> None:
-    """Bring the schema up to date."""
+    """Apply all migrations that are not applied yet."""
     async with schema_of(common, create=True) as database:
         applied = await migrations.migrate(database)
     answer(
@@ -40,24 +40,24 @@ async def up(*, common: Common = COMMON) -> None:
 
 @commands.command
 async def status(*, common: Common = COMMON) -> None:
-    """Show which steps the store has, and which are to come."""
+    """Show which migrations are applied, and which are not."""
     async with schema_of(common) as database:
         found = await migrations.status(database)
     document = {"applied": found.applied, "waiting": found.waiting, "current": found.current}
-    answer(common.json, document, lambda: _told(found))
+    answer(common.json, document, lambda: _text(found))
 
 
 @commands.command
 async def sql(
     *,
-    all: Annotated[bool, Parameter(negative=(), help="Every step, applied or not.")] = False,
+    all: Annotated[bool, Parameter(negative=(), help="All migrations, applied or not.")] = False,
     common: Common = COMMON,
 ) -> None:
     """Print the SQL that `up` would run."""
     steps = await _steps(common, every=all)
     dialect = _dialect(common)
     if not steps:
-        talk("nothing is to be applied")
+        talk("nothing to apply")
     scripts = [migrations.script(dialect, step) for step in steps]
     rows = [
         {"number": step.number, "name": step.name, "sql": script}
@@ -68,11 +68,11 @@ async def sql(
 
 @asynccontextmanager
 async def schema_of(common: Common, *, create: bool = False) -> AsyncIterator[Postgres | Sqlite]:
-    """The database as it is: nothing is migrated, and no state of it is refused."""
+    """The database, opened without migrating it or checking its schema."""
     app = store_app(common)
     database = database_of(app)
     if not isinstance(database, Postgres | Sqlite):
-        raise InvalidInput("database", "its schema is not duly's to change")
+        raise InvalidInput("database", "duly does not own its schema")
     if not create:
         require_database(app)
     try:
@@ -96,7 +96,7 @@ def _dialect(common: Common) -> Dialect:
     return "sqlite" if store_app(common).store.single_owner else "postgres"
 
 
-def _told(found: migrations.Status) -> str:
+def _text(found: migrations.Status) -> str:
     lines = [f"schema {found.applied[-1]}" if found.applied else "no schema yet"]
     lines += [f"waiting {each}" for each in found.waiting]
     return "\n".join(lines if found.waiting else [*lines, "up to date"])

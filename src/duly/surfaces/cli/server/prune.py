@@ -1,4 +1,4 @@
-"""`duly prune`: remove what is long finished, after a look at how much that is."""
+"""`duly prune`: remove old finished deliveries, after showing their number."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Slice = Callable[[timedelta, timedelta, str, int], Coroutine[Any, Any, tuple[int
 Keep = tuple[timedelta, timedelta]
 CompletedFor = Annotated[
     str | None,
-    Parameter(help="How long completed and cancelled ones are kept, as in 7d; else a setting."),
+    Parameter(help="How long to keep completed and cancelled ones, as in 7d; else a setting."),
 ]
 DeadFor = Annotated[
-    str | None, Parameter(help="How long dead letters are kept, as in 90d; else a setting.")
+    str | None, Parameter(help="How long to keep dead letters, as in 90d; else a setting.")
 ]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Age:
-    """How old is old."""
+    """How long deliveries are kept."""
 
     completed_for: CompletedFor = None
     dead_for: DeadFor = None
 
     def limits(self, settings: Settings) -> Keep:
-        """How long completed and dead ones are kept."""
+        """How long completed and dead deliveries are kept."""
         return (
             _kept("completed_for", self.completed_for, settings.keep_completed),
             _kept("dead_for", self.dead_for, settings.keep_dead),
@@ -52,11 +52,11 @@ AGE = Age()
 async def prune(
     *,
     age: Age = AGE,
-    dry_run: Annotated[bool, Parameter(negative=(), help="Count, and remove nothing.")] = False,
+    dry_run: Annotated[bool, Parameter(negative=(), help="Only count; remove nothing.")] = False,
     yes: Yes = False,
     common: Common = COMMON,
 ) -> None:
-    """Remove deliveries that are long finished; unfinished work stays."""
+    """Remove old finished deliveries; unfinished ones are never removed."""
     async with client(common) as app:
         keep = age.limits(app.settings)
         prunable = await _in_slices(app, app.store.maintenance.count_prunable, keep, None)
@@ -64,8 +64,8 @@ async def prune(
         if prunable and not dry_run and (yes or _agreed(prunable, keep)):
             removed = await _in_slices(app, app.store.maintenance.prune, keep, prunable)
     document = {"prunable": prunable, "removed": removed, "dry_run": dry_run}
-    told = f"{prunable} would be removed" if dry_run else f"{removed} removed"
-    answer(common.json, document, lambda: told)
+    text = f"{prunable} would be removed" if dry_run else f"{removed} removed"
+    answer(common.json, document, lambda: text)
 
 
 def _kept(field: str, text: str | None, default: float) -> timedelta:

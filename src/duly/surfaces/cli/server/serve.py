@@ -1,4 +1,4 @@
-"""`duly serve` and `duly work`: the engine, with and without the HTTP port."""
+"""`duly serve` and `duly work`: the engine with and without the HTTP server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from duly.stores.postgres.address import ignored_parameters
 from duly.stores.sqlite.database import Sqlite
 from duly.surfaces.cli.server.app_loading import Path, imported_app, logging_app
 from duly.surfaces.cli.server.log_format import configure
-from duly.surfaces.cli.terminal.exit_codes import FAILED, told
+from duly.surfaces.cli.terminal.exit_codes import FAILED, run_command
 from duly.surfaces.cli.terminal.flags import Database, database_of
 from duly.surfaces.cli.terminal.invocation import called
 from duly.surfaces.cli.terminal.output import talk
@@ -46,16 +46,16 @@ Port = Annotated[int | None, Parameter(help="The port to listen on; 0 takes a fr
 Roles = Annotated[
     str | None,
     Parameter(
-        help="What to do here: some of api,worker,planner. On PostgreSQL others do the rest."
+        help="The roles to run: some of api,worker,planner. On PostgreSQL others do the rest."
     ),
 ]
 Namespaces = Annotated[
     str | None,
-    Parameter(help="The namespaces to work for: names with commas between, or * for all."),
+    Parameter(help="The namespaces to work for: names separated by commas, or * for all."),
 ]
 Wait = Annotated[
     bool,
-    Parameter(negative=(), help="Wait for the store as long as it is away; else that ends it."),
+    Parameter(negative=(), help="Wait while the store cannot be reached, instead of failing."),
 ]
 WORKING = "worker,planner"
 EXIT_SECONDS = 2.0
@@ -67,12 +67,12 @@ class Work:
     """The settings of a worker that have flags."""
 
     database: Database = None
-    namespace: Annotated[str | None, Parameter(help="Whose deliveries.")] = None
+    namespace: Annotated[str | None, Parameter(help="The namespace.")] = None
     namespaces: Namespaces = None
     concurrency: Concurrency = None
     processes: Processes = None
     log_level: Annotated[
-        str | None, Parameter(help="What to log: debug, info, warning or error, and above.")
+        str | None, Parameter(help="The lowest level to log: debug, info, warning or error.")
     ] = None
 
 
@@ -89,9 +89,9 @@ def serve(
     wait: Wait = False,
     flags: Work = WORK,
 ) -> int:
-    """Run it all: the engine and the HTTP port.
+    """Run the engine and the HTTP server.
 
-    On PostgreSQL it may also be a part of that, or several processes.
+    On PostgreSQL it can run in several processes, and with some of the roles only.
 
     Parameters
     ----------
@@ -118,11 +118,13 @@ def _run(path: str | None, flags: Mapping[str, Any], wait: bool) -> int:
     if settings.processes == 1 and not is_first_process():
         return _serve(path, flags, ServerContext(notices), wait)
     taken = bound(settings.host, settings.port) if Role.API in settings.roles else None
-    # The address is taken for all of them, so none of them may have another.
+    # The address is bound once for all processes, so none may use another.
     shared = dict(flags) | {"host": settings.host, "port": settings.port}
     parent = Parent(
         settings.processes,
-        lambda place, tells: told(lambda: _serve(path, shared, place, wait, tells=tells)),
+        lambda place, first: run_command(
+            lambda: _serve(path, shared, place, wait, announced=first)
+        ),
         SystemClock(),
         notices,
         settings.drain,
@@ -136,16 +138,16 @@ def _serve(
     place: ServerContext,
     wait: bool,
     *,
-    tells: bool = True,
+    announced: bool = True,
 ) -> int:
     stop = Stop()
-    with listen_for_signals(stop.wish):
+    with listen_for_signals(stop.request):
         app = logging_app(flags) if path is None else imported_app(path, flags)
         configure(app.settings.log_level)
         refuse_several(app.settings.processes, app.store.single_owner)
         # A handler that blocks the event loop would keep it from stopping.
-        stop.on_wish = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
-        announce = (lambda url: _announce(app, url)) if tells else _say_nothing
+        stop.on_request = partial(end_within, app.settings.drain + PATIENCE_SECONDS, FAILED)
+        announce = (lambda url: _announce(app, url)) if announced else _say_nothing
         uvloop.run(_served(app, place, announce, stop, wait))
     return 0
 
@@ -154,18 +156,17 @@ async def _served(
     app: App, place: ServerContext, announce: Announce, stop: Stop, wait: bool
 ) -> None:
     await serve_at(app, place, announce, stop, waits=wait)
-    # What handlers left behind, as threads that hang, must not keep the process from ending.
+    # Threads that handlers left behind must not keep the process from ending.
     end_within(EXIT_SECONDS, 0)
 
 
 def _say_nothing(_url: str | None) -> None:
-    """Another said it."""
+    """Another process announced the address."""
 
 
 def _announce(app: App, url: str | None) -> None:
-    """Say what runs, where, on what data, and what to try."""
     for name, reason in ignored_parameters(app.settings.database).items():
-        logger.info("the parameter %s of the address is ignored: %s", name, reason)
+        logger.info("the parameter %s of the database URL is ignored: %s", name, reason)
     handlers = sorted(app.handlers.serves())
     duly = called()
     facts: dict[str, Any] = {
@@ -196,15 +197,15 @@ def _banner(facts: dict[str, Any]) -> str:
         f"  processes  {facts['processes']}\n"
         f"  handlers   {', '.join(facts['handlers']) or 'none'}\n"
         f"  try        {tries}\n\n"
-        "  Ctrl-C stops it, and running deliveries may end first.\n"
+        "  Press Ctrl-C to stop; running deliveries may finish first.\n"
     )
 
 
 def whereabouts(app: App) -> str:
-    """Where the app's data is, without secrets."""
+    """The location of the app's data, without secrets."""
     database = database_of(app)
     if isinstance(database, Sqlite):
         return str(database.path.resolve())
     if app.settings.database.startswith("postgres"):
         return shown(app.settings.database)
-    return "PostgreSQL, over connections of the app's own"
+    return "PostgreSQL, over the app's own connections"

@@ -30,16 +30,16 @@ CODES: tuple[tuple[type[DulyError], int], ...] = (
     (StoreUnavailable, 4),
     (Conflict, 5),
 )
-"""The first that fits counts, so the special stand before the general."""
+"""The first match counts, so subclasses come first."""
 
 
 def exit_code(error: DulyError) -> int:
-    """The code for an error."""
+    """The exit code for an error."""
     return next((code for kind, code in CODES if isinstance(error, kind)), FAILED)
 
 
-def told(run: Callable[[], int]) -> int:
-    """The code of a command; errors that duly raises on purpose become a line and theirs."""
+def run_command(run: Callable[[], int]) -> int:
+    """The exit code of a command; an error of duly is printed as one line."""
     try:
         return run()
     except DulyError as error:

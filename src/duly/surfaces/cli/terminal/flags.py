@@ -41,7 +41,7 @@ class Common:
     """The flags of every client command."""
 
     database: Database = None
-    namespace: Annotated[str | None, Parameter(help="Whose deliveries.")] = None
+    namespace: Annotated[str | None, Parameter(help="The namespace.")] = None
     server: Server = None
     json: Json = False
 

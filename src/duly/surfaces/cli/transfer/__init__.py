@@ -1,1 +1,1 @@
-"""Commands that write and read files of a store."""
+"""Commands that export, import and back up a store."""

@@ -1,4 +1,4 @@
-"""`duly backup`: a copy of an SQLite store, while a server works on it."""
+"""`duly backup`: copies an SQLite store while a server uses it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from duly.surfaces.cli.terminal.output import answer, progress
 
 
 async def backup(file: Path, /, *, common: Common = COMMON) -> None:
-    """Copy an SQLite store, as it is now, to a new file; a server may go on working on it.
+    """Copy an SQLite store to a new file; a server may use the store meanwhile.
 
-    The copy is checked, and readable by its owner only. For PostgreSQL it prints the command.
+    The copy is checked, and only its owner can read it. For PostgreSQL it prints the command.
 
     Parameters
     ----------
     file
-        The file to make; one that exists is not overwritten.
+        The new file; an existing one is not overwritten.
     """
     app = store_app(common)
     if not isinstance(database_of(app), Sqlite):
@@ -40,16 +40,16 @@ async def backup(file: Path, /, *, common: Common = COMMON) -> None:
 def _dump(url: str, file: Path) -> str:
     where = shown(url) if url.startswith("postgres") else "URL"
     command = ["pg_dump", "--format=custom", f"--file={file}", f"--dbname={where}"]
-    return f"it is on PostgreSQL, which has its own command for this: {shlex.join(command)}"
+    return f"this store is on PostgreSQL, which has its own command: {shlex.join(command)}"
 
 
 def _percent(advance: Callable[[int], None]) -> Callable[[int, int], None]:
-    told = 0
+    shown = 0
 
     def step(copied: int, pages: int) -> None:
-        nonlocal told
+        nonlocal shown
         percent = 100 * copied // max(pages, 1)
-        advance(percent - told)
-        told = percent
+        advance(percent - shown)
+        shown = percent
 
     return step

@@ -1,4 +1,4 @@
-"""`duly export`: all that a namespace has, in a file that people can read and `duly import` too."""
+"""`duly export`: writes a namespace to a text file that `duly import` reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Counts = dict[str, int]
 
 
 class CannotWrite(DulyError):
-    """The file cannot be made, or the disk is full."""
+    """The file cannot be created, or the disk is full."""
 
 
 async def export(
@@ -35,25 +35,26 @@ async def export(
     *,
     all: Annotated[
         bool,
-        Parameter(negative=(), help="Completed and cancelled deliveries too: their keys count on."),
+        Parameter(negative=(), help="Also completed and cancelled deliveries: keeps their keys."),
     ] = False,
     with_secrets: Annotated[
         bool,
         Parameter(
             negative=(),
-            help="Secrets of endpoints, and headers that look like credentials, in plain text.",
+            help="Also secrets of endpoints and headers that look like credentials, in plain text.",
         ),
     ] = False,
     common: Common = COMMON,
 ) -> None:
-    """Write endpoints, streams, schedules and deliveries as they stand now, a line each.
+    """Write the current endpoints, streams, schedules and deliveries, a line each.
 
-    Others may go on working; what they hold is told as due. `duly import` reads it again.
+    Workers may run meanwhile; deliveries that they hold are exported as due. `duly import` reads
+    the file.
 
     Parameters
     ----------
     file
-        Where to; - is stdout. A file is there once all of it is, for its owner to read.
+        The file to write, readable by its owner only; it appears once it is complete. - is stdout.
     """
     async with client(common) as app:
         await _warn_of_workers(app)
@@ -61,18 +62,18 @@ async def export(
             lines = app.exporting.lines(everything=all, with_secrets=with_secrets)
             async with aclosing(lines):
                 counts, missing = await _written(lines, out, advance)
-    told = f"{in_words(counts)} exported"
+    summary = f"{in_words(counts)} exported"
     if file == STDOUT:
-        talk(told)
+        talk(summary)
     else:
-        answer(common.json, {"file": file, **counts, "missing": missing}, lambda: told)
-    _tell_missing(missing)
+        answer(common.json, {"file": file, **counts, "missing": missing}, lambda: summary)
+    _warn_of_missing(missing)
 
 
 async def _written(
     lines: AsyncIterator[ExportSummary], out: IO[bytes], advance: Callable[[int], None]
 ) -> tuple[Counts, Counts]:
-    """How many of each kind there were, and how many of them lack a secret."""
+    """Write the lines; returns the number of each kind, and how many of them lack a secret."""
     counts, missing = dict.fromkeys(KINDS.values(), 0), Counter[str]()
     is_seen = out.isatty()
     async for each in lines:
@@ -86,7 +87,7 @@ async def _written(
 
 @contextmanager
 def _destination(file: str) -> Iterator[IO[bytes]]:
-    """Where the lines go; a file takes its name only when all is on disk."""
+    """Where the lines are written; a file gets its name once all is on disk."""
     try:
         if file == STDOUT:
             yield sys.stdout.buffer
@@ -121,25 +122,25 @@ def _replaced(path: Path) -> Iterator[IO[bytes]]:
 async def _warn_of_workers(app: App) -> None:
     if any(each.alive for each in await app.store.workers.roster()):
         talk(
-            "workers are at work on this store: as a backup the export is whole, but to move "
-            "stop them first, or what they still do is done again elsewhere"
+            "workers run on this store: the export is complete as a backup, but to move to another "
+            "store stop them first, or deliveries may be made twice"
         )
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """How many of each kind, for people."""
+    """The number of each kind, as text."""
     return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
-def _tell_missing(missing: Counts) -> None:
+def _warn_of_missing(missing: Counts) -> None:
     if missing.get("endpoints"):
         talk(
-            f"{missing['endpoints']} endpoints are without their secrets, and will be paused where "
-            "they are imported, until they have them; --with-secrets writes them too"
+            f"{missing['endpoints']} endpoints are without their secrets, and will be paused after "
+            "an import until they have new ones; --with-secrets exports the secrets too"
         )
     rest = {kind: count for kind, count in missing.items() if kind != "endpoints"}
     if rest:
         talk(
             f"{in_words(rest)} are without headers that look like credentials, and cannot be "
-            "imported; --with-secrets writes them too"
+            "imported; --with-secrets exports the headers too"
         )

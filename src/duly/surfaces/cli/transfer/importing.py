@@ -1,4 +1,4 @@
-"""`duly import`: take in what `duly export` wrote, once, however often it is run."""
+"""`duly import`: imports a file of `duly export`; repeating it imports nothing twice."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ Tally = dict[str, dict[str, int]]
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ImportFlags:
-    """What is put up with."""
+    """Flags of an import."""
 
     skip_bad: Annotated[
         bool,
-        Parameter(negative=(), help="Pass over what cannot be taken; else it ends there."),
+        Parameter(negative=(), help="Skip lines that cannot be imported, instead of stopping."),
     ] = False
     beside_workers: Annotated[
         bool,
-        Parameter(negative=(), help="Even while workers are at work here; else that is refused."),
+        Parameter(negative=(), help="Import even while workers run on this store."),
     ] = False
 
 
@@ -57,29 +57,29 @@ async def import_(
     bulk: Bulk = BULK,
     common: Common = COMMON,
 ) -> int:
-    """Take in what `duly export` wrote; safe to stop and repeat, and nothing is taken twice.
+    """Import a file of `duly export`; safe to stop and repeat, and nothing is imported twice.
 
-    It is read to its end before anything is written: what was cut off, or has a bad line, is
-    refused as a whole. What is there already stays as it is.
+    The whole file is checked before anything is written: if it is incomplete or has a bad line,
+    nothing is imported. What exists already is not changed.
 
     Parameters
     ----------
     file
-        What to read; - is stdin, which is kept in a temporary file until its end has come.
+        The file to read; - is stdin, which is first copied to a temporary file.
     """
-    manner = ImportOptions(
+    options = ImportOptions(
         dry_run=bulk.dry_run, skip_bad=how.skip_bad, beside_workers=how.beside_workers
     )
     tally: Tally = {kind: {"new": 0, "known": 0, "refused": 0} for kind in KINDS.values()}
     with _source(file) as source:
         app = app_for(common)
-        survey = _surveyed(app, source, manner)
+        survey = _surveyed(app, source, options)
         _check_namespace(survey, app, common)
-        if bulk.dry_run and not await _is_there(common):
-            _tell_new(survey, tally)
+        if bulk.dry_run and not await _exists(common):
+            _count_new(survey, tally)
         elif bulk.dry_run or bulk.wants(survey.total, _question(survey, app)):
             async with client(common, create=not bulk.dry_run) as app:
-                await _bring_in(app, source, survey, manner, tally)
+                await _import(app, source, survey, options, tally)
     bad = survey.bad + sum(each["refused"] for each in tally.values())
     document = {**tally, "bad": bad, "dry_run": bulk.dry_run}
     answer(common.json, document, lambda: _in_words(tally, bad, bulk.dry_run))
@@ -88,7 +88,7 @@ async def import_(
 
 @contextmanager
 def _source(file: str) -> Iterator[IO[bytes]]:
-    """What can be read twice."""
+    """The file, or a copy of it that can be read twice."""
     try:
         with open(file, "rb") if file != STDIN else nullcontext(sys.stdin.buffer) as given:
             if file != STDIN and given.seekable():
@@ -101,13 +101,13 @@ def _source(file: str) -> Iterator[IO[bytes]]:
         raise InvalidInput("file", f"{file} cannot be read: {error.strerror}") from error
 
 
-def _surveyed(app: App, source: IO[bytes], manner: ImportOptions) -> Survey:
+def _surveyed(app: App, source: IO[bytes], options: ImportOptions) -> Survey:
     with progress("reading", source.seek(0, os.SEEK_END)) as advance:
-        return app.importing.survey(_lines(source, advance), manner, _tell_bad)
+        return app.importing.survey(_lines(source, advance), options, _print_bad)
 
 
 def _lines(source: IO[bytes], advance: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
-    """From the first on; one that has no end does not fill the memory."""
+    """The lines from the start, each cut at a limit so that it cannot fill the memory."""
     source.seek(0)
     while line := source.readline(LONGEST_LINE + 1):
         advance(len(line))
@@ -119,13 +119,12 @@ def _check_namespace(survey: Survey, app: App, common: Common) -> None:
     if theirs != ours and common.namespace is None:
         raise InvalidInput(
             "namespace",
-            f"the file is of namespace {theirs!r}, and this is {ours!r}; "
-            f"give --namespace {theirs}, or another on purpose",
+            f"the file is from namespace {theirs!r}, and this is {ours!r}; "
+            f"give --namespace {theirs}, or the namespace to import into",
         )
 
 
-async def _is_there(common: Common) -> bool:
-    """Whether there is a store, if perhaps not up to date."""
+async def _exists(common: Common) -> bool:
     database = database_of(app_for(common))
     if isinstance(database, Sqlite) and not database.path.exists():
         return False
@@ -133,8 +132,8 @@ async def _is_there(common: Common) -> bool:
         return bool((await migrations.status(found)).applied)
 
 
-def _tell_new(survey: Survey, tally: Tally) -> None:
-    talk("there is no store yet; an import makes it")
+def _count_new(survey: Survey, tally: Tally) -> None:
+    talk("there is no store yet; an import creates it")
     for kind, count in survey.counts.items():
         tally[kind]["new"] = count
 
@@ -142,37 +141,37 @@ def _tell_new(survey: Survey, tally: Tally) -> None:
 def _question(survey: Survey, app: App) -> str:
     heading = survey.heading
     return (
-        f"It holds {in_words(survey.counts)}, exported at {cell(heading.exported_at)} from "
+        f"The file has {in_words(survey.counts)}, exported at {cell(heading.exported_at)} from "
         f"namespace {heading.namespace}.\nImport them into namespace {app.settings.namespace}?"
     )
 
 
-async def _bring_in(
-    app: App, source: IO[bytes], survey: Survey, manner: ImportOptions, tally: Tally
+async def _import(
+    app: App, source: IO[bytes], survey: Survey, options: ImportOptions, tally: Tally
 ) -> None:
     try:
         with progress("importing", survey.total) as advance:
-            brought = app.importing.bring_in(_lines(source), survey, manner, _tell_bad)
-            async for each in stoppable(brought):
+            batches = app.importing.write(_lines(source), survey, options, _print_bad)
+            async for each in stoppable(batches):
                 for name in ("new", "known", "refused"):
                     tally[each.kind][name] += getattr(each, name)
                     advance(getattr(each, name))
     except STOPS as stop:
         done = stopped_after(sum(sum(each.values()) for each in tally.values()), stop)
-        talk(f"stopped after {done} of {survey.total}; the same command goes on with the rest")
+        talk(f"stopped after {done} of {survey.total}; the same command imports the rest")
         raise
 
 
-def _tell_bad(number: int, problem: str) -> None:
+def _print_bad(number: int, problem: str) -> None:
     talk(f"line {number}: {problem}")
 
 
 def _in_words(tally: Tally, bad: int, dry_run: bool) -> str:
     new, known = ({kind: each[name] for kind, each in tally.items()} for name in ("new", "known"))
     verb = "would be imported" if dry_run else "imported"
-    told = [f"{in_words(new)} {verb}"]
+    lines = [f"{in_words(new)} {verb}"]
     if any(known.values()):
-        told.append(f"{in_words({kind: n for kind, n in known.items() if n})} there already")
+        lines.append(f"{in_words({kind: n for kind, n in known.items() if n})} already exist")
     if bad:
-        told.append(f"{bad} bad lines passed over")
-    return "\n".join(told)
+        lines.append(f"{bad} bad lines skipped")
+    return "\n".join(lines)

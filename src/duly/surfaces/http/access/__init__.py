@@ -1,1 +1,1 @@
-"""Who may call, how often, and the same request sent again."""
+"""Authentication, rate limits, CORS and idempotent requests."""

@@ -1,8 +1,8 @@
-"""Who may enter the port: known by a key, or on this machine; what for, and for which namespace.
+"""Authentication by a key or from this machine, and authorization by scope and namespace.
 
-It runs before every route. The scope that a route needs follows from its method or its `scope`;
-a route that says nothing is closed rather than open. A route about this server rather than the
-caller's namespace says `here=True`.
+It runs before every route. The scope that a route needs follows from its method or its `scope`, so
+no route is open by mistake. A route about this server rather than the caller's namespace has
+`here=True`.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from duly.errors import BadSetting
 from duly.records.key import Scope
 from duly.services.namespace import Namespace
 from duly.settings import Settings
-from duly.surfaces.http.access.key_cache import Keyring
+from duly.surfaces.http.access.key_cache import KeyCache
 from duly.surfaces.http.access.origins import Headers, Names, is_loopback, is_passed_on, text
-from duly.surfaces.http.access.rate_limit import Pace
+from duly.surfaces.http.access.rate_limit import RateLimit
 from duly.surfaces.http.protocol.request import CALLER, Caller
 from duly.surfaces.http.protocol.routing import OPEN, READING, Route
 
 LOOPBACK = "loopback"
-"""Who the audit trail says it was when somebody on this machine came without a key."""
+"""The actor in the audit trail for a caller on this machine without a key."""
 SINGLE = (
     *(b"host", b"authorization", b"origin", b"sec-fetch-site"),
     *(b"idempotency-key", b"if-match", b"if-none-match"),
 )
-"""Headers of which others, as a proxy, might hear the first and we the last."""
+"""Headers that may appear only once: duplicates let two proxies disagree."""
 MOST_APPS = 1000
 HOST = "host"
-"""Who the audit trail says it was when the application around the API let somebody in."""
+"""The actor in the audit trail for a caller that the application around the API authorized."""
 Authorize = Callable[[Any], Awaitable[str | None]]
-"""The scope that the caller of a request has, by its ASGI scope: read, operate, admin or None."""
+"""Returns the caller's scope for an ASGI scope: read, operate, admin or None."""
 
 
 class Authenticator:
-    """The door of one app's port.
+    """Authenticates the callers of one app.
 
-    Inside another application (`is_inside`) that one knows the names it is called by, and who
-    comes without a key enters only if `authorize` lets them in.
+    Inside another application (`is_inside`), that one checks the Host header, and a caller without
+    a key needs a scope from `authorize`.
     """
 
     def __init__(
@@ -55,43 +55,43 @@ class Authenticator:
         self._names = Names(app.settings)
         self.needs_keys = is_inside or needs_keys(app.settings)
         self._local = Caller(LOOPBACK, app.store.namespace, Scope.ADMIN)
-        self._ring = Keyring(app.keys.check, app.clock)
+        self._keys = KeyCache(app.keys.check, app.clock)
         spend = None if app.store.single_owner else app.keys.spend
-        self._pace = Pace(app.clock, app.settings.key_rate, spend)
+        self._rate_limit = RateLimit(app.clock, app.settings.key_rate, spend)
         self._apps: dict[tuple[str, str], Namespace] = {}
 
     async def admit(self, scope: Any, route: Route) -> Caller | None:
-        """Who asks, if they may call the route; None if everybody may."""
+        """The caller, if they may call the route; None if the route is open."""
         needed = needed_for(scope, route)
         return None if needed == OPEN else await self.enter(scope, needed, route.here)
 
     async def enter(self, scope: Any, needed: Scope, here: bool = False) -> Caller:
-        """Who asks, if they may, which its scope says from now on; it says why not."""
-        headers = _once(scope["headers"])
+        """The caller, also stored in the ASGI scope; HTTPException if they lack the scope."""
+        headers = _single_headers(scope["headers"])
         self._check_origin(scope, headers)
         caller = await self._caller(scope, headers)
         _check_scope(caller, needed)
         if here and caller.namespace != self._local.namespace:
-            raise HTTPException(403, "this tells of the server's own namespace only")
+            raise HTTPException(403, "this needs a key of the server's own namespace")
         self._check_rate(caller)
         scope[CALLER] = caller
         return caller
 
     async def still_admits(self, scope: Any) -> bool:
-        """Whether the caller could still come in: for answers that go on for long."""
+        """Whether the caller is still authenticated, for long responses."""
         try:
             await self._caller(scope, dict(scope["headers"]))
         except HTTPException:
             return False
         return True
 
-    async def send_home(self) -> None:
-        """Let go of everybody who watches live, in whichever namespace."""
+    async def end_live_streams(self) -> None:
+        """End all live event streams, in every namespace."""
         for app in (self._app, *self._apps.values()):
             await app.watch.live.stop()
 
     def app_for(self, caller: Caller | None) -> Namespace:
-        """The app in the caller's namespace, acting as the caller; as itself for nobody."""
+        """The app in the caller's namespace, acting as the caller; the app itself for None."""
         if caller is None:
             return self._app
         place = (caller.namespace, caller.actor)
@@ -102,7 +102,7 @@ class Authenticator:
         return self._apps[place]
 
     def _within(self, namespace: str) -> Namespace:
-        """One for each namespace, so that those who deliver there share their commits."""
+        """One app for each namespace, so that deliveries there share their commits."""
         if namespace == self._app.store.namespace:
             return self._app
         place = (namespace, "")
@@ -114,10 +114,10 @@ class Authenticator:
         host = text(headers, b"host")
         if not (self._is_inside or self._names.allow(host)):
             raise HTTPException(
-                421, f"{host!r} is no name of this server; if it should be, add it to allowed_hosts"
+                421, f"{host!r} is not a name of this server; if it is, add it to allowed_hosts"
             )
         if not _only_reads(scope) and self._names.are_foreign(headers):
-            raise HTTPException(403, "another site's page may not change anything here")
+            raise HTTPException(403, "a page of another site may not change anything here")
 
     async def _caller(self, scope: Any, headers: Headers) -> Caller:
         given = text(headers, b"authorization")
@@ -130,39 +130,39 @@ class Authenticator:
                 return self._local
             raise _unknown("give a key, as in Authorization: Bearer duly_...")
         scheme, _, token = given.partition(" ")
-        key = await self._ring.key(token.strip()) if scheme.lower() == "bearer" else None
+        key = await self._keys.key(token.strip()) if scheme.lower() == "bearer" else None
         if key is None:
-            raise _unknown("this key opens nothing here; it is wrong, expired or revoked", True)
+            raise _unknown("this key is not valid here; it is wrong, expired or revoked", True)
         return Caller(key.actor, key.namespace, key.scope, key)
 
     def _check_rate(self, caller: Caller) -> None:
-        wait = 0.0 if caller.key is None else self._pace.wait(caller.key.id)
+        wait = 0.0 if caller.key is None else self._rate_limit.wait(caller.key.id)
         if wait:
             raise HTTPException(
                 429,
-                f"this key may ask {self._app.settings.key_rate:g} times a second; ask again later",
+                f"this key may send {self._app.settings.key_rate:g} requests a second; try later",
                 headers={"retry-after": str(math.ceil(wait))},
             )
 
 
 def needs_keys(settings: Settings) -> bool:
-    """Whether nobody enters without a key, not even on this machine."""
+    """Whether callers on this machine need a key too."""
     return not (settings.loopback_open and is_loopback(settings.host))
 
 
 async def refuse_without_keys(app: App) -> None:
-    """BadSetting when the port would be open to those who have a key, and nobody has one."""
+    """BadSetting if every caller needs a key, and there is none."""
     if not needs_keys(app.settings) or await app.keys.any_active():
         return
     raise BadSetting(
         "host" if app.settings.loopback_open else "loopback_open",
-        f"whoever calls {app.settings.host} needs a key, and there is none; "
-        "`duly keys create NAME --scope admin` makes one, and so does the setting bootstrap_key",
+        f"callers of {app.settings.host} need a key, and there is none; create one with "
+        "`duly keys create NAME --scope admin` or the setting bootstrap_key",
     )
 
 
 def needed_for(scope: Any, route: Route) -> Scope | Literal["open"]:
-    """The scope that a request needs; what is open in short may not be so in full."""
+    """The scope that a request needs; an open route may need one with some query parameter."""
     if route.unless is not None and route.unless in parse_qs(
         scope["query_string"].decode("latin-1"), keep_blank_values=True
     ):
@@ -170,8 +170,8 @@ def needed_for(scope: Any, route: Route) -> Scope | Literal["open"]:
     return route.scope
 
 
-def _once(given: Sequence[tuple[bytes, bytes]]) -> Headers:
-    """The headers by name; 400 when one that can only be meant once is there twice."""
+def _single_headers(given: Sequence[tuple[bytes, bytes]]) -> Headers:
+    """The headers by name; 400 if one that may appear only once is there twice."""
     headers = dict(given)
     if len(headers) < len(given):
         names = [name for name, _ in given]

@@ -1,4 +1,4 @@
-"""Cross-origin requests: which other sites' pages may read what the port answers them."""
+"""Cross-origin requests: which pages of other sites may read the responses."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Header = tuple[bytes, bytes]
 
 
 class Cors:
-    """The origins that are let in, by name or all of them.
+    """The allowed origins, by name or all of them.
 
-    Credentials are never allowed: a caller shows a key, which a page has to know. A browser sends
-    nothing by itself that would open anything here.
+    Credentials are never allowed: a page has to know a key, and a browser sends nothing by itself
+    that would authenticate it.
     """
 
     def __init__(self, origins: str) -> None:
@@ -30,26 +30,26 @@ class Cors:
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
-        """None when no other site's page may read anything."""
+        """None if no other site is allowed."""
         return cls(settings.cors_origins) if settings.cors_origins.strip(" ,") else None
 
     def names(self, origin: str) -> bool:
-        """Whether the origin is let in by its name."""
+        """Whether the origin is allowed by name."""
         return origin.lower() in self._origins
 
     def allows(self, origin: str) -> bool:
-        """Whether the origin is let in."""
+        """Whether the origin is allowed."""
         return ANY in self._origins or self.names(origin)
 
     def is_preflight(self, scope: Any) -> bool:
-        """Whether a browser asks if a page may make a request; nobody has a key then."""
+        """Whether this is a browser's preflight request, which carries no key."""
         if scope.get("method") != "OPTIONS":
             return False
         headers = dict(scope["headers"])
         return ASKED in headers and self.allows(headers.get(NAMED, b"").decode("latin-1"))
 
     async def answer_preflight(self, scope: Any, send: Send) -> None:
-        """Say what such a page may ask; the door still asks who it is."""
+        """Answer a preflight request; the request itself is still authenticated."""
         headers = [
             *self._allowing(scope),
             (b"access-control-allow-methods", METHODS),
@@ -60,7 +60,7 @@ class Cors:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def sender(self, scope: Any, send: Send) -> Send:
-        """The way back, on which every answer says whose page may read it."""
+        """A `send` that adds the CORS headers to the response."""
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -73,14 +73,14 @@ class Cors:
     def _allowing(self, scope: Any) -> list[Header]:
         origin = dict(scope["headers"]).get(NAMED)
         vary = (b"vary", b"Origin")
-        # Who names no origin needs no leave; a cache could hand it on to a page that does.
+        # Without an Origin nothing needs to be allowed, but a cache could reuse the response.
         if origin is None or not self.allows(origin.decode("latin-1")):
             return [vary]
         return [(b"access-control-allow-origin", b"*" if ANY in self._origins else origin), vary]
 
 
 def _kept(headers: Iterable[Header], scope: Mapping[str, Any]) -> list[Header]:
-    """The headers; what somebody on this machine was told without a key, no cache may keep."""
+    """The headers; a response to a caller on this machine without a key must not be cached."""
     caller = scope.get(CALLER)
     if caller is None or caller.key is not None:
         return list(headers)

@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: a POST that is sent again is answered again, and does nothing more.
+"""`Idempotency-Key`: a POST that is sent again gets the first response, and does nothing more.
 
-A route says with `repeatable=True` that carrying it out again with the same seed makes nothing
-twice, and with `secret=True` that its answer must not be kept.
+`repeatable=True` on a route says that repeating it with the same seed creates nothing twice, and
+`secret=True` that its response must not be stored.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ CarryOut = Callable[[Request], Awaitable[Reply]]
 
 
 def key_of(request: Request) -> str | None:
-    """Its Idempotency-Key, if it is a request for which one counts."""
-    # A read makes nothing twice; stored, it could use up a key that is meant for a change.
+    """The Idempotency-Key of a request to which it applies."""
+    # A read creates nothing; if stored, it could use up a key that is meant for a change.
     if request.route.method != "POST" or request.route.scope is KeyScope.READ:
         return None
     return request.header(b"idempotency-key")
 
 
 async def once(key: str, app: Namespace, request: Request, carry_out: CarryOut) -> Reply:
-    """The answer that is kept for a key, or the one to carrying it out, which is then kept.
+    """The stored response for a key, or the response to the request, which is then stored.
 
-    The caller was authenticated before: stored answers of others must not be returned.
+    The caller was authenticated before: stored responses to others must not be returned.
     """
     with request.counted_body() as body:
         read = await _read(request, body)
@@ -62,7 +62,7 @@ async def _once(
         raise
     kept = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
     body = None if route.secret else answer.body
-    # The answer is returned even if it could not be stored: an error would make the caller repeat.
+    # Returned even if it could not be stored: after an error the caller would repeat the request.
     with contextlib.suppress(StoreUnavailable):
         await app.requests.finish(asked, answer.status, kept, body)
     return answer
@@ -83,7 +83,7 @@ async def _read(request: Request, body: AsyncIterator[bytes]) -> _Read:
     parts: deque[bytes] = deque()
     turns = request.shared.turns
     hashed = 0
-    # Not joined: of the largest body, that alone would keep everybody waiting.
+    # Not joined: for the largest bodies that alone would block the event loop.
     async for part in body:
         digest.update(part)
         parts.append(part)
@@ -96,7 +96,7 @@ async def _read(request: Request, body: AsyncIterator[bytes]) -> _Read:
 
 
 def _once_more(parts: deque[bytes], receive: Receive) -> Receive:
-    """A `receive` that returns a body that was read already, then the messages that follow."""
+    """A `receive` that returns a body read before, then the messages that follow."""
 
     async def received() -> Message:
         if not parts:
@@ -110,8 +110,8 @@ def _replayed(asked: IdempotentRequest) -> Reply:
     if asked.answer is None:
         raise HTTPException(
             409,
-            "this was done, and its answer held a secret, which is told only once; rotate it to "
-            "have a new one",
+            "this was done, and its response contained a secret, which is returned only once; "
+            "rotate it to get a new one",
         )
     assert asked.status is not None
     return Reply(asked.status, asked.headers | REPLAYED, asked.answer)

@@ -1,4 +1,4 @@
-"""The keys that were shown lately: asked of the store once a second each."""
+"""A cache of keys, each read from the store at most once a second."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from duly.ports import Clock
 from duly.records.key import KeyState
 
 FRESH_SECONDS = 1.0
-"""How long a revoked key may still open, and how long an answer is remembered."""
+"""How long a key is cached, and a revoked key may still be accepted."""
 MOST_KEPT = 10_000
 Check = Callable[[str], Awaitable[StoredKey | None]]
 
 
 class CachedKey(msgspec.Struct, frozen=True):
-    """What a token opened, and when that was asked."""
+    """The key of a token, and when it was read."""
 
     key: StoredKey | None
     at: float
 
 
-class Keyring:
-    """Tokens by their hash: what each opens."""
+class KeyCache:
+    """Keys by the hash of their token."""
 
     def __init__(self, check: Check, clock: Clock) -> None:
         self._check = check
@@ -34,7 +34,7 @@ class Keyring:
         self._asking: dict[bytes, asyncio.Task[CachedKey]] = {}
 
     async def key(self, token: str) -> StoredKey | None:
-        """The key of a token, or None if it opens nothing now."""
+        """The active key of a token, or None."""
         if id_in(token) is None:
             return None
         hash = digest(token)
@@ -46,17 +46,17 @@ class Keyring:
         return seen.key
 
     async def _asked(self, hash: bytes, token: str) -> CachedKey:
-        """What the store says, asked by one for all who come meanwhile."""
+        """Read the key from the store, once for all requests that wait for it."""
         asking = self._asking.get(hash)
         if asking is None:
             asking = asyncio.get_running_loop().create_task(self._ask(hash, token))
             self._asking[hash] = asking
             asking.add_done_callback(lambda task: self._answered(hash, task))
-        # Whoever asks for all may hang up.
+        # The first request may be cancelled while others wait.
         return await asyncio.shield(asking)
 
     async def _ask(self, hash: bytes, token: str) -> CachedKey:
-        # The moment before: what is revoked while the store answers is not known for longer.
+        # The time before the read: a key revoked during the read is not cached for longer.
         asked_at = self._clock.monotonic()
         seen = CachedKey(await self._check(token), asked_at)
         self._forget_some()
@@ -66,7 +66,7 @@ class Keyring:
     def _answered(self, hash: bytes, task: asyncio.Task[CachedKey]) -> None:
         del self._asking[hash]
         if not task.cancelled():
-            # Looked at here: whoever asked may have hung up before the store failed to answer.
+            # Retrieved, since all requests that waited may have been cancelled.
             task.exception()
 
     def _forget_some(self) -> None:

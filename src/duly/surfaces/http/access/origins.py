@@ -1,4 +1,4 @@
-"""Where a request comes from: from this machine, under which name, from whose page."""
+"""Where a request comes from: this machine or not, by which host name, from which site's page."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PASSED_ON = frozenset(
         ID.encode(),
     )
 )
-"""Headers by which a proxy says that somebody else asks, and the one that every webhook carries:
-whoever has a webhook sent here is not on this machine."""
+"""Headers set by proxies, and one that every webhook carries: the client behind them is not on this
+machine."""
 FORWARDED = b"\nx-forwarded"
-"""How the names of the others begin: X-Forwarded-For, -Host, -Proto, -Port and so on."""
+"""Prefix of other such headers: X-Forwarded-For, -Host, -Proto, -Port and so on."""
 OTHER_PAGES = (b"cross-site", b"same-site")
-"""What a browser says of the site when a page of another origin asks."""
+"""Values of Sec-Fetch-Site for a request by a page of another origin."""
 Headers = Mapping[bytes, bytes]
-"""As they came, by their names in lower case: every request is looked at, so it has to be quick."""
+"""Raw headers by lower-case name; every request is checked, so this has to be fast."""
 
 
 @lru_cache(1000)
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only; of names only localhost is."""
+    """Whether an address can be reached from this machine only; the only such name is localhost."""
     if host == "localhost":
         return True
     try:
@@ -49,7 +49,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_passed_on(headers: Headers) -> bool:
-    """Whether a proxy or a webhook brings the request: its address says nothing of who asks."""
+    """Whether a proxy or a webhook sent the request: its address does not identify the caller."""
     if not PASSED_ON.isdisjoint(headers):
         return True
     return FORWARDED in b"\n".join((b"", *headers))
@@ -62,10 +62,10 @@ def text(headers: Headers, name: bytes) -> str | None:
 
 
 class Names:
-    """The names under which the port may be called.
+    """The host names by which the server may be called.
 
-    A page on the internet can let its own name point here, and then ask as if it were ours; its
-    name still stands in the request. An address cannot be pointed anywhere, so any will do.
+    A site can point its own DNS name at this machine, and its page then counts as same-origin; but
+    its name is in the Host header. Addresses cannot be rebound, so all are allowed.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -77,7 +77,7 @@ class Names:
         self._pages = Cors.of(settings)
 
     def allow(self, host: str | None) -> bool:
-        """Whether a Host header names this port."""
+        """Whether a Host header names this server."""
         name = _name(host)
         if name is None:
             return False
@@ -93,9 +93,9 @@ class Names:
         return not self._is_own(origin, headers)
 
     def let_in_by_name(self, headers: Headers) -> bool:
-        """Whether nobody asks for a page that is let in only because every page is.
+        """Whether the request is not by a page that is allowed only because all are.
 
-        Nor for one that hides its origin: what it cannot read now it might read from a cache.
+        Nor by one that hides its origin: it might read the response from a cache.
         """
         if self._pages is None:
             return True
@@ -108,14 +108,14 @@ class Names:
 
     def _is_own(self, origin: str, headers: Headers) -> bool:
         netloc = origin.lower().partition("://")[2]
-        # Behind a proxy the Host may be another than the one that the page was loaded from.
+        # Behind a proxy the Host header may differ from the host of the page.
         host = text(headers, b"host") or ""
         return netloc == host.lower() or _name(netloc) in self._added
 
 
 @lru_cache(1000)
 def _name(host: str | None) -> str | None:
-    """The name in a Host header, without its port; None when it is none."""
+    """The name in a Host header, without the port; None if it is not valid."""
     try:
         found = urlsplit(f"//{host or ''}").hostname
     except ValueError:

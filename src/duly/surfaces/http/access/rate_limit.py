@@ -1,4 +1,4 @@
-"""How often each key asks, here and at all other servers of the store."""
+"""The rate limit of each key, shared by all servers of the store."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from duly.errors import StoreUnavailable
 from duly.ports import Clock
 
 Spend = Callable[[str, int, float], Awaitable[float]]
-"""Takes a key's uses out of the bucket of all servers, at that rate; what is left in it."""
+"""Takes uses of a key from the shared bucket with that rate; returns what is left in it."""
 
 
 class Uses:
-    """What a key did here: what it may yet do, and what nobody else knows of."""
+    """The uses of a key on this server, and how many the store does not know yet."""
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
-        self.untold = 0
-        self.telling: asyncio.Task[None] | None = None
+        self.unreported = 0
+        self.reporting: asyncio.Task[None] | None = None
 
 
-class Pace:
-    """Lets each key ask at a rate; without `spend` there is nobody to share it with."""
+class RateLimit:
+    """Limits the rate of each key; without `spend` there is only this server."""
 
     def __init__(self, clock: Clock, rate: float, spend: Spend | None) -> None:
         self._clock = clock
@@ -33,7 +33,7 @@ class Pace:
         self._uses: dict[str, Uses] = {}
 
     def wait(self, id: str) -> float:
-        """Count one use of a key: 0, or how many seconds until it may be used again."""
+        """Count one use of a key; 0, or the seconds until it may be used again."""
         now = self._clock.monotonic()
         if id not in self._uses:
             self._uses[id] = Uses(rate_limits.full(self._rate, now))
@@ -44,20 +44,20 @@ class Pace:
         return wait
 
     def _note(self, id: str, uses: Uses, spend: Spend) -> None:
-        uses.untold += 1
-        if uses.telling is None and rate_limits.is_to_be_told(uses.untold, self._rate):
-            uses.telling = asyncio.get_running_loop().create_task(self._tell(id, uses, spend))
+        uses.unreported += 1
+        if uses.reporting is None and rate_limits.is_to_be_told(uses.unreported, self._rate):
+            uses.reporting = asyncio.get_running_loop().create_task(self._report(id, uses, spend))
 
-    async def _tell(self, id: str, uses: Uses, spend: Spend) -> None:
-        told, uses.untold, asked_at = uses.untold, 0, self._clock.monotonic()
+    async def _report(self, id: str, uses: Uses, spend: Spend) -> None:
+        reported, uses.unreported, asked_at = uses.unreported, 0, self._clock.monotonic()
         try:
-            left = await spend(id, told, self._rate)
-            # What passed meanwhile is not taken out yet.
-            shared = Bucket(left - uses.untold, asked_at)
+            left = await spend(id, reported, self._rate)
+            # Uses during the call are not taken from the shared bucket yet.
+            shared = Bucket(left - uses.unreported, asked_at)
             now = self._clock.monotonic()
             uses.bucket = rate_limits.lesser(uses.bucket, shared, self._rate, now)
         except StoreUnavailable:
-            # With the next ones, then.
-            uses.untold += told
+            # They are reported with the next ones.
+            uses.unreported += reported
         finally:
-            uses.telling = None
+            uses.reporting = None

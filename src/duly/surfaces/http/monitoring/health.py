@@ -1,4 +1,4 @@
-"""`GET /health` and `/ready`: whether this process lives, and on what; whether to send work."""
+"""`GET /health` and `/ready`: whether this process works, and whether to send it requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from duly.version import __version__
 
 NOT_KEPT = {"cache-control": "no-store"}
 READY_SECONDS = 2.0
-"""Whoever asks often waits for the store no longer than this."""
+"""How long a readiness probe waits for the store."""
 
 
 class StoreHealth(msgspec.Struct, frozen=True):
-    """The store: its kind, the schema that it was brought to, if and how fast it answers."""
+    """The store: its kind, its schema version, whether it answers, and how fast."""
 
     kind: Literal["sqlite", "postgresql"]
     schema: int
@@ -33,7 +33,7 @@ class StoreHealth(msgspec.Struct, frozen=True):
 
 
 class AlertHealth(msgspec.Struct, frozen=True):
-    """An alert that is raised."""
+    """An active alert."""
 
     kind: str
     subject: str
@@ -41,7 +41,7 @@ class AlertHealth(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer; what only the store knows is null while it does not answer."""
+    """The health of this process; what only the store knows is null while it does not answer."""
 
     status: Literal["ok", "store_unavailable", "stopping"]
     version: str | UnsetType = UNSET
@@ -58,20 +58,20 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthQuery(msgspec.Struct, frozen=True):
-    """How much to tell."""
+    """How much to return."""
 
     verbose: bool = False
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """Whether requests may be sent here, and if not, why."""
+    """Whether requests may be sent here; if not, why."""
 
     ready: bool
     reason: str | None = None
 
 
-class Pulse:
-    """What the answer is made from."""
+class ProcessHealth:
+    """The health of this process."""
 
     def __init__(self, app: App, engine: Engine) -> None:
         self.app = app
@@ -79,26 +79,26 @@ class Pulse:
         self.stopping = False
 
     def refuse_if_stopping(self) -> None:
-        """StoreUnavailable to whoever still asks for something."""
+        """StoreUnavailable if the server is stopping."""
         if self.stopping:
-            raise StoreUnavailable("this server is stopping; ask again in a moment")
+            raise StoreUnavailable("this server is stopping; try again in a moment")
 
     def brief(self) -> Health:
-        """Whether it lives."""
+        """The status only."""
         return Health(status="stopping" if self.stopping else "ok")
 
     async def readiness(self) -> Readiness:
-        """Whether it has taken back what dead workers held, and neither stops nor lacks a store."""
+        """Ready after the start, until the stop, while the store answers."""
         if self.stopping:
             return Readiness(False, "stopping")
         if not self.engine.is_ready:
-            return Readiness(False, "starting: taking back what dead workers held")
+            return Readiness(False, "starting: reclaiming what dead workers held")
         if await self._situation(READY_SECONDS) is None:
             return Readiness(False, "the store does not answer")
         return Readiness(True)
 
     async def full(self) -> Health:
-        """All that is known, as far as the store answers."""
+        """All fields, as far as the store answers."""
         now = await self._situation(SOON_ENOUGH)
         return Health(
             status="store_unavailable"
@@ -141,17 +141,17 @@ class Pulse:
         return [AlertHealth(each.kind, each.subject, each.detail) for each in raised]
 
 
-def health_routes(pulse: Pulse) -> list[Route]:
-    """The routes over a pulse."""
+def health_routes(process: ProcessHealth) -> list[Route]:
+    """The routes `/health` and `/ready`."""
 
     @get("/health", scope=OPEN, unless="verbose", here=True)
     async def health(query: HealthQuery) -> Answer[Health]:
-        answer = await pulse.full() if query.verbose else pulse.brief()
+        answer = await process.full() if query.verbose else process.brief()
         return Answer(answer, 200 if answer.status == "ok" else 503, NOT_KEPT)
 
     @get("/ready", scope=OPEN)
     async def ready() -> Answer[Readiness]:
-        answer = await pulse.readiness()
+        answer = await process.readiness()
         return Answer(answer, 200 if answer.ready else 503, NOT_KEPT)
 
     return [health, ready]

@@ -1,1 +1,1 @@
-"""The port: connections, their limits, and the server that has them."""
+"""The HTTP server: connections and their limits."""

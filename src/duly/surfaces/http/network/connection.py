@@ -19,16 +19,16 @@ from duly.surfaces.http.network.connections import Connections, Phase, Refusal, 
 from duly.surfaces.http.protocol.problems import MEDIA_TYPE, Problem, later
 
 LINE_BYTES = 8_192
-"""Of a URL, which is nearly all of a request line."""
+"""Limit of a URL, which is nearly all of a request line."""
 HEAD_BYTES = 16_384
-"""Of a URL and all headers together."""
+"""Limit of a URL and all headers together."""
 MOST_HEADERS = 100
 MOST_AHEAD = 16
 """Requests that may be sent before the first of them is answered."""
 PROBES = ("/health", "/ready")
-"""Answered without waiting for others that connected before."""
+"""Answered before the first requests of other new connections."""
 LINGER_BYTES = 1_048_576
-"""Read from a client after it was refused: closed earlier, it could not read why."""
+"""Bytes read from a refused client: closed earlier, it could not read the answer."""
 
 LONG_LINE = Refusal(
     414, "too large", f"the URL is longer than {LINE_BYTES} bytes; send a shorter one"
@@ -46,7 +46,7 @@ NOT_HTTP = Refusal(400, "not HTTP", "this is not an HTTP/1.1 request")
 
 
 class Refused(Exception):
-    """Ends the parsing of a request; made anew each time, since it keeps what was parsed alive."""
+    """Ends the parsing of a request; a new one each time, since it keeps parsed data alive."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.detail)
@@ -54,7 +54,7 @@ class Refused(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    """One of the port's `connections`."""
+    """One of the server's `connections`."""
 
     transport: Transport
 
@@ -65,23 +65,23 @@ class Connection(HttpToolsProtocol):
         self.body_bytes = 0
         self.seen: Seen | None = None
         self._answering: RequestResponseCycle | None = None
-        """The request that is being answered: not the newest one, if others were sent ahead."""
+        """The request that is being answered; the client may have sent others ahead."""
         self._is_new = True
         """Whether no request was begun."""
         self._is_queued = False
-        """Whether its first request is not begun yet."""
+        """Whether its first request waits to be begun."""
         self._is_arriving = False
-        """Whether the newest request's body is not complete, answered or not."""
+        """Whether the body of the newest request is incomplete, answered or not."""
         self._is_refused = False
         self._is_last = False
-        """Whether nothing more is read: what was read is answered, then it is closed."""
+        """Whether nothing more is read: complete requests are answered, then it is closed."""
         self._discarded = 0
         self._framing = 0
-        """Bytes of an unfinished head or trailers, and perhaps of what came right before."""
+        """Bytes of unfinished headers or trailers, and perhaps of what came just before."""
         self._is_long = False
-        """Whether what is parsed may hold a head that is too large."""
+        """Whether the parsed data may contain headers that are too large."""
         self._plain_head = b""
-        """The head of a request that asked for an upgrade, without that."""
+        """The headers of a request that asked for an upgrade, without the upgrade."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Called when it is open."""
@@ -101,7 +101,7 @@ class Connection(HttpToolsProtocol):
         self._answering = None
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, a part at a time if it is more than a head may be."""
+        """Parse received bytes, in parts if they are more than headers may have."""
         self.received += len(data)
         if self._is_refused or self._is_last:
             self._discard(len(data))
@@ -126,18 +126,18 @@ class Connection(HttpToolsProtocol):
             self._check_unfinished(len(data))
 
     def _after_upgrade(self, data: bytes | memoryview) -> bytes | memoryview | None:
-        """Parse up to the end of a head that asks for an upgrade; what comes after it, if any.
+        """Parse up to the end of headers that ask for an upgrade; returns the bytes after them.
 
         No other protocol is supported, so the request is answered as if it had not asked. The
-        parser would not read its body, and take that for the next request: a new parser gets the
-        head again, without the header.
+        parser would not read its body but take it for the next request: a new parser gets the
+        same headers without the upgrade.
         """
         try:
             self.parser.feed_data(data)
             return None
         except httptools.HttpParserUpgrade as upgrade:
             end: int = upgrade.args[0]
-        # Not within `except`: what is raised here must keep its own cause.
+        # Outside the `except`: errors raised here must keep their own cause.
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.parser.feed_data(self._plain_head)
@@ -151,9 +151,9 @@ class Connection(HttpToolsProtocol):
         self._is_long = False
 
     def _check_unfinished(self, parsed: int) -> None:
-        """Refuse a head, or trailers, that are too large already."""
+        """Refuse headers or trailers that are already too large."""
         self._framing += parsed
-        # Twice: what came before the head may have been parsed with its beginning.
+        # Twice the limit: bytes before the headers may be included.
         if self._framing > 2 * HEAD_BYTES:
             raise Refused(LARGE_HEAD)
         if self.scope is not None:
@@ -166,7 +166,7 @@ class Connection(HttpToolsProtocol):
             raise Refused(MANY_HEADERS)
 
     def on_headers_complete(self) -> None:
-        """Called by the parser: answer the request, unless its head is too large."""
+        """Called by the parser: answer the request, unless its headers are too large."""
         if len(self.headers) > MOST_HEADERS or len(self.url) > LINE_BYTES:
             self._check_counts()
         if self._is_long and _size(self.url, self.headers) > HEAD_BYTES:
@@ -180,7 +180,7 @@ class Connection(HttpToolsProtocol):
         self.body_bytes = 0
         self._is_arriving = True
         super().on_headers_complete()
-        # Trailers are parsed as headers: they must not become headers of a request that is checked.
+        # Trailers are parsed as headers, but must not become headers of the request.
         self.headers = []
 
     def _pass_over_upgrade(self) -> None:
@@ -221,7 +221,7 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Called after an answer: go on with the next request.
 
-        The sweep closes idle connections, so unlike uvicorn's this sets no timer.
+        Unlike uvicorn's, it sets no timer: the sweep closes idle connections.
         """
         self.server_state.total_requests += 1
         self._answering = None
@@ -249,38 +249,38 @@ class Connection(HttpToolsProtocol):
             return Phase.SURPLUS if self._is_arriving else Phase.IDLE
         if self.flow.write_paused:
             return Phase.STALLED
-        # While we do not read, or have not said that we will, it is not the client who is slow.
+        # While the server does not read, or has not sent 100 Continue, the client is not slow.
         is_read = not self.flow.read_paused and not cycle.waiting_for_100_continue
         return Phase.BODY if cycle.more_body and is_read else Phase.ANSWERING
 
     def request(self) -> object:
-        """Identifies the request that it is at."""
+        """Identifies the current request."""
         return self.scope
 
     def unsent(self) -> int:
-        """Bytes of answers that wait for the client."""
+        """Bytes of answers that the client has not read."""
         return self.transport.get_write_buffer_size()
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a problem, and close it soon; at once where the answer would be in a mix.
+        """Answer with a problem and close soon; at once if another answer is being sent.
 
-        Where complete requests wait for their answers, those are sent instead.
+        If complete requests wait for their answers, those are sent instead.
         """
         if self.transport.is_closing():
             return
         self._all.count(refusal.kind)
         cycle: RequestResponseCycle | None = self.cycle
         if self._is_queued:
-            # Never begun, so there is nothing to wait for.
+            # It was never begun, so there is nothing to wait for.
             self._is_queued = False
             self._answering = cycle = None
             self.pipeline.clear()
         if cycle is not None and not cycle.response_complete and not self._is_arriving:
             self._is_last = True
             cycle.keep_alive = False
-            # What comes after it is dropped, and must not count as an unfinished head.
+            # Later bytes are dropped, and must not count as unfinished headers.
             self.scope = cycle.scope
-            # Read and dropped: closed with unread bytes, the client could lose its answers.
+            # Read and dropped: if closed with unread bytes, the client could lose its answers.
             self.flow.resume_reading()
             return
         self._is_refused = True
@@ -319,7 +319,7 @@ class Connection(HttpToolsProtocol):
             self.cut()
 
     def close(self) -> None:
-        """Close it, after what was answered is sent."""
+        """Close it after its answers are sent."""
         self.transport.close()
 
     def cut(self) -> None:

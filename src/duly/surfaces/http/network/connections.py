@@ -1,7 +1,7 @@
-"""All open connections of the HTTP port: how many there may be, and how slow each may be.
+"""All open connections of the HTTP server, with limits of their number and slowness.
 
-A periodic sweep looks at every connection instead of a timer for each request, so an ordinary
-request pays nothing for its deadlines.
+A periodic sweep checks every connection, instead of a timer for each request, so deadlines cost an
+ordinary request nothing.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ LARGE_BODY_RATE = 50_000
 STALL_SECONDS = 60.0
 """Without progress while the client does not read its answer."""
 LINGER_SECONDS = 2.0
-"""For the client to read why it was refused, before the connection is cut."""
+"""For a refused client to read the answer, before the connection is cut."""
 WARN_SECONDS = 10.0
 YOUNG_SECONDS = 1.0
-"""A request this new is about to be complete, and is the last to be closed to make room."""
+"""A request this new is probably about to be complete, and is closed last to make room."""
 FIRST_REQUESTS = 4
-"""Of new connections, begun at each turn of the event loop."""
+"""First requests begun at each turn of the event loop."""
 ROOM_SHARE = 20
-"""At the limit a twentieth is closed at once: looking for one at a time would cost too much."""
+"""At the limit a twentieth is closed at once: a search for each single one costs too much."""
 
 
 class Phase(Enum):
@@ -52,7 +52,7 @@ class Phase(Enum):
     BODY = auto()
     """The rest of a body."""
     QUEUED = auto()
-    """Its turn: its first request is complete or not, and not begun."""
+    """Its turn: its first request, complete or not, is not begun."""
     ANSWERING = auto()
     """Us."""
     STALLED = auto()
@@ -62,12 +62,12 @@ class Phase(Enum):
     SURPLUS = auto()
     """The rest of a body that was answered before its end."""
     REFUSED = auto()
-    """The client, to read why it was refused."""
+    """The client, to read the refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The problem with which an unfinished request is answered, before it is closed."""
+    """The problem that answers an unfinished request before the connection is closed."""
 
     status: int
     kind: str
@@ -91,35 +91,35 @@ FULL = Refusal(503, "refused", "too many connections are open here; try again in
 
 
 class Open(Protocol):
-    """A connection as it is seen from here."""
+    """What this file needs of a connection."""
 
     received: int
-    """Bytes, of all requests."""
+    """Bytes of all requests."""
     body_bytes: int
-    """Of the newest request's body so far."""
+    """Bytes of the newest request's body so far."""
     seen: Seen | None
 
     def phase(self) -> Phase:
         """What it waits for now."""
 
     def request(self) -> object:
-        """Identifies the request that it is at."""
+        """Identifies the current request."""
 
     def unsent(self) -> int:
-        """Bytes of answers that wait for the client."""
+        """Bytes of answers that the client has not read."""
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer, and close it soon."""
+        """Answer with a problem and close soon."""
 
     def close(self) -> None:
-        """Close it, after what was answered is sent."""
+        """Close it after its answers are sent."""
 
     def cut(self) -> None:
         """Close it at once."""
 
 
 class Seen:
-    """How a sweep found a connection, since when."""
+    """The state in which a sweep found a connection, and since when."""
 
     __slots__ = ("at", "phase", "progress", "request")
 
@@ -137,8 +137,8 @@ class Seen:
 class FirstRequests:
     """Begins the first requests of new connections a few at a time.
 
-    Where a thousand clients connect at once, taking them in costs little and answering them much.
-    A probe of /health that comes in after them waits for the former only.
+    If a thousand clients connect at once, accepting them is cheap and answering is expensive. A
+    probe of /health that comes after them waits only until they are accepted.
     """
 
     def __init__(self) -> None:
@@ -156,61 +156,61 @@ class FirstRequests:
             self._waiting.append(request)
 
     def _turn(self) -> None:
-        """Begin those that wait; nothing may overtake them, so all of this turn may be theirs."""
+        """Begin requests that wait; nothing may overtake them, so they may use the whole turn."""
         self._left = FIRST_REQUESTS
         for _ in range(min(len(self._waiting), FIRST_REQUESTS)):
             self.begin(self._waiting.popleft())
 
 
 class Connections:
-    """At most `most` of them."""
+    """At most `most` open connections."""
 
     def __init__(self, clock: Clock, most: int) -> None:
         self._clock = clock
         self.most = most
-        # In the order in which they came.
+        # In the order of arrival.
         self._open: dict[Any, None] = {}
         self.first_requests = FirstRequests()
         self._closed: Counter[str] = Counter()
         self._warned_at = float("-inf")
         self._is_packed = False
-        """Whether there was nothing more to close when we looked, which is not worth repeating."""
+        """Whether the last search found nothing more to close; it is not repeated until a sweep."""
 
     def add(self, connection: Open) -> None:
-        """Take a new one in; when there are too many, others are closed for it, or it is refused.
+        """Add a new one; if there are too many, others are closed for it, or it is refused.
 
-        Unfinished requests are closed first, then idle connections: an attack consists of those,
-        and a request that is being answered is never lost.
+        Unfinished requests are closed first, then idle connections, since an attack consists of
+        these. A request that is being answered is never lost.
         """
         self._open[connection] = None
         if len(self._open) > self.most and not self._make_room(connection):
-            self._turn_away(connection)
+            self._refuse_full(connection)
 
     def discard(self, connection: Open) -> None:
-        """It is closed."""
+        """Remove a closed one."""
         self._open.pop(connection, None)
 
     def count(self, kind: str) -> None:
-        """Remember for the log that one was closed."""
+        """Count a closed connection for the log."""
         self._closed[kind] += 1
 
     async def watch(self) -> None:
-        """Sweep for as long as the port is open."""
+        """Sweep as long as the server runs."""
         while True:
             await self._clock.sleep(SWEEP_SECONDS)
             self.sweep()
 
     def sweep(self) -> None:
-        """Close those that kept us waiting for too long, and warn of all that were closed."""
+        """Close connections that are too slow, and log how many were closed."""
         now = self._clock.monotonic()
         self._is_packed = False
         for each in list(self._open):
-            self._judge(each, now)
+            self._check_deadline(each, now)
         if self._closed and now - self._warned_at >= WARN_SECONDS:
             self._warned_at = now
             self._warn()
 
-    def _judge(self, connection: Open, now: float) -> None:
+    def _check_deadline(self, connection: Open, now: float) -> None:
         phase, request, seen = connection.phase(), connection.request(), connection.seen
         if seen is None or not seen.is_still(phase, request):
             progress = connection.unsent() if phase is Phase.STALLED else connection.received
@@ -251,15 +251,15 @@ class Connections:
         for _, _, each in ranked[:wanted]:
             self.discard(each)
             if each.phase() is Phase.QUEUED:
-                self._turn_away(each)
+                self._refuse_full(each)
             else:
                 self.count(ROOM)
                 each.cut()
         return len(self._open) <= self.most
 
-    def _turn_away(self, connection: Open) -> None:
+    def _refuse_full(self, connection: Open) -> None:
         connection.refuse(FULL)
-        # It has no place, so it may not wait until its client has read this.
+        # It is above the limit, so it is not kept open until the client has read the answer.
         connection.close()
 
     def _warn(self) -> None:
@@ -280,7 +280,7 @@ def _body_seconds(connection: Open, seen: Seen) -> float:
 
 
 def _rank(connection: Open, now: float) -> int | None:
-    """How soon it is closed to make room; None for never."""
+    """The order in which connections are closed to make room; None for never."""
     phase, seen = connection.phase(), connection.seen
     match phase:
         case Phase.REFUSED:

@@ -1,4 +1,4 @@
-"""uvicorn inside our own loop: it takes no signals, ends no process and configures no log."""
+"""uvicorn in our event loop, without its signal handlers, process exit and log configuration."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from duly.surfaces.http.network.connections import Connections
 from duly.surfaces.http.protocol.responses import ASGIApp
 from duly.surfaces.process.addresses import CannotListen, bound, url_of
 
-GOODBYE_SECONDS = 5
-"""How long a stop waits for answers that are under way."""
+STOP_SECONDS = 5
+"""How long a stop waits for running requests."""
 LISTENERS = 32
-"""How many callers may come in at each turn of the loop.
+"""How many connections may be accepted at each turn of the event loop.
 
-uvloop takes in one a turn from each listener. Under load a turn is long, and with one listener
-hundreds would wait for seconds before anybody heard them, the probe of /health among them.
+uvloop accepts one per turn from each listener. Under load a turn is long, and with one listener
+hundreds of clients would wait for seconds, the probe of /health among them.
 """
 
 
 class HttpServer:
-    """One address: bound when made, so that a taken one is known at once, open after `start`.
+    """Listens on one address: bound at once, so that an address in use is reported early.
 
-    If processes share one, it is passed as `taken`.
+    If processes share an address, its socket is passed as `taken`.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """The address, for people."""
+        """The URL of the server."""
         return url_of(self._host, self._socket)
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The host and port it listens on."""
         host, port, *_ = self._socket.getsockname()
         return host, port
 
     async def start(self, on_end: Callable[[], None]) -> None:
-        """Open the port; `on_end` is called when it closes, for whatever reason."""
+        """Open the port; `on_end` is called when it closes, for any reason."""
         self._listeners = [self._socket.dup() for _ in range(LISTENERS)]
         self._task = asyncio.create_task(self._server.serve(sockets=self._listeners), name="http")
         self._task.add_done_callback(lambda _: on_end())
@@ -71,7 +71,7 @@ class HttpServer:
             self._end(task)
 
     async def stop(self) -> None:
-        """Let answers that are under way end, and close the port."""
+        """Let running requests end, and close the port."""
         if self._task is not None:
             self._server.should_exit = True
             await self._task
@@ -88,7 +88,7 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it listens."""
+    """uvicorn's server, with an event that is set when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -105,15 +105,15 @@ class _Server(uvicorn.Server):
 def _config(application: ASGIApp, connections: Connections) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        # Called as a class would be, for each connection.
+        # Called for each connection.
         http=partial(Connection, connections),  # type: ignore[arg-type]
         interface="asgi3",
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
-        # The socket says who the client is: a header could say anything.
+        # The client's address is taken from the socket: a header could contain anything.
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=GOODBYE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
     )

@@ -1,1 +1,1 @@
-"""The API described for people and generators of clients."""
+"""The OpenAPI document and the documentation pages."""

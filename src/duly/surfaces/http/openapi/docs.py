@@ -1,6 +1,6 @@
-"""Pages for people, and the API described for machines; readable without a key and a network.
+"""The documentation pages and the OpenAPI document; they need no key and no network.
 
-They say what every server of this version says, and nothing of what is in the store.
+They are the same on every server of this version, and contain nothing from the store.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KINDS = (*JSON_KINDS, "text/html", "text/*", "*/*")
 
 
 def doc_routes(describe: Callable[[], Document], with_welcome: bool) -> list[Route]:
-    """The pages and the document; `/` only if the app does not answer it itself."""
+    """The pages and the document; `/` only if the app has no route for it."""
     described = cache(lambda: msgspec.json.encode(describe()))
 
     @get("/openapi.json", scope=OPEN)
@@ -50,7 +50,7 @@ def doc_routes(describe: Callable[[], Document], with_welcome: bool) -> list[Rou
 
 @get("/", scope=OPEN, media=HTML)
 async def welcome(request: Request) -> Answer[Any]:
-    """What this is, and how to begin; as JSON for those who take nothing else."""
+    """A welcome page with links; as JSON if the client prefers that."""
     vary = {"vary": "Accept"}
     if _prefers_json(request.header(b"accept") or "*/*"):
         return Answer(WELCOME, headers=vary | {"content-type": JSON})
@@ -59,12 +59,11 @@ async def welcome(request: Request) -> Answer[Any]:
 
 @get("/docs", scope=OPEN, media=HTML)
 async def page() -> Answer[bytes]:
-    """The description as a page of its own; it fetches nothing but the document beside it."""
+    """The API's documentation as a page that loads only the OpenAPI document."""
     return _page("docs.html")
 
 
 def _prefers_json(accept: str) -> bool:
-    """Whether a caller takes JSON, and HTML not at all or less gladly."""
     taken = sorted((_taken(each) for each in accept.split(",")), reverse=True)
     best = next((kind for _, _, kind in taken if kind in KINDS), "")
     return best in JSON_KINDS
@@ -88,7 +87,7 @@ def _page(name: str, **headers: str) -> Answer[bytes]:
 
 @cache
 def _read(name: str) -> tuple[bytes, str]:
-    """A page, and the policy that lets its own style and script run, and fetch from here only."""
+    """A page, with a content security policy for its own style, script and requests only."""
     text = (files(__package__) / name).read_text().replace("{version}", __version__)
     policy = (
         f"default-src 'none'; style-src {_hash('style', text)}; script-src {_hash('script', text)};"

@@ -1,4 +1,4 @@
-"""The API's own description, OpenAPI 3.1: read off the routes and the structs that they decode."""
+"""The OpenAPI 3.1 document, made from the routes and their structs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ SERVERS: list[Document] = [
 
 
 def describe(routes: Iterable[Route], *, needs_keys: bool, server: str = "/") -> Document:
-    """The whole document: /v1, and the routes that the app brings itself.
-
-    `server` is where the paths begin, beside the document.
-    """
+    """The document of /v1 and the app's own routes; `server` is the base URL of the paths."""
     schemas = Schemas(GLOSSARY)
     paths: Document = {}
     refusals: Document = {}

@@ -1,4 +1,4 @@
-"""One method of one path as OpenAPI describes it."""
+"""OpenAPI operations, one for each method of a path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "The same key again within a day gives the first answer, and does nothing more.",
+    "description": "A repeated key within a day returns the first response, and does nothing more.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     "example": "order-17-shipped",
 }
@@ -28,7 +28,7 @@ IF_MATCH = {
     "name": "If-Match",
     "in": "header",
     "required": False,
-    "description": "The `ETag` of the version that was read; 412 if it was changed since.",
+    "description": "The `ETag` of the version that was read; 412 if it has changed since.",
     "schema": {"type": "string", "pattern": r'^(\*|"[0-9]{1,9}")$'},
     "example": '"3"',
 }
@@ -36,21 +36,21 @@ IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
     "required": False,
-    "description": "`*` to create it only; 412 if there is one of that name. Not with `If-Match`.",
+    "description": "`*` to create it only; 412 if it exists already. Not with `If-Match`.",
     "schema": {"type": "string", "enum": ["*"]},
     "example": "*",
 }
 ETAG = {"ETag": {"description": "the version, for `If-Match`", "schema": {"type": "string"}}}
 RETRY_AFTER = {
     "Retry-After": {
-        "description": "in how many seconds to ask again",
+        "description": "the seconds to wait before trying again",
         "schema": {"type": "integer"},
     }
 }
 
 
 class Operation:
-    """What is known of it: from its route, and the structs that this names."""
+    """Describes a route, and the structs that it uses."""
 
     def __init__(self, route: Route) -> None:
         self.path = route.path
@@ -59,7 +59,7 @@ class Operation:
         self._route = route
 
     def document(self, schemas: Schemas) -> Document:
-        """The operation, with its schemas among those of the document."""
+        """The operation; its schemas are added to those of the document."""
         document: Document = {
             "operationId": self._id,
             "tags": [self.tag],
@@ -77,12 +77,12 @@ class Operation:
         return self._route.operation_id or f"{self.method}_{by_path}"
 
     def _words(self) -> Document:
-        """Its docstring: the first paragraph in short, the rest and the scope in full."""
+        """The route's docstring: the first paragraph as summary, the rest and the scope as text."""
         text = self._route.function.__doc__ or ""
         paragraphs = [" ".join(each.split()) for each in text.split("\n\n")]
         scope = self._route.scope
-        told = [*paragraphs[1:], f"Needs a key with scope `{scope}`, where keys are needed."]
-        return {"summary": paragraphs[0], "description": "\n\n".join(told)}
+        rest = [*paragraphs[1:], f"Needs a key with scope `{scope}`, if the server needs keys."]
+        return {"summary": paragraphs[0], "description": "\n\n".join(rest)}
 
     def _body(self, schemas: Schemas) -> Document:
         schema = not_null(schemas.of(self._route.body))
@@ -113,7 +113,7 @@ class Operation:
         return _parameter(name, place, place == "path", schema)
 
     def refusals(self, schemas: Schemas) -> Document:
-        """The answers that say no, as components by name."""
+        """The error responses, as components by name."""
         errors = self._route.errors
         content = {errors.media: {"schema": schemas.of(errors.kind)}}
         return {
@@ -132,8 +132,8 @@ class Operation:
 
     def _answers(self) -> Iterator[tuple[int, Any, str]]:
         route = self._route
-        told = None if route.answer is type(None) else route.answer
-        yield route.status, told, HTTPStatus(route.status).phrase
+        answer = None if route.answer is type(None) else route.answer
+        yield route.status, answer, HTTPStatus(route.status).phrase
         for status, other in route.also.items():
             yield status, other.kind, other.description
 
@@ -154,7 +154,7 @@ class Operation:
     def _content(self, schema: Document) -> Document:
         media = self._route.media
         if media.startswith("text/"):
-            # A stream: each event's data is such a document.
+            # A stream: the data of each event is such a document.
             text = {"type": "string", "contentMediaType": JSON, "contentSchema": schema}
             return {media: {"schema": text}}
         return {JSON: {"schema": schema}}
@@ -170,7 +170,7 @@ def _queries(kind: type[msgspec.Struct], schemas: Schemas) -> Iterator[Document]
 
 
 def _parameter(name: str, place: str, required: bool, schema: Document) -> Document:
-    """A parameter; what is said of it is where readers look for it, beside the schema."""
+    """A parameter, with its description beside the schema, where readers look for it."""
     description, examples = schema.pop("description", ""), schema.pop("examples", None)
     found = {"name": name, "in": place, "required": required, "description": description}
     return found | {"schema": schema} | ({"example": examples[0]} if examples else {})

@@ -1,9 +1,9 @@
-"""Kinds of values as JSON schemas, in the form that generators of clients read well.
+"""Types as JSON schemas, in a form that client generators read well.
 
-- A moment says `date-time`. One without an offset (`Meta(tz=False)`) does not.
-- A default is told in the description only: generators of TypeScript take a property with a
-  `default` for one that is always there, and would ask callers for it.
-- What is said of a field stands on the property, also when the field may be null.
+- A moment has the format `date-time`, unless it has no offset (`Meta(tz=False)`).
+- A default is in the description only: TypeScript generators take a property with a `default` for
+  one that is always present, and would require it.
+- The description of a field is on the property, also if the field may be null.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ PLAIN: dict[type[inspect.Type], Document] = {
 
 
 class Words(msgspec.Struct, frozen=True):
-    """What is said of a field: what it means, and how it may look."""
+    """The description and example of a field."""
 
     description: str
     example: Any = UNSET
 
 
 class Schemas:
-    """The schemas of one document; each struct and each enumeration is a component of it.
+    """The schemas of one document; each struct and each enumeration is a component.
 
-    A struct that forbids unknown fields is one that callers send; what has a default there may be
-    left out. In one that is answered it is always there. `glossary` has what is said of a field by
-    its struct's name and its own (`NewKey.name`), and of one that is sent also by its own alone.
+    A struct that forbids unknown fields is a request; its fields with a default are optional. In a
+    response all fields are required. `glossary` describes fields by struct and name
+    (`NewKey.name`), and fields of requests also by name alone.
     """
 
     def __init__(self, glossary: Mapping[str, Words]) -> None:
@@ -65,18 +65,18 @@ class Schemas:
         self._names: dict[Any, str] = {}
 
     def of(self, kind: Any) -> Document:
-        """The schema of a kind; of one that is no value of JSON, that it may be anything."""
+        """The schema of a type; an empty one if it is not a JSON type."""
         try:
             return self._of(inspect.type_info(kind))
         except TypeError:
             return {}
 
     def asked(self, owner: type, name: str, kind: Any) -> Document:
-        """The schema of a parameter of a query, which is a field of a struct."""
+        """The schema of a query parameter, which is a field of a struct."""
         return self.described(not_null(self.of(kind)), *_entries(owner, name, True))
 
     def described(self, schema: Document, *names: str) -> Document:
-        """A schema that has no words of its own with those of the first of these names."""
+        """The schema, described by the first of these names in the glossary if it is not yet."""
         words = next(filter(None, map(self._glossary.get, names)), None)
         if words is None or "description" in schema:
             return schema
@@ -84,7 +84,7 @@ class Schemas:
         return schema | {"description": words.description} | example
 
     def example(self, schema: Document) -> Any:
-        """How such a value may look: the `EXAMPLE` of its struct, in a list of one for a list."""
+        """An example: the `EXAMPLE` of the struct, in a list of one for a list."""
         if "items" in schema:
             inside = self.example(schema["items"])
             return None if inside is None else [inside]
@@ -134,14 +134,14 @@ class Schemas:
 
     def _component(self, cls: Any, kind: inspect.StructType | inspect.EnumType) -> Document:
         if cls not in self._names:
-            # Named before it is described: a plan has plans in it.
+            # Named before it is described: a retry plan contains plans.
             name = self._names[cls] = self._free_name(cls)
             self.components[name] = {}
             self.components[name] |= (
                 _choice([each.value for each in cls])
                 if isinstance(kind, inspect.EnumType)
                 else self._struct(kind)
-            ) | _told(cls)
+            ) | _description(cls)
         return {"$ref": REFERENCE + self._names[cls]}
 
     def _free_name(self, cls: Any) -> str:
@@ -149,7 +149,7 @@ class Schemas:
         if name in self.components:
             package = cls.__module__.partition(".")[0]
             name = package.title().replace("_", "") + name
-        assert name not in self.components, f"two kinds would be called {name}"
+        assert name not in self.components, f"two types would be called {name}"
         return name
 
     def _struct(self, kind: inspect.StructType) -> Document:
@@ -172,20 +172,20 @@ class Schemas:
 
 
 def _entries(cls: Any, name: str, sent: bool) -> list[str]:
-    """Under which names the glossary may have a field, the nearest first."""
+    """The names by which the glossary may have a field, the most specific first."""
     owners = [f"{each.__name__}.{name}" for each in getattr(cls, "__origin__", cls).__mro__]
     return [*owners, name] if sent and cls.__module__.startswith("duly.") else owners
 
 
 def _may_be_missing(kind: inspect.StructType, field: inspect.Field) -> bool:
-    # msgspec tells of UNSET as no default at all.
+    # msgspec reports UNSET as no default.
     is_unset = field.default is NODEFAULT is field.default_factory
     config = getattr(kind.cls, "__origin__", kind.cls).__struct_config__
     return bool(config.omit_defaults) or is_unset
 
 
 def not_null(schema: Document) -> Document:
-    """The schema without null: for what is left out rather than sent as nothing."""
+    """The schema without null: for a field that is left out rather than sent as null."""
     options = [each for each in schema.get("anyOf", ()) if each != PLAIN[inspect.NoneType]]
     if not options:
         return schema
@@ -200,12 +200,12 @@ def _bare(kind: inspect.Type) -> inspect.Type:
 
 
 def _name(cls: Any) -> str:
-    """A class's name; of `Page[Alert]` it is AlertPage."""
+    """The name of a class; for `Page[Alert]` it is AlertPage."""
     of = "".join(_name(each) for each in getattr(cls, "__args__", ()))
     return of + str(getattr(cls, "__origin__", cls).__name__)
 
 
-def _told(cls: Any) -> Document:
+def _description(cls: Any) -> Document:
     text = " ".join((getattr(cls, "__origin__", cls).__doc__ or "").split())
     return {"description": text} if text else {}
 
@@ -218,7 +218,7 @@ def _tagged(kind: inspect.UnionType, options: Mapping[Any, Document]) -> Documen
 
 
 def _alternatives(options: list[Document]) -> Document:
-    """Any of them; what is said of one of two stands on both, so that readers find it."""
+    """Any of the schemas; with two, the description of one is put on both."""
     if len(options) == 1:
         return options[0]
     said: Document = {}
@@ -249,9 +249,9 @@ def _lengths(kind: inspect.Type) -> Document:
 
 
 def _default(field: inspect.Field, schema: Document) -> Document:
-    """The description with the default of the field, where it says more than that there is none."""
+    """The description with the default of the field, unless that is null or empty."""
     value = field.default
     if value in (NODEFAULT, None, ""):
         return {}
-    told = f"default {msgspec.json.encode(value).decode()}"
-    return {"description": "; ".join(filter(None, (schema.get("description"), told)))}
+    default = f"default {msgspec.json.encode(value).decode()}"
+    return {"description": "; ".join(filter(None, (schema.get("description"), default)))}

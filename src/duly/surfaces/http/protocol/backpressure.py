@@ -14,19 +14,19 @@ from duly.surfaces.http.protocol.problems import problem_reply
 from duly.surfaces.http.protocol.responses import Reply
 
 SINGLE, BULK = 1, 8
-"""`share` of a route that asks for a place: how many of its kind may have one, 1 for as many as
-there are. A bulk holds as much memory as thousands of single ones.
+"""`share` of a route: how many requests of its kind may wait, 1 for as many as there are places.
+A bulk request holds as much memory as thousands of single ones.
 """
 ARRIVING_BYTES = 512 * 1024 * 1024
-"""Of all bodies in arrival that are kept until they are complete."""
+"""Limit of all incomplete bodies together."""
 CALLER_BYTES = ARRIVING_BYTES // 4
-"""Of those, what one caller may hold."""
+"""Limit of the incomplete bodies of one caller."""
 TAKING_IN = frozenset({"/v1/deliveries", "/v1/deliveries/bulk"})
-"""Where a POST asks for a place."""
+"""The path whose POST needs a place."""
 
 
 class Queue:
-    """Those who wait for the store; what was answered with yes is stored and none of them."""
+    """Requests that wait for the store; an accepted delivery is stored and no longer waits."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -34,7 +34,7 @@ class Queue:
 
     @contextmanager
     def place(self, share: int = 1) -> Iterator[None]:
-        """A place for one, or for one that takes up a share of all of them; Busy when full."""
+        """A place for a request, or for one that takes a share of all places; Busy if full."""
         places = self._most // share if share > 1 else 1
         if self._waiting + places > self._most:
             raise self._full()
@@ -45,18 +45,18 @@ class Queue:
             self._waiting -= places
 
     def refuses(self, method: str, path: str) -> bool:
-        """Whether it is full, and would not take this request."""
+        """Whether the queue is full for this request."""
         return self._waiting >= self._most and path in TAKING_IN and method == "POST"
 
     def refusal(self) -> Reply:
-        """The answer before anything is looked at: those who are refused ask again and again.
+        """The answer to a request that is refused before it is read.
 
-        Were it as much work as to take them in, the server would do nothing else.
+        It has to be cheap: refused clients ask again and again.
         """
         return problem_reply({}, self._full())
 
     def _full(self) -> Busy:
-        return Busy(f"{self._waiting} already wait to be stored; send it again in a moment")
+        return Busy(f"{self._waiting} requests wait to be stored; send it again in a moment")
 
 
 class Arriving:

@@ -14,19 +14,19 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class Why(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why it is done, for whoever wonders."""
+    """Why it is done; stored and shown later."""
 
     EXAMPLE: ClassVar = {"reason": "maintenance"}
     reason: str | None = None
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A note for whoever wonders."""
+    """A note; stored and shown later."""
 
     EXAMPLE: ClassVar = {"note": "the customer has left"}
     note: str | None = None
 
 
 def seconds(field: str, given: float) -> timedelta:
-    """So many seconds, if that is a time that somebody may wait."""
+    """A number of seconds as a duration, if it is an allowed waiting time."""
     return timedelta(seconds=checked_wait(field, given))

@@ -1,4 +1,4 @@
-"""What a request says, decoded strictly by the struct that also documents it."""
+"""Decodes requests strictly, with the structs that also document them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from duly.surfaces.http.protocol.responses import JSON
 from duly.surfaces.http.protocol.turns import Turns
 
 DEEPEST = documents.DEPTH_LIMIT + 1
-"""How deep a body may be nested: as a payload, in an object."""
+"""How deep a body may be nested: a payload within an object."""
 
 
 async def body_of(request: Request) -> Any:
-    """The JSON body as what its route takes; payloads within stay the bytes that they are."""
+    """The JSON body, decoded as its route declares; payloads in it stay bytes."""
     route, body = request.route, await request.body()
     if not body:
         if route.is_body_optional:
@@ -35,7 +35,7 @@ async def body_of(request: Request) -> Any:
 
 
 def query_of(request: Request) -> Any:
-    """One value of all that a query says; what it cannot say is refused."""
+    """The query decoded as a struct; unknown parameters are refused."""
     text = request.scope["query_string"].decode("utf-8", "replace")
     said: dict[str, list[str]] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
@@ -50,27 +50,27 @@ def query_of(request: Request) -> Any:
 def check_query(request: Request) -> None:
     """Refuse query parameters that the route does not take, instead of ignoring them."""
     if request.route.query is None and request.scope["query_string"]:
-        raise InvalidInput("query", "nothing can be asked of this route in the query")
+        raise InvalidInput("query", "this route takes no query parameters")
 
 
 def check_media(request: Request, *taken: str) -> None:
-    """415 when a body does not say that it is one of those that are taken."""
+    """415 if the content type of the body is not one of those allowed."""
     given = request.media_type
     if given not in taken:
-        said = f"{given!r} is not taken here" if given else "nothing says what the body is"
+        said = f"{given!r} is not supported here" if given else "it has no content-type"
         raise HTTPException(
             415, f"{said}; send it with the header content-type: {' or '.join(taken)}"
         )
 
 
 def decoded(body: bytes, kind: Any) -> Any:
-    """A JSON document as a value of that kind; an error names the field that is wrong.
+    """A small JSON document as a value of that type; an error names the invalid field.
 
-    For small ones: the other way is for those of which nobody knows.
+    For documents of any size, use `decoded_in_slices`.
     """
     try:
         found = decoder(kind).decode(body)
-        # What is kept as it came, as a payload, is only here seen to be JSON.
+        # Raw parts, such as a payload, are checked to be JSON only here.
         documents.check(body, DEEPEST)
     except Exception as error:
         raise refusal(error, kind) from None
@@ -90,7 +90,7 @@ async def decoded_in_slices(body: bytes, kind: Any, turns: Turns) -> Any:
 
 
 def refusal(error: Exception, kind: Any) -> Exception:
-    """What is wrong with a document, as the sender sees it."""
+    """The error for the sender of an invalid document."""
     if isinstance(error, documents.Unfit):
         return unfit(error, kind)
     if isinstance(error, msgspec.ValidationError):
@@ -103,19 +103,19 @@ def refusal(error: Exception, kind: Any) -> Exception:
 
 
 def unfit(error: documents.Unfit, kind: Any) -> InvalidInput:
-    """The refusal that names the field; only payloads are nested deep or have large numbers."""
+    """The error that names the field; only payloads are nested deep or have large numbers."""
     within = not isinstance(error, documents.Twice) and hasattr(kind, "payload")
     return InvalidInput("payload" if within else "body", str(error))
 
 
 def checked(payload: msgspec.Raw) -> Checked:
-    """A payload of a document that was decoded, and so checked, here."""
+    """A payload of a document that was checked here."""
     return Checked(bytes(payload))
 
 
 @cache
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """One decoder for each kind: they are costly to make."""
+    """A decoder for each type, cached because they are expensive to make."""
     return msgspec.json.Decoder(kind)
 
 

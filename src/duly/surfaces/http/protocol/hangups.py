@@ -1,4 +1,4 @@
-"""Long calls: they end when the caller disconnects."""
+"""Long requests, which end when the client disconnects."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Result = TypeVar("Result")
 
 
 async def while_heard(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of work that is cancelled when the caller hangs up.
+    """The result of work that is cancelled when the client disconnects.
 
-    The work answers a cancellation with what it has done so far: under an Idempotency-Key that is
-    the answer to whoever asks again.
+    Cancelled work returns what it has done so far: under an Idempotency-Key that is the answer to a
+    repeated request.
     """
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_hung_up(receive))
@@ -31,4 +31,4 @@ async def while_heard(receive: Receive, work: Coroutine[Any, Any, Result]) -> Re
 
 async def _hung_up(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
-        """The rest of a body that nobody reads."""
+        """Drop the rest of the body."""

@@ -1,7 +1,7 @@
-"""The items of a large body, an array or lines, taken apart while it arrives.
+"""The items of a large body, an array or lines, split while it arrives.
 
-Neither the body nor any part of it that has no known bound is looked at in one go: one item is at
-most so long, and there are at most so many. Who sends more is refused before the rest is read.
+No part of unlimited size is processed in one step: the size of an item and the number of items are
+limited, and a larger body is refused before the rest is read.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from duly.surfaces.http.protocol.turns import Turns
 
 PART = 65_536
 SLICE = 8192
-"""Characters, or so, that are looked at between two turns."""
+"""Characters, approximately, that are processed in one turn."""
 EACH = 64
-"""What an item counts for besides its characters."""
+"""Added to the characters of each item."""
 SPACE = " \t\n\r"
 
 
 class Item(NamedTuple):
-    """One item: its JSON, and what is wrong with its members, depth or numbers."""
+    """One item: its JSON, and the error in its members, depth or numbers, if any."""
 
     data: bytes
     problem: Unfit | None
 
 
 class Text:
-    """The text of a body as it arrives, from the place on where it is being read."""
+    """The text of an arriving body, from the current position on."""
 
     def __init__(self, parts: AsyncIterator[bytes]) -> None:
         self._parts = parts
@@ -45,7 +45,7 @@ class Text:
         self.ended = False
 
     async def have(self, count: int) -> None:
-        """See that so many characters follow, or all that there are."""
+        """Read until this many characters follow, or the body ends."""
         missing = count - (len(self.text) - self.at)
         if self.ended or missing <= 0:
             return
@@ -65,7 +65,7 @@ class Text:
 
 
 async def parts(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """What was sent, in parts that are small however they come."""
+    """The body in small parts, however it was sent."""
     async for sent in stream:
         if len(sent) <= PART:
             yield sent
@@ -76,7 +76,7 @@ async def parts(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 class Items:
-    """Takes a body apart."""
+    """Splits a body into items."""
 
     def __init__(self, stream: AsyncIterator[bytes], turns: Turns, most: int, longest: int) -> None:
         self._text = Text(parts(stream))
@@ -102,7 +102,7 @@ class Items:
         return self._counted()
 
     async def of_lines(self) -> list[Item]:
-        """The items of lines, of which some may be blank."""
+        """The items of lines; blank lines are skipped."""
         blank, text = 0, self._text
         while not (text.ended and text.at >= len(text.text)):
             line = await self._line()
@@ -160,13 +160,13 @@ class Items:
         return None
 
     async def _next(self) -> tuple[str, Walk | None, bool]:
-        """The value that begins here, and if it was walked over to find its end, by whom."""
+        """The value that begins here, and the walker that found its end, if one was needed."""
         text = self._text
         await text.have(LARGE)
         window, end = text.text[text.at : text.at + LARGE], 0
         try:
             _, end = MEMBERS.raw_decode(window)
-            # A number may go on where the window ends.
+            # A number may continue after the end of the window.
             small = end < len(window) or text.ended
         except (json.JSONDecodeError, RecursionError, Twice):
             small = False
@@ -189,7 +189,7 @@ class Items:
         return text.text[start : walk.end], walk, False
 
     async def _following(self) -> str:
-        """The next character that is no space, "" at the end."""
+        """The next character that is not a space, "" at the end."""
         text = self._text
         while True:
             await text.have(1)
@@ -224,13 +224,13 @@ class Items:
 
 
 def broken(why: str) -> HTTPException:
-    """The body is no JSON."""
+    """The error for a body that is not JSON."""
     return HTTPException(400, f"the body is not JSON: {why}")
 
 
 def too_long(place: int, longest: int) -> HTTPException:
-    """One item is longer than it may be."""
+    """The error for an item that is too long."""
     return HTTPException(
         413,
-        f"[{place}]: it has more than the {longest} bytes that one item may have; make it shorter",
+        f"[{place}]: it has more than {longest} bytes, the limit for one item; make it shorter",
     )

@@ -1,4 +1,4 @@
-"""Every error of the port as problem+json."""
+"""Every error of the server as problem+json."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ LATER_HEADER = {"retry-after": str(RETRY_AFTER_SECONDS)}
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What went wrong, as RFC 9457 has it."""
+    """An error, as in RFC 9457."""
 
     status: int
     title: str
     detail: str
     type: str = "about:blank"
     field: str | UnsetType = UNSET
-    """Which part of the request cannot be taken."""
+    """Which part of the request is invalid."""
 
 
 class EmptyBody(HTTPException):
@@ -61,18 +61,18 @@ class EmptyBody(HTTPException):
 
 
 class Errors(msgspec.Struct, frozen=True):
-    """How the errors of some routes are answered, and how the API's description names that."""
+    """How the errors of some routes are encoded, and how OpenAPI describes that."""
 
     reply: Callable[[Scope, Exception], Reply]
     kind: Any
     name: str
     media: str
     never: tuple[int, ...] = ()
-    """Statuses with which nothing is refused."""
+    """Statuses that these routes never answer with."""
 
 
 def problem_reply(scope: Scope, error: Exception) -> Reply:
-    """The answer to any error."""
+    """The response to an error."""
     if isinstance(error, HTTPException):
         field = "body" if isinstance(error, EmptyBody) else UNSET
         return _sent(_problem(error.status_code, error.detail, field), error.headers)
@@ -83,7 +83,7 @@ def problem_reply(scope: Scope, error: Exception) -> Reply:
 
 
 def problem_of(error: DulyError) -> Problem:
-    """What duly itself refuses."""
+    """The problem for an error of duly itself."""
     status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
     field = error.field if isinstance(error, InvalidInput) else UNSET
     return _problem(status, str(error), field)
@@ -95,14 +95,14 @@ def later(problem: Problem) -> dict[str, str]:
 
 
 def asked_for(scope: Scope) -> str:
-    """Method and path as they came, for the log."""
+    """Method and path as received, for the log."""
     return f"{scope['method']} {scope.get('raw_path', b'').decode('ascii', 'replace')}"
 
 
 def _failed(scope: Scope, error: Exception) -> Reply:
-    """The answer when the fault is ours; the log has the rest."""
+    """The response to an unexpected error; the log has the details."""
     logger.error("%s failed", asked_for(scope), exc_info=error)
-    return _sent(_problem(500, "something went wrong here; the log says what"))
+    return _sent(_problem(500, "internal error; see the server's log"))
 
 
 def _problem(status: int, detail: str, field: str | UnsetType = UNSET) -> Problem:

@@ -1,4 +1,4 @@
-"""One request as its route sees it, and what all requests of a server share."""
+"""A request as its route sees it, and what all requests of a server share."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from duly.surfaces.http.protocol.routing import Route
 from duly.surfaces.http.protocol.turns import Turns
 
 CALLER = "duly.caller"
-"""Where the scope of a request has its caller."""
+"""The key of the caller in the ASGI scope."""
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Somebody who may enter."""
+    """An authenticated caller."""
 
     actor: str
     namespace: str
@@ -43,7 +43,7 @@ class Shared(msgspec.Struct, frozen=True):
 
 
 class HungUp(Exception):
-    """The caller went away before the body was complete; nobody hears an answer."""
+    """The client disconnected before the body was complete; there is no answer."""
 
 
 class Request:
@@ -66,15 +66,15 @@ class Request:
         self.scope = scope
         self.receive = receive
         self.path = path
-        """As it came, its names still escaped: they may have slashes."""
+        """As received, with names still escaped: they may contain slashes."""
         self.route = route
         self.values = values
         self.shared = shared
         self.caller: Caller | None = None
         self.seed: str | None = None
-        """The id of what the request makes, the same when it is carried out again.
+        """The id of what the request creates, the same if it is repeated.
 
-        None when it carries no Idempotency-Key: then it makes something new each time.
+        None without an Idempotency-Key: each request then creates something new.
         """
         self._headers: dict[bytes, bytes] | None = None
         self._is_counted = self._has_place = False
@@ -93,11 +93,11 @@ class Request:
 
     @property
     def media_type(self) -> str:
-        """What its body is, as it says."""
+        """The media type of its body."""
         return (self.header(b"content-type") or "").partition(";")[0].strip().lower()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The parts of the body as they come; 413 when there are too many."""
+        """The parts of the body as they arrive; 413 if it is too large."""
         limit, so_far, is_last = self._limit(), 0, False
         while not is_last:
             part, is_last = await self._part()
@@ -128,7 +128,7 @@ class Request:
         return message.get("body", b""), not message.get("more_body", False)
 
     def _limit(self) -> int:
-        """The most bytes that it may have; 413 if it announces more."""
+        """The most bytes that the body may have; 413 if its content-length is larger."""
         limit = self.route.body_limit or self.shared.body_limit
         if _length(self.headers.get(b"content-length")) > limit:
             raise _too_large()
@@ -136,7 +136,7 @@ class Request:
 
     @contextmanager
     def counted_body(self) -> Iterator[AsyncIterator[bytes]]:
-        """The parts of a body, which count as held until the block ends; Busy when too much is.
+        """The parts of a body, counted as held until the block ends; Busy if too much is held.
 
         With an Idempotency-Key the body is read and counted before the route asks for it.
         """
@@ -160,10 +160,10 @@ class Request:
             arriving.release(caller, held)
 
     def place(self) -> AbstractContextManager[None]:
-        """A place among those who wait for the store, if the route asks for one; Busy when full.
+        """A place in the queue for the store, if the route needs one; Busy if the queue is full.
 
-        Ask only after the body has arrived: a client that sends slowly must not hold a place. With
-        an Idempotency-Key the place is taken before the key is noted, and the route asks again.
+        Call it only after the body has arrived: a slow client must not hold a place. With an
+        Idempotency-Key the place is taken before the key is stored, and the route calls it again.
         """
         share = self.route.share
         if share is None or self._has_place:
@@ -184,7 +184,7 @@ def _unescaped(name: str, given: str) -> str:
     try:
         return unquote(given, errors="strict")
     except UnicodeDecodeError:
-        raise InvalidInput(name, "what is escaped in the path is no UTF-8") from None
+        raise InvalidInput(name, "the escaped characters in the path are not UTF-8") from None
 
 
 def _length(announced: bytes | None) -> float:

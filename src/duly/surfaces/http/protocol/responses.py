@@ -1,4 +1,4 @@
-"""Answers: what a route returns, and what of it is sent."""
+"""What a route returns, and how it is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ encode = msgspec.json.Encoder().encode
 
 
 class Answer(msgspec.Struct, Generic[Content], frozen=True):
-    """What a route answers, if it says more than its content; None is the route's own status."""
+    """Content with a status and headers; None is the route's own status."""
 
     content: Content
     status: int | None = None
@@ -26,14 +26,14 @@ class Answer(msgspec.Struct, Generic[Content], frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer as it is sent."""
+    """A response as it is sent."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send it; a path in it begins where the API is mounted."""
+        """Send it; a location in it begins where the API is mounted."""
         headers = self.headers
         if scope.get("root_path") and "location" in headers:
             headers = headers | {"location": scope["root_path"] + headers["location"]}
@@ -43,7 +43,7 @@ class Reply(msgspec.Struct, frozen=True):
 def reply(
     status: int, content: Any, headers: dict[str, str] | None = None, media: str = JSON
 ) -> Reply:
-    """An answer with that content; None has no body, bytes are sent as they are."""
+    """A response with that content; None has no body, bytes are sent unchanged."""
     if content is None:
         return Reply(status, headers or {}, b"")
     body = content if isinstance(content, bytes) else encode(content)
@@ -60,7 +60,7 @@ async def send_answer(send: Send, status: int, headers: dict[str, str], body: by
 
 
 def head_only(send: Send) -> Send:
-    """The way back of an answer without its body, which ends with its head however long it is."""
+    """A `send` that omits the body of the response."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":

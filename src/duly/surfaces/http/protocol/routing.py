@@ -1,4 +1,4 @@
-"""What a route is: where it is, who may call it, what it takes and what it answers.
+"""Routes: their paths, who may call them, what they take and what they return.
 
 A route is an async function below `@get`, `@post`, `@put`, `@patch` or `@delete`. Its parameters
 say what it takes:
@@ -27,15 +27,15 @@ from duly.surfaces.http.protocol.problems import PROBLEMS, Errors
 from duly.surfaces.http.protocol.responses import JSON, Answer
 
 OPEN: Literal["open"] = "open"
-"""The scope of a route that everybody may call."""
+"""The scope of a route that needs no key."""
 READING = ("GET", "HEAD", "OPTIONS")
 STATUS = {"POST": 201, "DELETE": 204}
 GIVEN = frozenset({"app", "request", "body", "query", "version"})
-"""Parameters that are no names in the path."""
+"""Parameters that are not names in the path."""
 
 
 class Other(NamedTuple):
-    """An answer that a route may give instead of the usual one."""
+    """A response that a route may return instead of the usual one."""
 
     kind: Any
     description: str
@@ -51,28 +51,28 @@ class Route:
     operation_id: str | None = None
     scope: Scope | Literal["open"]
     unless: str | None = None
-    """A part of the query with which an open route needs scope read."""
+    """A query parameter with which an open route needs scope read."""
     here: bool = False
-    """Whether it is about this server, and so only for keys of the server's own namespace."""
+    """Whether it is about this server, and so for keys of the server's own namespace only."""
     is_strict: bool = False
-    """Whether it refuses when the server stops, and a query that it does not take."""
+    """Whether it refuses requests while the server stops, and unknown query parameters."""
     takes: frozenset[str]
-    """Which of the parameters that are no names it has."""
+    """Which of the parameters in `GIVEN` it has."""
     names: Mapping[str, Any]
-    """The names in the path, by their order there, and their kinds."""
+    """The names in the path, in their order, and their types."""
     body_kind: Any = None
     is_body_optional: bool = False
     body: Any = None
-    """The kind that describes the body, if it is decoded as another or by the route itself."""
+    """The type that describes the body, if the route decodes it otherwise."""
     query: Any = None
     headers: tuple[str, ...] = ()
-    """Headers that it takes besides the usual ones."""
+    """Headers that it reads besides the usual ones."""
     content: Mapping[str, Any] = field(default_factory=dict)
-    """Other media types that its body may have, and how they are described."""
+    """Other media types of its body, and their descriptions."""
     body_limit: int | None = None
-    """Bytes that a body may have; as many as all others without."""
+    """Bytes that its body may have; None for the usual limit."""
     share: int | None = None
-    """Which part of all places for those who wait for the store it takes, 1 for a single one."""
+    """The share of the queue's places that it takes, 1 for a single place."""
     answer: Any = None
     status: int
     media: str = JSON
@@ -80,11 +80,11 @@ class Route:
     is_versioned: bool = False
     """Whether it answers with an ETag."""
     creates: bool = False
-    """Whether what it changes may be new."""
+    """Whether it may create what it changes."""
     repeatable: bool = False
-    """Whether carrying it out again with the same seed makes nothing twice."""
+    """Whether repeating it with the same seed creates nothing twice."""
     secret: bool = False
-    """Whether its answer must not be kept."""
+    """Whether its response must not be stored."""
     errors: Errors = PROBLEMS
 
 
@@ -107,7 +107,7 @@ delete = partial(_route, "DELETE")
 
 
 def below(prefix: str, routes: Iterable[Route], **options: Any) -> list[Route]:
-    """The same routes below a path, with these options."""
+    """The routes below a path prefix, with these options."""
     return [replace(each, path=prefix + each.path, **options) for each in routes]
 
 
@@ -134,7 +134,7 @@ Methods = Mapping[str, Route]
 
 
 class Table:
-    """Finds the routes of a path; one that is spelled out goes before one with a name."""
+    """Finds the routes of a path; literal parts match before names."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = _Node()
@@ -156,7 +156,7 @@ class Table:
 
 
 class _Node:
-    """The paths that begin alike."""
+    """A node of the tree of paths."""
 
     def __init__(self) -> None:
         self.methods: dict[str, Route] = {}
@@ -165,7 +165,7 @@ class _Node:
 
     @property
     def named(self) -> _Node:
-        """Those that go on with a name."""
+        """The node for a name as the next part."""
         if self._named is None:
             self._named = _Node()
         return self._named

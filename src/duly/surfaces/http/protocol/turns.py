@@ -1,4 +1,4 @@
-"""Large work on the event loop, done in slices: others get their turn after each."""
+"""Large work on the event loop, done in slices, so that other tasks get to run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from duly.ports import Clock
 
 
 class Turns:
-    """Who does large work next: of all requests together, one does a slice at a turn of the loop.
+    """Lets one request at a time do a slice at each turn of the event loop.
 
-    If each waited for its own next turn only, a hundred large requests would make every turn a
-    hundred slices long.
+    Otherwise a hundred large requests would make every turn a hundred slices long.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -20,11 +19,11 @@ class Turns:
         self._line = asyncio.Lock()
 
     async def next(self) -> None:
-        """Wait for a turn to do a slice in."""
+        """Wait for the turn to do a slice."""
         async with self._line:
             await self._clock.sleep(0)
 
     async def through(self, slices: Iterator[None]) -> None:
-        """Do work that stops after each slice."""
+        """Do work that yields after each slice."""
         for _ in slices:
             await self.next()

@@ -1,4 +1,4 @@
-"""The figures of all processes at one port, whichever of them is asked."""
+"""Metrics shared between the processes of one server, so that each can answer for all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Sample = tuple[str, dict[str, str], float]
 
 
 class Family(msgspec.Struct, frozen=True, array_like=True):
-    """A metric as it goes from one process to another."""
+    """A metric as it is passed between processes."""
 
     name: str
     text: str
@@ -25,15 +25,15 @@ decode = msgspec.msgpack.Decoder(list[Family]).decode
 encode = msgspec.msgpack.Encoder().encode
 
 
-class Siblings:
-    """The others, by what they wrote on the board a moment ago."""
+class SharedMetrics:
+    """Publishes the metrics of this process, and reads those of the others."""
 
     def __init__(self, page: Slot) -> None:
         self._page = page
 
-    def tell(self, families: Iterable[Metric]) -> None:
-        """Write down how this one stands."""
-        told = [
+    def publish(self, families: Iterable[Metric]) -> None:
+        """Publish the metrics of this process."""
+        published = [
             Family(
                 each.name,
                 each.documentation,
@@ -42,15 +42,15 @@ class Siblings:
             )
             for each in families
         ]
-        self._page.write(encode(told))
+        self._page.write(encode(published))
 
-    def told(self) -> list[Metric]:
-        """How the others stand."""
-        return [_metric(each) for told in self._page.others() for each in decode(told)]
+    def others(self) -> list[Metric]:
+        """The metrics of the other processes."""
+        return [_metric(each) for page in self._page.others() for each in decode(page)]
 
 
 def merged(families: Iterable[Metric]) -> list[Metric]:
-    """Each metric once, with the samples of all."""
+    """Each metric once, with the samples of all processes."""
     found: dict[str, Metric] = {}
     for each in families:
         if each.name in found:

@@ -1,8 +1,7 @@
-"""When a worker stands aside: it claims nothing, so that a suspect can run alone on it.
+"""Isolation of a worker: it claims nothing else, so that a suspect can run alone on it.
 
-One worker at a time does, of all that serve a namespace: the store sees to that, and the others go
-on. One that has work running waits for it, but not for ever: suspects and the rest take turns, and
-either has the worker for about as long as the other had it.
+The store allows one isolated worker at a time; the others go on. A busy worker waits for its own
+work, but not for ever: suspects and other deliveries get the worker in turn, for about equal times.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from __future__ import annotations
 from duly.ports import Clock, Workers
 
 PATIENCE_SECONDS = 2.0
-"""How long a suspect waits for an idle worker before a busy one stands aside for it."""
+"""How long a suspect waits for an idle worker before a busy one isolates itself for it."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 5.0, 60.0
-"""How long a worker that stands aside waits for its own work: twice as long each time in vain."""
+"""How long an isolated worker waits for its own work; doubled after each wait in vain."""
 ASK_AGAIN_SECONDS = 1.0
 
 
-class Aside:
-    """Whether this worker stands aside, since when, and when it may do so again."""
+class Isolation:
+    """Whether this worker is isolated, since when, and when it may be again."""
 
     def __init__(self, workers: Workers, clock: Clock) -> None:
         self._workers = workers
@@ -29,13 +28,13 @@ class Aside:
         self._is_waited_for = False
 
     def again_in(self) -> float:
-        """How many seconds until it is worth looking at the suspects again."""
+        """Seconds until it is worth looking at the suspects again."""
         if self._worker is not None:
             return max(0.0, self._since + self._wait - self._clock.monotonic())
         return ASK_AGAIN_SECONDS
 
     def wants(self, *, suspects: bool, is_idle: bool, others: bool) -> bool:
-        """Whether a suspect is to be claimed next, or waited for; `others` are due as well."""
+        """Whether to claim, or wait for, a suspect next; `others`: other deliveries are due too."""
         now = self._clock.monotonic()
         if not suspects:
             self._is_waited_for = False
@@ -51,8 +50,8 @@ class Aside:
         rested = now >= self._rests_until
         return rested and (is_idle or now >= self._due_since + PATIENCE_SECONDS)
 
-    async def stand(self, worker: int) -> bool:
-        """Stand aside; False when another worker does."""
+    async def enter(self, worker: int) -> bool:
+        """Isolate this worker; False if another one is isolated."""
         if self._worker is None:
             now = self._clock.monotonic()
             if not await self._workers.step_aside(worker):
@@ -62,7 +61,7 @@ class Aside:
         return True
 
     async def leave(self, *, in_vain: bool = False) -> None:
-        """Claim as usual again; the rest now has its turn."""
+        """End the isolation; it is the turn of the other deliveries."""
         if self._worker is None:
             return
         await self._workers.step_in(self._worker)
@@ -70,12 +69,12 @@ class Aside:
         self._wait = min(2 * self._wait, LONGEST_WAIT_SECONDS) if in_vain else FIRST_WAIT_SECONDS
         stood = min(now - self._since, LONGEST_WAIT_SECONDS)
         self._rests_until = now + max(stood, PATIENCE_SECONDS)
-        self.forget()
+        self.reset()
 
-    def put_off(self) -> None:
-        """No suspect was to be had after all."""
+    def postpone(self) -> None:
+        """No suspect could be claimed: try again later."""
         self._asks_at = self._clock.monotonic() + ASK_AGAIN_SECONDS
 
-    def forget(self) -> None:
-        """It stands aside no more, nor does its worker."""
+    def reset(self) -> None:
+        """Reset after the isolation ended in the store as well."""
         self._worker, self._is_waited_for = None, False
