@@ -187,7 +187,7 @@ async def test_what_was_received_long_ago_is_forgotten_in_batches(
         await pay(app, f"m{number}")
     clock.advance(timedelta(days=6))
     await pay(app, "late")
-    pruner = RetentionPruner([(app.store.inbox, timedelta(days=7))], interval=9.0, batch=2)
+    pruner = RetentionPruner([(app.store.inbox.prune, timedelta(days=7))], interval=9.0, batch=2)
     assert (await pruner.tick()).seconds == 9.0
     clock.advance(timedelta(days=1, seconds=1))
     for pause in (BETWEEN_SLICES.seconds, BETWEEN_SLICES.seconds, 9.0):

@@ -1,10 +1,11 @@
-"""Each resource is one document: what the API answers is what `--json` prints.
+"""Each resource is one document in all its forms.
 
-`test_remote.py` compares `--json` on a store with `--json` through a server; this compares it with
-the API itself, and both with the records of Python and of the client.
+What the API answers is what `--json` prints, on a store and through a server, and what the records
+of an App and of a client are when they are encoded.
 """
 
 import json
+import shlex
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
@@ -14,81 +15,168 @@ from typing import Any
 import msgspec
 import pytest
 
-from duly.client.client import Remote
-from duly.errors import Conflict
-from duly.system import SystemChance, SystemClock
+from duly import Client, Conflict, yearly
 from tests.support.postgres import ForeignServer, Server
 from tests.surfaces.sides import Sides, both_sides, fresh_home
 
-ONE = {
-    "delivery": ("/v1/deliveries/<pending>", ("deliveries", "show", "<pending>")),
-    "dead letter": ("/v1/deliveries/<dead>", ("deliveries", "show", "<dead>")),
-    "schedule": ("/v1/schedules/every", ("schedules", "show", "every")),
-    "endpoint": ("/v1/endpoints/shut", ("endpoints", "show", "shut")),
-    "stream": ("/v1/streams/<line>", ("streams", "show", "<line>")),
-    "status": ("/v1/status", ("status",)),
-    "failures": ("/v1/stats/failures", ("stats",)),
-}
-"""One of each, by its path and its command."""
-MANY = {
-    "deliveries": ("/v1/deliveries?limit=5", ("deliveries", "list", "--limit", "5")),
-    "schedules": ("/v1/schedules?limit=5", ("schedules", "list", "--limit", "5")),
-    "endpoints": ("/v1/endpoints?limit=5", ("endpoints", "list", "--limit", "5")),
-    "streams": ("/v1/streams?limit=5", ("streams", "list", "--limit", "5")),
-    "dead letters": ("/v1/dead-letters?limit=5", ("dead", "list", "--limit", "5")),
-    "groups": ("/v1/dead-letters/groups", ("dead", "groups")),
-    "workers": ("/v1/workers", ("workers",)),
-    "keys": ("/v1/keys", ("keys", "list")),
-    "alerts": ("/v1/alerts", ("alerts",)),
-    "audit": ("/v1/audit?limit=5", ("audit", "--limit", "5")),
-}
-"""The first of a list."""
-LISTED = ({"late_seconds"}, {"late_by", "payload"})
-DIFFERENT: dict[str, tuple[set[str], set[str]]] = {
-    "delivery": ({"late_seconds", "transitions"}, {"late_by"}),
-    "dead letter": ({"late_seconds", "transitions"}, {"late_by"}),
-    "deliveries": LISTED,
-    "dead letters": LISTED,
-    "schedule": (
-        {
-            *("cap", "catch_up", "description", "end", "expires_after", "jitter", "max_runs"),
-            *("merged", "next_at", "next_id", "overlap", "payload", "priority", "retry", "runs"),
-            *("skipped", "start", "stream", "tags", "target", "url", "webhook", "window"),
-        },
-        {"contents", "next", "timing"},
-    ),
-}
-"""Fields that only the API has, and only `--json`. To be emptied: no field should differ."""
-Asked = tuple[str, str, Any, tuple[str, ...], Callable[[Any], Awaitable[Any]]]
+pytestmark = pytest.mark.requirement("C10")
+Call = Callable[[Any, Callable[[str], str]], Awaitable[Any]]
 SECRET = f"whsec_{'A' * 43}="
-RECORDS: dict[str, Asked] = {
+SAME = {"rule": {"yearly": "12-24"}, "target": "log", "payload": {"n": 1}, "tags": ["red"]}
+RECORDS: dict[str, tuple[str, Any, str, Call]] = {
+    "delivery": (
+        *("GET deliveries/<pending>", None, "deliveries show <pending>"),
+        lambda app, id_of: app.deliveries.detail(id_of("pending")),
+    ),
+    "dead letter": (
+        *("GET deliveries/<dead>", None, "deliveries show <dead>"),
+        lambda app, id_of: app.deliveries.detail(id_of("dead")),
+    ),
+    "deliveries": (
+        *("GET deliveries?limit=5", None, "deliveries list --limit 5"),
+        lambda app, _: app.deliveries.list(limit=5, payloads=False),
+    ),
+    "page of deliveries": (
+        *("GET deliveries?limit=5&state=dead", None, "deliveries list --limit 5 --state dead"),
+        lambda app, _: app.deliveries.page(limit=5, state="dead", payloads=False),
+    ),
+    "deliveries with payloads": (
+        *("GET deliveries?limit=5&payloads=true", None, "deliveries list --limit 5 --payloads"),
+        lambda app, _: app.deliveries.list(limit=5),
+    ),
+    "late deliveries": (
+        *("GET deliveries/late?grace=0", None, "late --grace 0s"),
+        lambda app, _: app.stats.late(timedelta(), payloads=False),
+    ),
+    "stuck deliveries": (
+        *("GET deliveries/stuck", None, "stuck"),
+        lambda app, _: app.stats.stuck(timedelta(minutes=5), payloads=False),
+    ),
+    "confirmation": (
+        "POST deliveries",
+        {"target": "log", "payload": 1, "after": 3600.0, "key": "once"},
+        "deliver log 1 --after 1h --key once",
+        lambda app, _: app.deliver("log", 1, after=3600, key="once"),
+    ),
+    "dead letters": (
+        *("GET dead-letters?limit=5&payloads=true", None, "dead list --limit 5 --payloads"),
+        lambda app, _: app.dead_letters.list(limit=5),
+    ),
+    "groups": (
+        *("GET dead-letters/groups", None, "dead groups"),
+        lambda app, _: app.dead_letters.groups(),
+    ),
+    "schedule": (
+        *("GET schedules/every", None, "schedules show every"),
+        lambda app, _: app.schedules.get("every"),
+    ),
+    "schedules": (
+        *("GET schedules?limit=2", None, "schedules list --limit 2"),
+        lambda app, _: app.schedules.list(limit=2),
+    ),
+    "upcoming runs": (
+        *("GET schedules/cron/preview", None, "schedules preview cron"),
+        lambda app, _: app.schedules.preview("cron"),
+    ),
+    "declared schedule": (
+        "PUT schedules/same",
+        SAME,
+        """schedules add same log '{"n":1}' --yearly 12-24 --tag red""",
+        lambda app, _: app.schedules.declare("same", yearly(12, 24), "log", {"n": 1}, tags=["red"]),
+    ),
+    "paused schedule": (
+        "POST schedules/leap/pause",
+        {"reason": "it snows"},
+        "schedules pause leap --reason 'it snows'",
+        lambda app, _: app.schedules.pause("leap", "it snows"),
+    ),
+    "resumed schedule": (
+        *("POST schedules/leap/resume", {}, "schedules resume leap"),
+        lambda app, _: app.schedules.resume("leap"),
+    ),
     "endpoint": (
-        *("GET", "endpoints/shut", None),
-        ("endpoints", "show", "shut"),
-        lambda app: app.endpoints.get("shut"),
+        *("GET endpoints/shut", None, "endpoints show shut"),
+        lambda app, _: app.endpoints.get("shut"),
     ),
     "endpoints": (
-        *("GET", "endpoints?limit=3", None),
-        ("endpoints", "list", "--limit", "3"),
-        lambda app: app.endpoints.list(limit=3),
+        *("GET endpoints?limit=3", None, "endpoints list --limit 3"),
+        lambda app, _: app.endpoints.list(limit=3),
     ),
     "edited endpoint": (
-        *("PATCH", "endpoints/shut", {"rate": 7, "header_changes": {"X-Token": "t"}}),
-        ("endpoints", "edit", "shut", "--rate", "7", "-H", "X-Token: t"),
-        lambda app: app.endpoints.edit("shut", rate=7, header_changes={"X-Token": "t"}),
+        "PATCH endpoints/shut",
+        {"rate": 7, "header_changes": {"X-Token": "t"}},
+        "endpoints edit shut --rate 7 -H 'X-Token: t'",
+        lambda app, _: app.endpoints.edit("shut", rate=7, header_changes={"X-Token": "t"}),
     ),
     "paused endpoint": (
-        *("POST", "endpoints/shut/pause", {"reason": "it moves"}),
-        ("endpoints", "pause", "shut", "--reason", "it moves"),
-        lambda app: app.endpoints.pause("shut", "it moves"),
+        "POST endpoints/shut/pause",
+        {"reason": "it moves"},
+        "endpoints pause shut --reason 'it moves'",
+        lambda app, _: app.endpoints.pause("shut", "it moves"),
     ),
     "rotated endpoint": (
-        *("POST", "endpoints/shut/rotate", {"secret": SECRET, "overlap_seconds": 0}),
-        ("endpoints", "rotate", "shut", "--secret", SECRET, "--overlap", "0s"),
-        lambda app: app.endpoints.rotate("shut", secret=SECRET, overlap=timedelta()),
+        "POST endpoints/shut/rotate",
+        {"secret": SECRET, "overlap_seconds": 0},
+        f"endpoints rotate shut --secret {SECRET} --overlap 0s",
+        lambda app, _: app.endpoints.rotate("shut", secret=SECRET, overlap=timedelta()),
     ),
+    "stream": (
+        *("GET streams/paused", None, "streams show paused"),
+        lambda app, _: app.streams.get("paused"),
+    ),
+    "streams": (
+        *("GET streams?limit=3", None, "streams list --limit 3"),
+        lambda app, _: app.streams.list(limit=3),
+    ),
+    "configured stream": (
+        "PATCH streams/new",
+        {"on_failure": "release"},
+        "streams configure new --on-failure release",
+        lambda app, _: app.streams.configure("new", on_failure="release"),
+    ),
+    "workers": (*("GET workers", None, "workers"), lambda app, _: app.workers.list()),
+    "drained worker": (
+        *("POST workers/<worker>/drain", {}, "workers drain <worker>"),
+        lambda app, id_of: app.workers.drain(int(id_of("worker"))),
+    ),
+    "resumed worker": (
+        *("POST workers/<worker>/resume", {}, "workers resume <worker>"),
+        lambda app, id_of: app.workers.resume(int(id_of("worker"))),
+    ),
+    "keys": (*("GET keys", None, "keys list"), lambda app, _: app.keys.list()),
+    "alerts": (*("GET alerts", None, "alerts --all"), lambda app, _: app.alerts.list()),
+    "audit": (
+        *("GET audit?limit=5", None, "audit --limit 5"),
+        lambda app, _: app.audit.list(limit=5),
+    ),
+    "status": (*("GET status", None, "status"), lambda app, _: app.stats.status()),
+    "failures": (*("GET stats/failures", None, "stats"), lambda app, _: app.stats()),
 }
 """What gives the same record again: a request, a command, and a call of an App or a client."""
+VARYING = {
+    "failures": {"at", "since"},
+    "keys": {"last_used_at"},
+    "status": {"planner_lag"},
+    **{name: {"beat_at"} for name in ("workers", "drained worker", "resumed worker")},
+}
+"""Fields whose values depend on when they are asked for."""
+FIELDS: dict[str, tuple[str, Any, str]] = {
+    "series": ("GET stats/series", None, "stats --series"),
+    "top": ("GET stats/top", None, "top"),
+    "trigger": ("POST schedules/cron/trigger", None, "schedules trigger cron"),
+    "backfill": (
+        "POST schedules/cron/backfill",
+        {"start": "2026-01-01T00:00:00Z", "end": "2026-01-01T05:00:00Z", "dry_run": True},
+        "schedules backfill cron --dry-run --from 2026-01-01T00:00:00Z --to 2026-01-01T05:00:00Z",
+    ),
+    "new key": ("POST keys", {"name": "ann"}, "keys create ann"),
+    "bulk move": (
+        "POST dead-letters/retry",
+        {"all": True, "dry_run": True},
+        "dead retry --all --dry-run",
+    ),
+}
+"""New each time, or different from one moment to the next: only the fields are compared."""
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -105,79 +193,100 @@ def sides(
         yield found
 
 
-@pytest.mark.requirement("C10")
-@pytest.mark.parametrize("resource", ONE)
-def test_one_is_the_same_document(sides: Sides, resource: str) -> None:
-    path, command = ONE[resource]
-    compare(resource, asked(sides, path), printed(sides, command))
-
-
-@pytest.mark.requirement("C10")
-@pytest.mark.parametrize("resource", MANY)
-def test_lists_hold_the_same_documents(sides: Sides, resource: str) -> None:
-    path, command = MANY[resource]
-    api, shown = asked(sides, path)["items"], printed(sides, command)["items"]
-    assert bool(api) == bool(shown)
-    if api:
-        compare(resource, api[0], shown[0])
-
-
-def compare(resource: str, api: dict[str, Any], shown: dict[str, Any]) -> None:
-    only = (api.keys() - shown.keys(), shown.keys() - api.keys())
-    assert only == DIFFERENT.get(resource, (set(), set()))
-
-
-@pytest.mark.requirement("C10")
 @pytest.mark.parametrize("resource", RECORDS)
 async def test_five_forms_are_one_document(sides: Sides, resource: str) -> None:
-    method, path, body, command, call = RECORDS[resource]
-    # Only the first changes anything.
-    asked(sides, f"/v1/{path}", method, body)
-    api = asked(sides, f"/v1/{path}", method, body)
-    forms = {"API": api, "store": printed(sides, command)}
-    forms["server"] = json.loads(sides.server(*command, "--json").out)
-    async with sides.home.app() as app:
-        forms["App"] = encoded(await call(app))
-    forms["client"] = encoded(await call(client_of(sides)))
-    items = {name: content(each) for name, each in forms.items()}
-    assert items == dict.fromkeys(items, items["API"])
+    request, body, command, call = RECORDS[resource]
+    # Only the first one changes anything.
+    asked(sides, request, body)
+    forms = {
+        "API": asked(sides, request, body),
+        "store": printed(sides, command),
+        "server": printed(sides, command, server=True),
+    }
+    async with sides.home.app() as app, client_of(sides) as client:
+        for name, each in (("App", app), ("client", client)):
+            forms[name] = encoded(await call(each, lambda name: sides.names[name][0]))
+    varying = VARYING.get(resource, set())
+    steady = {name: without(varying, each) for name, each in forms.items()}
+    assert steady["API"]
+    assert steady == dict.fromkeys(steady, steady["API"])
 
 
-@pytest.mark.requirement("C10")
-async def test_an_outdated_change_of_an_endpoint_is_refused_by_both(sides: Sides) -> None:
-    async with sides.home.app() as app:
-        for each in (app, client_of(sides)):
+@pytest.mark.parametrize("resource", FIELDS)
+def test_what_is_new_each_time_has_the_same_fields(sides: Sides, resource: str) -> None:
+    request, body, command = FIELDS[resource]
+    assert asked(sides, request, body).keys() == printed(sides, command).keys()
+
+
+async def test_what_no_command_shows_is_the_same_for_an_app_and_a_client(sides: Sides) -> None:
+    (key, _) = sides.names["key"]
+    async with sides.home.app() as app, client_of(sides) as client:
+        assert await client.keys.get(key) == await app.keys.get(key)
+        (first, *_) = alerts = await app.alerts.list()
+        assert await client.alerts.list(before=first.id) == alerts[1:]
+        ours, theirs = await app.dead_letters.page(limit=2), await client.dead_letters.page(limit=2)
+        assert (ours.items, ours.next) == (theirs.items, theirs.next)
+        here, there = await app.stats.overview(), await client.stats.overview()
+        assert encoded(here).keys() == encoded(there).keys()
+        assert here.now.dead == there.now.dead > 0
+
+
+async def test_a_change_at_another_version_is_refused_by_an_app_and_a_client(sides: Sides) -> None:
+    async with sides.home.app() as app, client_of(sides) as client:
+        for each in (app, client):
             version = (await each.endpoints.get("shut")).version
             for change in (each.endpoints.edit, each.endpoints.remove):
                 with pytest.raises(Conflict, match=f"is at version {version}, and not at"):
                     await change("shut", version=version + 1)
             assert (await each.endpoints.edit("shut", rate=9, version=version)).rate == 9
-            assert (await each.endpoints.edit("shut", rate=5)).version == version + 2
+            await each.endpoints.edit("shut", rate=5)
+        for each in (app, client):
+            await declare_at_versions(each.schedules)
 
 
-def content(document: Any) -> Any:
-    return document.get("items", document) if isinstance(document, dict) else document
+async def declare_at_versions(schedules: Any) -> None:
+    rule = yearly(12, 25)
+    assert (await schedules.declare("own", rule, "log", version=0)).change == "created"
+    for version in (0, 7):
+        with pytest.raises(Conflict):
+            await schedules.declare("own", rule, "log", {"n": 2}, version=version)
+    changed = await schedules.declare("own", rule, "log", {"n": 2}, version=1)
+    assert (changed.version, changed.payload) == (2, {"n": 2})
+    with pytest.raises(Conflict):
+        await schedules.remove("own", version=1)
+    await schedules.remove("own", version=2)
 
 
-def client_of(sides: Sides) -> Remote:
-    return Remote(sides.url, sides.key, SystemClock(), SystemChance())
+def client_of(sides: Sides) -> Client:
+    return Client(sides.url, key=sides.key)
+
+
+def without(fields: set[str], document: Any) -> Any:
+    """The document, or the items of a list, without these fields."""
+    if isinstance(document, list):
+        return [without(fields, each) for each in document]
+    if "items" in document:
+        return without(fields, document["items"])
+    return {name: each for name, each in document.items() if name not in fields}
 
 
 def encoded(record: Any) -> Any:
     return json.loads(msgspec.json.encode(record))
 
 
-def asked(sides: Sides, path: str, method: str = "GET", body: Any = None) -> Any:
+def asked(sides: Sides, request: str, body: Any) -> Any:
+    method, path = request.split()
     named = "/".join(sides._named(path.split("/"), 0))
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(sides.url + named, data, method=method)
-    request.add_header("authorization", f"Bearer {sides.key}")
-    request.add_header("content-type", "application/json")
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    data = None if body is None else msgspec.json.encode(body)
+    asking = urllib.request.Request(f"{sides.url}/v1/{named}", data, method=method)
+    asking.add_header("authorization", f"Bearer {sides.key}")
+    asking.add_header("content-type", "application/json")
+    with urllib.request.urlopen(asking, timeout=20) as answer:
         return json.load(answer)
 
 
-def printed(sides: Sides, command: tuple[str, ...]) -> Any:
-    done = sides.store(*command, "--json")
+def printed(sides: Sides, command: str, *, server: bool = False) -> Any:
+    run = sides.server if server else sides.store
+    done = run(*shlex.split(command), "--json", side=0)
     assert done.code == 0, done.err
     return json.loads(done.out)
