@@ -122,7 +122,7 @@ async def test_a_retry_killed_and_begun_again_brings_each_back_once_and_in_order
     done = retrying(books, "--rate", str(RATE), *same)
     out, error = done.communicate(timeout=200)
     assert done.returncode == 0, error
-    assert json.loads(out)["dry_run"] is False
+    assert json.loads(out)["finished"] is True
     retried_in = time.monotonic() - began
     await books.until_finished(within=200)
     print(f"{DEAD} retried in {retried_in:.1f} s, done in {time.monotonic() - began:.1f} s")

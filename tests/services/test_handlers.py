@@ -297,7 +297,7 @@ async def test_a_transaction_of_an_attempt_that_is_over_is_refused(effects: App)
     await effects.deliver("used")
     assert await run_until_idle(effects) == 2
     for transaction in kept:
-        with pytest.raises(duly.Conflict, match="over"):
+        with pytest.raises(duly.Conflict, match="has ended"):
             await asyncio.wait_for(transaction.execute("insert into effects values (2)"), 20)
     assert await written(effects) == [1]
     await effects.deliver("late")

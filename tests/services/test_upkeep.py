@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 import duly
 from duly import App, Delivery
-from duly.engine.maintenance import Mender, Pruner, Sweeper
+from duly.engine.maintenance import Pruner, Sweeper, repair_schedules
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.lines import Work, blocked
 
@@ -52,9 +53,9 @@ async def keep_up(app: App) -> None:
     """Prune and sweep, all slices, keeping what is finished no time at all."""
     none = timedelta(0)
     upkeep, emit = app.store.maintenance, app.telemetry.emit
-    mender = Mender(app.store.schedules, app.chance.delivery_id)
+    repair = partial(repair_schedules, app.store.schedules, app.chance.delivery_id)
     pruner = Pruner(upkeep, emit, keep_completed=none, keep_dead=none, interval=9.0, batch=3)
-    sweeper = Sweeper(upkeep, mender, emit, interval=9.0, batch=3)
+    sweeper = Sweeper(upkeep, repair, emit, interval=9.0, batch=3)
     for loop in (pruner, sweeper):
         await loop.tick()  # the first one only waits
         while (await loop.tick()).seconds != 9.0:

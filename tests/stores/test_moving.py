@@ -102,7 +102,7 @@ async def test_only_what_is_dead_or_waits_can_be_retried(books: Books) -> None:
         assert await rows_of(books, states[state]) == rows
 
 
-@pytest.mark.parametrize("verb", ["get", "cancel", "retry", "attempts"])
+@pytest.mark.parametrize("verb", ["get", "cancel", "retry", "history"])
 async def test_what_does_not_exist_is_not_found(books: Books, verb: str) -> None:
     with pytest.raises(NotFound, match=number_id(99)):
         await getattr(books.store.deliveries, verb)(number_id(99))

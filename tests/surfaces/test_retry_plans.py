@@ -57,11 +57,11 @@ def test_a_schedule_has_the_plan_that_was_said(sides: Sides, side: str) -> None:
     run, add = getattr(sides, side), ("schedules", "add", f"by-{side}", "log", "--every", "1d")
     assert run(*add, "--retry", PLAN).code == 0
     shown = run("schedules", "show", f"by-{side}", "--json").out
-    assert json.loads(shown)["contents"]["retry"] == DOCUMENT
+    assert json.loads(shown)["retry"] == DOCUMENT
     assert WORDS in run("schedules", "show", f"by-{side}").out
     assert run(*add).code == 0, "what is not given goes back to its default"
     shown = run("schedules", "show", f"by-{side}", "--json").out
-    assert json.loads(shown)["contents"]["retry"] is None
+    assert json.loads(shown)["retry"] is None
 
 
 @pytest.mark.parametrize("side", ["store", "server"])

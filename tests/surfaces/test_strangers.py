@@ -145,7 +145,7 @@ async def test_no_answer_of_the_api_shows_a_token_but_an_endpoint_to_its_admin(
     async with app:
         names = await laid_out(app) | {"endpoint": "billing"}
         reader = await app.keys.create("reader", scope=Scope.READ)
-        names |= {"key": reader.key.id}
+        names |= {"key": reader.id}
         async with calling(app, ProcessHealth(app, app.engine())) as client:
             described = (await client.get("/docs/openapi.json")).json()["paths"]
             paths = [path for path, ways in described.items() if "get" in ways]

@@ -50,7 +50,7 @@ async def stored(app: App) -> str:
 
 async def shown(app: App) -> dict[str, str]:
     """The headers of the schedule as people see them."""
-    contents = (await app.schedules.get("daily")).contents
+    contents = (await app.store.schedules.get("daily")).contents
     return shown_headers(decode_webhook(contents.address or "").headers)
 
 
@@ -166,7 +166,7 @@ async def test_an_export_with_secrets_has_them_plain_and_an_import_seals_them(
     async with with_keys(database_url, SECOND, namespace="there") as there:
         assert {new for new, _ in (await imported(there, lines)).values()} == {1, 2}
         assert plain_values(await stored(there)) == []
-        assert "team-seventeen" in str((await there.schedules.get("daily")).contents.address)
+        assert "team-seventeen" in str((await there.store.schedules.get("daily")).contents.address)
 
 
 async def test_a_reseal_lets_go_of_the_old_key_and_seals_what_was_plain(database_url: str) -> None:
