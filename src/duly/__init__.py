@@ -107,7 +107,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when first asked for: a command that only tells its version needs none of it.
+    # Imported when first asked for: a command that only prints its version needs none of it.
     if name not in HOME_OF:
         raise AttributeError(f"module 'duly' has no attribute {name!r}")
     found = getattr(import_module(HOME_OF[name]), CALLED_THERE.get(name, name))

@@ -148,7 +148,7 @@ async def run_until_idle(
     """Attempt everything that is due by the app's clock; returns the number of attempts.
 
     What the attempts themselves make due is included. With `within`, the app's clock, which has
-    to be a VirtualClock, is advanced to whatever falls due in that time, so retries and later
+    to be a VirtualClock, is advanced to all that falls due in that time, so retries and later
     occurrences are included too. NotIdle after `most` attempts: a handler may deliver to itself.
     Each call is a new worker, which first reclaims what an earlier one left behind.
     """

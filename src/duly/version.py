@@ -1,3 +1,3 @@
-"""The version of duly, told once."""
+"""The version of duly."""
 
 __version__ = "0.1.0"

@@ -74,7 +74,7 @@ def test_wherever_it_is_cut_off_it_is_refused() -> None:
 
 def test_part_of_it_or_two_of_them_are_refused() -> None:
     lines = file(*THINGS)
-    assert "tells of 4 things, and there are 3" in refusal(lines[:2] + lines[3:])
+    assert "counts 4 entries, and there are 3" in refusal(lines[:2] + lines[3:])
     assert "there is more after its end in line 6" in refusal(lines + lines)
 
 

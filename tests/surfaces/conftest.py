@@ -1,10 +1,13 @@
 """Homes: with a fresh database on each store in turn, or, where that is no matter, yet without."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.postgres import ForeignServer, Server
 from tests.surfaces.processes import Home
+from tests.surfaces.sides import Sides, both_sides, fresh_home
 
 
 @pytest.fixture
@@ -20,3 +23,18 @@ def empty_home(tmp_path: Path, empty_database_url: str) -> Home:
 @pytest.fixture
 def sqlite_home(tmp_path: Path, empty_sqlite_url: str) -> Home:
     return Home(tmp_path, empty_sqlite_url)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def sides(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    sqlite_schema: Path,
+    postgres: ForeignServer | Server,
+    postgres_schema: str,
+) -> Iterator[Sides]:
+    """A store with a server in front of it, for all tests of a module."""
+    stores = (sqlite_schema, postgres, postgres_schema)
+    folder = tmp_path_factory.mktemp("sides")
+    with fresh_home(request.param, folder, *stores) as home, both_sides(home) as found:
+        yield found

@@ -7,17 +7,15 @@ of an App and of a client are when they are encoded.
 import json
 import shlex
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from duly import Client, Conflict, yearly
-from tests.support.postgres import ForeignServer, Server
-from tests.surfaces.sides import Sides, both_sides, fresh_home
+from tests.surfaces.sides import Sides
 
 pytestmark = pytest.mark.requirement("C10")
 Call = Callable[[Any, Callable[[str], str]], Awaitable[Any]]
@@ -177,20 +175,6 @@ FIELDS: dict[str, tuple[str, Any, str]] = {
     ),
 }
 """New each time, or different from one moment to the next: only the fields are compared."""
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def sides(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    sqlite_schema: Path,
-    postgres: ForeignServer | Server,
-    postgres_schema: str,
-) -> Iterator[Sides]:
-    folder = tmp_path_factory.mktemp("one")
-    stores = (sqlite_schema, postgres, postgres_schema)
-    with fresh_home(request.param, folder, *stores) as home, both_sides(home) as found:
-        yield found
 
 
 @pytest.mark.parametrize("resource", RECORDS)

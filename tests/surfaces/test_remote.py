@@ -3,16 +3,13 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duly.surfaces.cli.command_line import COMMANDS, command_line
-from tests.support.postgres import ForeignServer, Server
 from tests.surfaces.furniture import HOOK
-from tests.surfaces.sides import Sides, both_sides, fresh_home
+from tests.surfaces.sides import Sides
 
 pytestmark = pytest.mark.requirement("C10", "S6")
 VARYING = ("top", "stats", "endpoints recover")
@@ -57,21 +54,6 @@ LOOKS = [
     ("dead", "discard", "--reason", "handler_exception", "--note", "x", "--dry-run"),
     ("endpoints", "recover", "shut", "--since", "2h", "--dry-run"),
 ]
-
-
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def sides(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    sqlite_schema: Path,
-    postgres: ForeignServer | Server,
-    postgres_schema: str,
-) -> Iterator[Sides]:
-    """One server for all."""
-    folder = tmp_path_factory.mktemp("sides")
-    stores = (sqlite_schema, postgres, postgres_schema)
-    with fresh_home(request.param, folder, *stores) as home, both_sides(home) as found:
-        yield found
 
 
 PEOPLE = [

@@ -30,7 +30,7 @@ def import_(path: str, /, *, database: Database = None) -> int:
     """Take people in from a CSV file; whoever is there already is passed over.
 
     Its first line names the columns: firstName, lastName, dateOfBirth, timezone, maybe feb29.
-    Lines that cannot be taken are told on stderr, and the exit code is 1.
+    Lines that cannot be imported are reported on stderr, and the exit code is 1.
     """
     os.nice(POLITE)
     try:

@@ -68,7 +68,7 @@ Refuse = Callable[[int, str], None]
 async def import_people(
     birthdays: Birthdays, file: TextIO, refuse: Refuse, progress: Callable[[Summary], None]
 ) -> Summary:
-    """Take in everybody whose line can be read; `progress` is told after each batch."""
+    """Take in everybody whose line can be read; `progress` is called after each batch."""
     summary, seen = Summary(), dict[str, int]()
     lines, pace = _read(file), PACE[birthdays.dialect]
     while batch := list(islice(lines, pace.lines)):

@@ -1,4 +1,4 @@
-"""The app: duly with the users' tables, `/user` and whatever greets."""
+"""The app: duly with the users' tables, `/user` and the handler that greets."""
 
 from __future__ import annotations
 

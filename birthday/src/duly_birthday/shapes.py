@@ -30,7 +30,7 @@ InOtherYears = Annotated[
 
 
 class NewUser(Shape, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A user to be registered; `users/checks.py` checks it, and tells all that is wrong at once."""
+    """A user to be registered; `users/checks.py` checks it, and reports all problems at once."""
 
     EXAMPLE: ClassVar = {
         "firstName": "Ann",

@@ -87,7 +87,7 @@ class Birthdays:
     async def register_many(
         self, people: Iterable[Given], ids: Iterable[str] | None = None
     ) -> Taken:
-        """Take many in, in one transaction; those with something wrong are told, and left out.
+        """Take many in, in one transaction; those with a problem are reported and left out.
 
         With `ids`, those who have been taken in under theirs are not taken in again.
         """

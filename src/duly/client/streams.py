@@ -57,7 +57,7 @@ class Streams:
         return await self.get(delivery.stream or "")
 
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
-        """Make its head a dead letter; those behind it proceed, whatever the policy."""
+        """Make its head a dead letter; those behind it proceed under any policy."""
         return await self._moved(name, "dead-letter", {"note": note})
 
     async def _moved(self, name: str, move: str, body: Mapping[str, Any] | None = None) -> Stream:

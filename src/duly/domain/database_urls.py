@@ -29,7 +29,7 @@ PARAMETERS = frozenset(_NAMES.split())
 SECRET_PARAMETERS = frozenset({"password", "sslpassword"})
 _QUERY = re.compile(rf"\?(?=(?:{'|'.join(sorted(PARAMETERS))})=)")
 AMBIGUOUS = (
-    "what stands before the last @ holds a ? and a parameter that is not known; write %40 for an "
+    "the part before the last @ has a ? and an unknown parameter; write %40 for an "
     "@ in a parameter or a password, and %3F for a ? in a password"
 )
 _PARAMETER = re.compile(r"[@/].*\?[\w.-]+=", re.DOTALL)

@@ -106,7 +106,7 @@ class Streams:
         return await self._revised(delivery.stream, decide, "released")
 
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
-        """Make its head a dead letter; those behind it proceed, whatever the policy."""
+        """Make its head a dead letter; those behind it proceed under any policy."""
         why = None if note is None else checks.checked_text("note", note, LONGEST_NOTE)
         return await self._revised(
             name,

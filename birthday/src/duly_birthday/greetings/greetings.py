@@ -1,6 +1,6 @@
 """Greetings: each person has one yearly schedule for each occasion, and users' events change it.
 
-One greeting per person, occasion and local year, whatever is edited: a schedule's occurrence is
+One greeting per person, occasion and local year, also after edits: a schedule's occurrence is
 known by its local year, and which edit or claim came first is decided by the store, under locks.
 """
 

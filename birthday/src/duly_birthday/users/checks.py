@@ -1,4 +1,4 @@
-"""What may be said of a user, checked field by field; all that is wrong is told at once."""
+"""What may be said of a user, checked field by field; all problems are reported at once."""
 
 from __future__ import annotations
 

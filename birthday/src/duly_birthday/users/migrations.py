@@ -1,4 +1,4 @@
-"""The tables of the users context: its own, beside whatever else is in the database."""
+"""The tables of the users context: its own, beside all else in the database."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ CHANGES: tuple[tuple[type[UserEvent], tuple[str, ...]], ...] = (
     (UserTimezoneChanged, ("timezone",)),
     (UserRenamed, ("first_name", "last_name")),
 )
-"""Which event tells of which fields."""
+"""Which event reports which fields."""
 
 
 def edit(user: User, fields: Mapping[str, Any], now: datetime) -> tuple[User, list[UserEvent]]:

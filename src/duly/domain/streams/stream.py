@@ -137,14 +137,14 @@ def plight(line: StreamRow) -> str:
     head = f"delivery {line.head}"
     match line.state:
         case StreamState.BLOCKED:
-            return f"blocked by {head} (dead since {told(line.halted_at)})"
+            return f"blocked by {head} (dead since {shown_moment(line.halted_at)})"
         case StreamState.PAUSED:
             reason = f" ({line.pause_reason})" if line.pause_reason else ""
-            return f"paused since {told(line.paused_at)}{reason}"
+            return f"paused since {shown_moment(line.paused_at)}{reason}"
         case StreamState.RETRYING:
-            return f"behind {head} (retrying, next at {told(line.due_at)})"
+            return f"behind {head} (retrying, next at {shown_moment(line.due_at)})"
         case StreamState.WAITING:
-            return f"behind {head} (due at {told(line.due_at)})"
+            return f"behind {head} (due at {shown_moment(line.due_at)})"
         case StreamState.RUNNING:
             return f"behind {head} (processing)"
         case StreamState.IDLE:
@@ -156,6 +156,6 @@ def no_stream(name: str) -> NotFound:
     return NotFound("stream", name, "duly streams list shows what there is")
 
 
-def told(moment: datetime | None) -> str:
+def shown_moment(moment: datetime | None) -> str:
     """A moment as text, in UTC."""
     return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"

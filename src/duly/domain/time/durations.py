@@ -29,4 +29,4 @@ def duration(field: str, text: str) -> timedelta:
     try:
         return timedelta(microseconds=int(total * 1000))
     except OverflowError:
-        raise InvalidInput(field, f"{text!r} is longer than can be told") from None
+        raise InvalidInput(field, f"{text!r} is too long") from None

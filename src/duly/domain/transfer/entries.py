@@ -248,7 +248,7 @@ def content(entry: Sent) -> bytes | None:
     return bytes(entry.payload) or None
 
 
-def told(payload: bytes) -> dict[str, Any]:
+def payload_fields(payload: bytes) -> dict[str, Any]:
     """The payload fields of an entry: raw JSON, or text if raw JSON would change its bytes."""
     if payload.strip() == payload and not any(each in payload for each in (b"\n", b"\r")):
         return {"payload": msgspec.Raw(payload)}
@@ -270,7 +270,7 @@ def schedule_entry(schedule: StoredSchedule, retry: RetryPlan | None) -> Schedul
         name=schedule.name,
         target=contents.target,
         webhook=None if contents.address is None else decode_webhook(contents.address),
-        **({} if contents.payload is None else told(contents.payload)),
+        **({} if contents.payload is None else payload_fields(contents.payload)),
         **{name: getattr(contents, name) for name in CARRIED},
         retry=retry,
         paused_at=schedule.paused_at,

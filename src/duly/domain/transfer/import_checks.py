@@ -182,9 +182,9 @@ def _check_stream(entry: DeliveryEntry) -> None:
     if entry.stream is None and (entry.position or entry.on_failure):
         raise InvalidInput("stream", "what has a place or a policy has a stream")
     if entry.in_line and entry.position is None:
-        raise InvalidInput("position", "what stands in line has one")
+        raise InvalidInput("position", "a delivery in the queue of a stream has one")
     if entry.blocks is not None and not (entry.in_line and entry.state == "dead"):
-        raise InvalidInput("blocks", "only a dead one that stands in line does")
+        raise InvalidInput("blocks", "only a dead letter in the queue of a stream does")
 
 
 def _check_texts(entry: msgspec.Struct, names: Sequence[str], most: int = LONGEST_REASON) -> None:

@@ -120,7 +120,7 @@ class Reading:
         expected = sum(ending.counts.values())
         if expected != self._count:
             raise InvalidInput(
-                "file", f"its last line tells of {expected} things, and there are {self._count}"
+                "file", f"its last line counts {expected} entries, and there are {self._count}"
             )
 
     def _cut_off(self) -> InvalidInput:

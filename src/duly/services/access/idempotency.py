@@ -57,7 +57,7 @@ class IdempotentRequests:
                 return first
             if not repeatable:
                 raise _under_way(asked.key)
-            # In between it was answered or abandoned: which, the next look tells.
+            # In between it was answered or abandoned; the next look finds which.
         return asked
 
     async def finish(
@@ -70,15 +70,17 @@ class IdempotentRequests:
         """
         try:
             if status < 300:
-                told = msgspec.structs.replace(asked, status=status, headers=headers, answer=answer)
-                await self._store.idempotency.finish(told)
+                answered = msgspec.structs.replace(
+                    asked, status=status, headers=headers, answer=answer
+                )
+                await self._store.idempotency.finish(answered)
             elif status < 500:
                 await self._store.idempotency.abandon(asked)
         finally:
             self.leave(asked)
 
     def leave(self, asked: IdempotentRequest) -> None:
-        """It is not under way here any more, whatever became of it."""
+        """Forget that it is under way here."""
         self._under_way.discard(asked.key)
 
 

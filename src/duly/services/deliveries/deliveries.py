@@ -53,7 +53,7 @@ class Deliveries:
     async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]:
         """Deliveries, newest first.
 
-        A target is a handler's name, `endpoint:` and a name, or a URL, which stands for its host.
+        A target is a handler's name, `endpoint:` and a name, or a URL, which means its host.
         """
         filter, found = checked(wanted), builtins.list[Delivery]()
         while True:

@@ -21,8 +21,8 @@ from duly.domain.transfer.entries import (
     ScheduleEntry,
     StreamEntry,
     one_line,
+    payload_fields,
     schedule_entry,
-    told,
 )
 from duly.errors import Conflict
 from duly.failpoints import hit
@@ -191,7 +191,7 @@ class SnapshotShelves:
 def _facts(row: NamedRow, addresses: SealedAddresses) -> dict[str, Any]:
     facts = dict(row)
     address, occasion = addresses.readable(facts.pop("address")), facts.pop("occasion")
-    content, blocks = told(bytes(facts.pop("payload"))), facts.pop("blocked_at")
+    content, blocks = payload_fields(bytes(facts.pop("payload"))), facts.pop("blocked_at")
     return (
         facts
         | content

@@ -80,7 +80,7 @@ async def release(name: str, /, *, common: Common = COMMON) -> None:
 
 @commands.command
 async def dead_letter_head(name: str, /, *, note: Why = None, common: Common = COMMON) -> None:
-    """Make its head a dead letter; those behind it proceed, whatever the policy."""
+    """Make its head a dead letter; those behind it proceed under any policy."""
     async with books(common) as app:
         _tell(await app.streams.dead_letter_head(name, note), common)
 
@@ -110,7 +110,7 @@ def in_words(stream: Stream) -> str:
 
 def _shown(stream: Stream) -> str:
     head = stream.head
-    told: dict[str, object] = {
+    shown: dict[str, object] = {
         "name": stream.name,
         "state": stream.state,
         "since": stream.since,
@@ -121,11 +121,11 @@ def _shown(stream: Stream) -> str:
         "oldest_at": stream.oldest_at,
     }
     if head is not None:
-        told |= {
+        shown |= {
             "head": f"{head.id}, {head.state}",
             "attempt": head.attempt,
             "next_at": head.next_at,
             "reason": head.reason,
             "error": head.error,
         }
-    return facts(told | {"to_do": stream.to_do})
+    return facts(shown | {"to_do": stream.to_do})

@@ -66,7 +66,7 @@ async def release(app: Namespace, name: str) -> Stream:
 
 @post(f"{NAME}/dead-letter", status=200, operation_id="dead_letter_stream_head")
 async def dead_letter(app: Namespace, name: str, body: Note | None = None) -> Stream:
-    """Make its head a dead letter; those behind it proceed, whatever the policy."""
+    """Make its head a dead letter; those behind it proceed under any policy."""
     return await app.streams.dead_letter_head(name, None if body is None else body.note)
 
 

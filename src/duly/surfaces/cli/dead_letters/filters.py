@@ -25,7 +25,7 @@ class DeadLetterFlags:
 
     reason: Annotated[Text, Parameter(help=f"{', '.join(Reason)}, or operator.")] = None
     fingerprint: Annotated[
-        Text, Parameter(help="What their errors have in common, as `duly dead groups` tells it.")
+        Text, Parameter(help="What their errors have in common, as `duly dead groups` shows it.")
     ] = None
     target: Annotated[
         Text, Parameter(help="Where they go: a handler, endpoint:NAME, or https://example.org.")
@@ -56,7 +56,7 @@ class DeadLetterFlags:
         return found
 
     def flags(self, now: datetime) -> list[str]:
-        """The same filter on another command line; how long ago is told as the moment it was."""
+        """The same filter on another command line; a duration becomes its moment."""
         found = self.filter(now)
         return [
             part

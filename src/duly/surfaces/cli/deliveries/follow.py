@@ -17,18 +17,18 @@ LOOK_SECONDS = 0.2
 
 async def follow(app: Books, id: str, tell: Callable[[str], None]) -> Delivery:
     """Tell each attempt once it is written; returns the delivery as it ended."""
-    told: Sequence[HistoryEntry] = ()
+    seen: Sequence[HistoryEntry] = ()
     try:
         while True:
             # Asked for first: what ended it is in the history by then.
             delivery = await app.deliveries.get(id)
             history = await app.deliveries.history(id)
             for each in history:
-                if each not in told:
+                if each not in seen:
                     tell(line(each))
             if delivery.state in FINISHED:
                 return delivery
-            told = history
+            seen = history
             await app.clock.sleep(LOOK_SECONDS)
     except asyncio.CancelledError:
         talk(f"it goes on without you: duly deliveries show {id}")
@@ -37,9 +37,9 @@ async def follow(app: Books, id: str, tell: Callable[[str], None]) -> Delivery:
 
 def line(attempt: HistoryEntry) -> str:
     """One attempt, or another move, on one line: what came, why it failed, and what follows."""
-    told = [*_exchange(attempt.answer or {}), *_failure(attempt)]
+    details = [*_exchange(attempt.answer or {}), *_failure(attempt)]
     title = "" if attempt.started_at is None else f"attempt {attempt.attempt}: "
-    return f"{cell(attempt.finished_at)}  {title}{'; '.join([*told, _consequence(attempt)])}"
+    return f"{cell(attempt.finished_at)}  {title}{'; '.join([*details, _consequence(attempt)])}"
 
 
 def _exchange(answer: dict[str, Any]) -> list[str]:
@@ -47,8 +47,8 @@ def _exchange(answer: dict[str, Any]) -> list[str]:
         return []
     status, timing = answer.get("status"), answer.get("timing") or {}
     parts = ", ".join(f"{part} {milliseconds:.0f} ms" for part, milliseconds in timing.items())
-    told = f"{f'status {status}' if status else 'no answer'}{f' ({parts})' if parts else ''}"
-    return [told, *([cell(answer["note"])] if answer.get("note") else [])]
+    text = f"{f'status {status}' if status else 'no answer'}{f' ({parts})' if parts else ''}"
+    return [text, *([cell(answer["note"])] if answer.get("note") else [])]
 
 
 def _failure(attempt: HistoryEntry) -> list[str]:

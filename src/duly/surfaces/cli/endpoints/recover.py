@@ -16,7 +16,7 @@ Since = Annotated[
     str, Parameter(help="Those that died since then: 2026-11-16T09:00Z, or 2h for two hours ago.")
 ]
 Until = Annotated[
-    str | None, Parameter(help="Those that died until then; tells a stopped recovery to go on.")
+    str | None, Parameter(help="Those that died until then; continues a stopped recovery.")
 ]
 
 
@@ -53,8 +53,8 @@ async def recover(
         "retried": retried,
         "dry_run": bulk.dry_run,
     }
-    told = f"{dead} dead letters" if bulk.dry_run else f"{retried} of {dead} retried"
-    answer(common.json, document, lambda: told)
+    text = f"{dead} dead letters" if bulk.dry_run else f"{retried} of {dead} retried"
+    answer(common.json, document, lambda: text)
 
 
 async def _say_if_they_wait(app: Books, name: str) -> None:

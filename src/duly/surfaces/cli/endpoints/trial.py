@@ -13,7 +13,7 @@ from duly.surfaces.cli.terminal.output import answer, facts, talk
 
 
 async def try_out(name: str, /, *, data: Payload = None, common: Common = COMMON) -> int:
-    """Send something to an endpoint at once, whatever its state; exit 1 if it failed.
+    """Send something to an endpoint at once, in any state; exit 1 if it failed.
 
     It is signed as any delivery is, and nothing is stored.
 

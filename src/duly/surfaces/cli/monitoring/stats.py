@@ -81,8 +81,8 @@ def _retries(found: Retries) -> str:
 
 
 def _poison(found: Poison) -> str:
-    told = [f"{each.id} to {each.target}, {each.crashes} crashes" for each in found.first]
-    return "; ".join([str(found.count), *told]) if found.count else "none"
+    first = [f"{each.id} to {each.target}, {each.crashes} crashes" for each in found.first]
+    return "; ".join([str(found.count), *first]) if found.count else "none"
 
 
 def _waiting(found: OldestWaiting | None) -> str:

@@ -32,7 +32,7 @@ NAMESPACE = "bench"
 TARGET = "bench.nothing"
 PRODUCERS = 64
 SLICE = 5000
-# It must never prune other deliveries, whatever the settings say.
+# It must never prune other deliveries, even where the settings would.
 HANDS_OFF: dict[str, Any] = {
     "keep_completed": CENTURY,
     "keep_dead": CENTURY,

@@ -67,7 +67,7 @@ async def books(common: Common, *, create: bool = False) -> AsyncIterator[Books]
 
 @asynccontextmanager
 async def client(common: Common, *, create: bool = False) -> AsyncIterator[App]:
-    """The app over its store, opened beside whatever server runs on it, never owning it.
+    """The app over its store, opened beside a server that may run on it, never owning it.
 
     With `create`, a store that is missing or behind is made and brought up to date.
     """

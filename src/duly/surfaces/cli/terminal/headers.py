@@ -32,7 +32,7 @@ def pairs(lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def each_once(given: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers by their names; one that is given twice is refused, whatever its case."""
+    """Headers by their names; one that is given twice is refused, in upper or lower case."""
     found: dict[str, str] = {}
     seen: set[str] = set()
     for name, value in given:

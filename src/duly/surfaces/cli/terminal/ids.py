@@ -16,7 +16,7 @@ from duly.records.state import State
 from duly.surfaces.cli.terminal.flags import Books
 
 Id = Annotated[str, Parameter(help="Its id, or how that begins.")]
-TOLD = 3
+LISTED = 3
 """How many of those that begin alike an error names."""
 KEY_BEGINNING = re.compile(rf"[a-z2-7]{{{SHORTEST_BEGINNING},15}}\Z")
 
@@ -35,7 +35,7 @@ async def _beginning(app: Books, beginning: str, state: State | None = None) -> 
     return [
         each.id
         for each in await app.deliveries.list(
-            id=beginning, state=state, limit=TOLD + 1, payloads=False
+            id=beginning, state=state, limit=LISTED + 1, payloads=False
         )
     ]
 
@@ -45,7 +45,7 @@ async def whole_key_id(app: Books, given: str) -> str:
     if keys.ID.match(given) or not KEY_BEGINNING.match(given):
         return keys.checked_id(given)
     # What begins with a text follows it in the order of ids.
-    found = [each.id for each in await app.keys.list(after=given, limit=TOLD + 1)]
+    found = [each.id for each in await app.keys.list(after=given, limit=LISTED + 1)]
     return _only(given, [each for each in found if each.startswith(given)], "key", "keys")
 
 
@@ -53,9 +53,9 @@ def _only(given: str, found: Sequence[str], kind: str, kinds: str) -> str:
     if not found:
         raise NotFound(kind, given, f"no id of a {kind} begins so")
     if len(found) > 1:
-        many = len(found) if len(found) <= TOLD else f"more than {TOLD}"
+        many = len(found) if len(found) <= LISTED else f"more than {LISTED}"
         raise InvalidInput(
             "id",
-            f"{many} {kinds} begin with {given}; give more of it: {', '.join(found[:TOLD])}",
+            f"{many} {kinds} begin with {given}; give more of it: {', '.join(found[:LISTED])}",
         )
     return found[0]

@@ -90,9 +90,9 @@ def _short(value: object) -> str:
 
 def facts(found: Mapping[str, object]) -> str:
     """One line for each fact that there is."""
-    told = {name: cell(value) for name, value in found.items() if value not in (None, [], "")}
-    width = max(map(len, told), default=0)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in told.items())
+    shown = {name: cell(value) for name, value in found.items() if value not in (None, [], "")}
+    width = max(map(len, shown), default=0)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in shown.items())
 
 
 def cell(value: object) -> str:

@@ -93,8 +93,8 @@ def _asked(item: Item, id: str | None) -> Asked:
     except InvalidInput as error:
         return error
     except Exception as error:
-        told = refusal(error, NewDelivery)
-        if isinstance(told, InvalidInput):
-            return told
-        raise told from None
+        problem_found = refusal(error, NewDelivery)
+        if isinstance(problem_found, InvalidInput):
+            return problem_found
+        raise problem_found from None
     return options
