@@ -7,6 +7,7 @@ import queue
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -139,12 +140,19 @@ class Books:
 
     async def until(self, sql: str, wanted: object, within: float = 60.0) -> None:
         """Look until the statement's single value is the wanted one."""
-        for _ in range(int(within / 0.05)):
-            found = (await self.run(sql))[0][0]
-            if found == wanted:
-                return
+        deadline = time.monotonic() + within
+        while (found := (await self.run(sql))[0][0]) != wanted:
+            if time.monotonic() > deadline:
+                left = "\n".join(map(str, await self._left()))
+                raise AssertionError(
+                    f"{sql} is {found!r} and not {wanted!r} after {within} s; left are:\n{left}"
+                )
             self._pause.wait(0.05)
-        raise AssertionError(f"{sql} is {found!r} and not {wanted!r} after {within} s")
+
+    async def _left(self) -> list[tuple[Any, ...]]:
+        """What tells why work did not end: the agenda's first rows and the workers."""
+        agenda = await self.run("select * from duly.agenda limit 20")
+        return agenda + await self.run("select * from duly.workers limit 20")
 
     async def until_finished(self, within: float = 60.0) -> None:
         """Look until every delivery is at an end."""
