@@ -65,6 +65,12 @@ def quoted(value: object) -> str:
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
 
 
+def shown_number(value: object) -> str:
+    """A number as an error shows it: 7, be it 7 or 7.0; anything else as `quoted` does."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:g}" if is_number else quoted(value)
+
+
 class BadSetting(InvalidInput):
     """A setting is not valid; `field` is its name."""
 

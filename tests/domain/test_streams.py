@@ -44,7 +44,7 @@ def test_a_completion_with_something_to_record_leaves_the_line_first() -> None:
 
 def test_an_unknown_policy_is_refused() -> None:
     assert checked_policy("release") is OnFailure.RELEASE
-    with pytest.raises(InvalidInput, match="neither block nor release"):
+    with pytest.raises(InvalidInput, match="none of block, release"):
         checked_policy("ignore")
-    with pytest.raises(InvalidInput, match="neither block nor release"):
+    with pytest.raises(InvalidInput, match="none of block, release"):
         checked_policy("queue")

@@ -116,7 +116,7 @@ BAD = [
     (("list", "--state", "idle"), 2, "state: 'idle' cannot be listed; give blocked or paused"),
     (("list", "--limit", "0"), 2, "limit: 0 is not from 1 to 1000"),
     (("configure", NAME), 2, "on_failure: there is nothing to change"),
-    (("configure", NAME, "--on-failure", "ignore"), 2, "'ignore' is neither block nor release"),
+    (("configure", NAME, "--on-failure", "ignore"), 2, "'ignore' is none of block, release"),
     (("pause", ""), 2, "stream: it has 0 bytes"),
 ]
 

@@ -18,17 +18,24 @@ from duly.records.target import GivenTarget
 
 LEAST_PRIORITY, DEFAULT_PRIORITY, MOST_PRIORITY = 1, 5, 9
 Moment = Annotated[datetime, Meta(tz=True)]
+# Limits are only described here: the domain checks them, with the same message everywhere.
+Priority = Annotated[
+    int, Meta(extra_json_schema={"minimum": LEAST_PRIORITY, "maximum": MOST_PRIORITY})
+]
+AT_LEAST_0 = {"minimum": 0}
 
 
 class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What may be set for a delivery besides its target and payload."""
 
     at: Moment | None = None
-    after: Annotated[float, Meta(ge=0, description="seconds from now")] | None = None
+    after: (
+        Annotated[float, Meta(extra_json_schema=AT_LEAST_0, description="seconds from now")] | None
+    ) = None
     key: str | None = None
     stream: str | None = None
     on_failure: OnFailure | None = None
-    priority: Annotated[int, Meta(ge=LEAST_PRIORITY, le=MOST_PRIORITY)] = DEFAULT_PRIORITY
+    priority: Priority = DEFAULT_PRIORITY
     tags: list[str] = []
     expires_at: Moment | None = None
     retry: Annotated[RetryPlan | None, Meta(description="its own; otherwise its target's")] = None

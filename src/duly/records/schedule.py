@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypedDict, cast
 import msgspec
 from msgspec import Meta
 
-from duly.records.delivery import DEFAULT_PRIORITY, LEAST_PRIORITY, MOST_PRIORITY
+from duly.records.delivery import AT_LEAST_0, DEFAULT_PRIORITY, Priority
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import GivenTarget, Webhook
 
@@ -18,7 +18,8 @@ DEFAULT_CAP = 1000
 UNREADABLE = "unreadable"
 """The state of a schedule that a newer version wrote and this one cannot read."""
 Moment = Annotated[datetime, Meta(tz=True)]
-Seconds = Annotated[float, Meta(ge=0)]
+Seconds = Annotated[float, Meta(extra_json_schema=AT_LEAST_0)]
+Count = Annotated[int, Meta(extra_json_schema={"minimum": 1})]
 Span = float | timedelta | str
 
 
@@ -77,15 +78,15 @@ class ScheduleOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     catch_up: CatchUp = CatchUp.LATEST
     window: Seconds | None = None
-    cap: Annotated[int, Meta(ge=1)] = DEFAULT_CAP
+    cap: Count = DEFAULT_CAP
     overlap: Overlap = Overlap.ALLOW
     start: Moment | None = None
     end: Moment | None = None
-    max_runs: Annotated[int, Meta(ge=1)] | None = None
+    max_runs: Count | None = None
     jitter: Seconds = 0.0
     expires_after: Seconds | None = None
     retry: RetryPlan | None = None
-    priority: Annotated[int, Meta(ge=LEAST_PRIORITY, le=MOST_PRIORITY)] = DEFAULT_PRIORITY
+    priority: Priority = DEFAULT_PRIORITY
     stream: str | None = None
     tags: tuple[str, ...] = ()
 

@@ -20,7 +20,7 @@ from duly.domain.endpoints.webhooks import (
     checked_url,
     is_webhook,
 )
-from duly.errors import InvalidInput, NotFound
+from duly.errors import InvalidInput, NotFound, shown_number
 from duly.records.endpoint import Circuit, Endpoint, EndpointOptions, EndpointState
 from duly.records.retry_plan import RetryPlan
 from duly.records.target import PREFIX, EndpointTarget, Webhook, origin_of
@@ -142,7 +142,9 @@ def _rate(value: object) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not LEAST_RATE <= value <= MOST_RATE:  # type: ignore[operator]
         raise InvalidInput(
-            "rate", f"{value!r} is not from {LEAST_RATE:g} to {MOST_RATE:g} deliveries a second"
+            "rate",
+            f"{shown_number(value)} is not from {LEAST_RATE:g} to {MOST_RATE:g} "
+            "deliveries a second",
         )
     return float(value)  # type: ignore[arg-type]
 

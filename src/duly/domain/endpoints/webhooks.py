@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from duly.domain.deliveries.outcomes import Completed, Failed, Outcome
-from duly.errors import InvalidInput, quoted
+from duly.errors import InvalidInput, quoted, shown_number
 from duly.records.reason import Reason
 from duly.records.retry_plan import GONE
 from duly.records.target import DEFAULT_TIMEOUT, LONGEST_TIMEOUT, SHORTEST_TIMEOUT, Webhook
@@ -126,7 +126,8 @@ def checked_timeout(timeout: object) -> float:
     if not is_number or not SHORTEST_TIMEOUT <= timeout <= LONGEST_TIMEOUT:  # type: ignore[operator]
         raise InvalidInput(
             "timeout",
-            f"{timeout!r} is not from {SHORTEST_TIMEOUT:g} to {LONGEST_TIMEOUT:g} seconds",
+            f"{shown_number(timeout)} is not from {SHORTEST_TIMEOUT:g} to "
+            f"{LONGEST_TIMEOUT:g} seconds",
         )
     return float(timeout)  # type: ignore[arg-type]
 

@@ -65,7 +65,7 @@ def checked_policy(value: object) -> OnFailure:
     try:
         return OnFailure(str(value))
     except ValueError:
-        raise InvalidInput("on_failure", f"{value!r} is neither block nor release") from None
+        raise InvalidInput("on_failure", f"{value!r} is none of {', '.join(OnFailure)}") from None
 
 
 def stream_of_schedule(schedule: str) -> str:

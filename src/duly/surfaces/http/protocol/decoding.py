@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -17,6 +19,7 @@ from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import JSON
 from duly.surfaces.http.protocol.turns import Turns
 
+UNKNOWN_CHOICE = re.compile("Invalid enum value (.*)", re.DOTALL)
 DEEPEST = documents.DEPTH_LIMIT + 1
 """How deep a body may be nested: a payload within an object."""
 
@@ -44,7 +47,7 @@ def query_of(request: Request) -> Any:
     try:
         return msgspec.convert(once, request.route.query, strict=False)
     except msgspec.ValidationError as error:
-        raise misfit(error) from None
+        raise _misfit(error, request.route.query) from None
 
 
 def check_query(request: Request) -> None:
@@ -94,12 +97,30 @@ def refusal(error: Exception, kind: Any) -> Exception:
     if isinstance(error, documents.Unfit):
         return unfit(error, kind)
     if isinstance(error, msgspec.ValidationError):
-        return misfit(error)
+        return _misfit(error, kind)
     if isinstance(error, msgspec.DecodeError | UnicodeDecodeError):
         return HTTPException(400, f"the body is not JSON: {error}")
     if isinstance(error, RecursionError):
         return InvalidInput("body", "it is nested too deep")
     return error
+
+
+def _misfit(error: msgspec.ValidationError, kind: Any) -> InvalidInput:
+    """The field and what is wrong with it; for an enumeration as the domain says it."""
+    found = misfit(error)
+    value = UNKNOWN_CHOICE.fullmatch(found.problem)
+    choices = value and _choices(kind, found.field)
+    if not value or not choices:
+        return found
+    return InvalidInput(found.field, f"{value[1]} is none of {', '.join(choices)}")
+
+
+def _choices(kind: Any, field: str) -> list[str]:
+    hint = get_type_hints(kind).get(field) if isinstance(kind, type) else None
+    for each in (hint, *get_args(hint)):
+        if isinstance(each, type) and issubclass(each, StrEnum):
+            return list(each)
+    return []
 
 
 def unfit(error: documents.Unfit, kind: Any) -> InvalidInput:
