@@ -300,7 +300,7 @@ def alert_monitor_for(parts: Parts, services: Namespace) -> AlertMonitor:
     return AlertMonitor(
         parts.store,
         telemetry.emit,
-        services.watch.situation,
+        services.stats.namespace_status,
         telemetry.counts,
         AlertLimits(settings.alert_late, settings.alert_dead),
         _alert_sender(settings, services, settings.namespace),

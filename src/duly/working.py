@@ -91,9 +91,9 @@ class Working(Namespace):
                 await self.rollup_writer.tick()
         self._open = False
         for each in (self.rollup_writer, *self.rollup_writer.others):
-            each.begin_anew()
-        self.handlers.begin_anew()
-        await self.watch.live.stop()
+            each.reset()
+        self.handlers.reset()
+        await self.stats.live.stop()
         await self.webhooks.close()
         await self.store.close()
 

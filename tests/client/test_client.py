@@ -27,7 +27,7 @@ async def test_it_delivers_and_shows_what_was_delivered(url: str) -> None:
 
 async def test_it_works_without_a_block_and_can_be_closed_twice(url: str) -> None:
     client = duly.Client(f"{url}/")
-    assert (await client.watch.status()).store == "sqlite"
+    assert (await client.stats.status()).store == "sqlite"
     await client.close()
     await client.close()
 
@@ -37,7 +37,7 @@ def test_it_follows_the_event_loop_that_it_is_used_in(url: str) -> None:
 
     async def used() -> str:
         async with client:
-            return (await client.watch.status()).store
+            return (await client.stats.status()).store
 
     assert [asyncio.run(used()), uvloop.run(used())] == ["sqlite", "sqlite"]
 
@@ -96,12 +96,12 @@ async def test_a_key_is_a_setting(url: str) -> None:
     wrong = f"duly_{'a' * 16}_{'b' * 52}"
     async with duly.Client(url, key=wrong) as client:
         with pytest.raises(duly.BadSetting, match=r"key: .*wrong, expired or revoked") as refused:
-            await client.watch.status()
+            await client.stats.status()
     assert wrong not in str(refused.value)
     async with duly.Client(url) as admin:
         made = await admin.keys.create("looks", scope="read")
     async with duly.Client(url, key=made.token) as client:
-        await client.watch.status()
+        await client.stats.status()
         with pytest.raises(duly.BadSetting, match="scope operate"):
             await client.deliver("log")
 
@@ -130,7 +130,7 @@ async def test_too_many_requests_are_busy_after_a_few_tries(own_home: Home) -> N
     key = own_home.ok("keys", "create", "slow", "--scope", "read")
     with own_home.serving(environ={"DULY_KEY_RATE": "0.01"}) as server:
         async with duly.Client(server.url, key=key, clock=VirtualClock()) as client:
-            calls = [client.watch.status() for _ in range(20)]
+            calls = [client.stats.status() for _ in range(20)]
             answers = await asyncio.gather(*calls, return_exceptions=True)
     assert any(isinstance(each, duly.Busy) for each in answers), answers
 

@@ -32,7 +32,7 @@ async def test_calls_one_after_the_other_share_a_connection(url: str) -> None:
     async with losing(url, lambda _number: False) as proxy, duly.Client(proxy.url) as client:
         for number in range(10):
             await client.deliver("log", number, after=60)
-            await client.watch.status()
+            await client.stats.status()
     assert (len(proxy.requests), proxy.connections) == (20, 1)
 
 
@@ -161,7 +161,7 @@ async def test_a_silent_server_is_given_up() -> None:
 
     async with answering(silent) as heard, duly.Client(heard.url, timeout=0.05) as client:
         with pytest.raises(duly.StoreUnavailable, match="did not answer: timed out"):
-            await client.watch.status()
+            await client.stats.status()
     assert len(heard.requests) == 1
 
 
@@ -176,7 +176,7 @@ async def test_retry_after_is_honoured_with_429_always_and_with_503_if_it_is_saf
         duly.Client(heard.url, clock=clock) as client,
     ):
         with pytest.raises(duly.StoreUnavailable, match="cannot be read"):
-            await client.watch.status()
+            await client.stats.status()
     assert (len(heard.requests), clock.slept) == (4, [7, 3, 1])
     async with (
         answering(script(busy, away, FINE)) as heard,
@@ -198,7 +198,7 @@ async def test_a_longer_wait_than_a_caller_has_is_an_error() -> None:
         duly.Client(heard.url) as client,
     ):
         with pytest.raises(duly.Busy, match="later"):
-            await client.watch.status()
+            await client.stats.status()
     assert len(heard.requests) == 1
 
 

@@ -126,7 +126,13 @@ class Refusals(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Pass on what the test waits for."""
         name = getattr(record, "event", "")
-        if name in ("SettleRefused", "LeaseWasLost", "Reclaimed", "StoreWentAway", "WorkerStarted"):
+        if name in (
+            "SettleRefused",
+            "LeaseWasLost",
+            "Reclaimed",
+            "StoreUnreachable",
+            "WorkerStarted",
+        ):
             say(name)
 
 

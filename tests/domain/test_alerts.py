@@ -16,8 +16,8 @@ pytestmark = pytest.mark.requirement("S4")
 def watched(
     happened: dict[AlertKind, str] | None = None, dead: int = 0, **facts: object
 ) -> Watched:
-    situation = NamespaceStatus(at=NOW, store_seconds=0.001, **facts)  # type: ignore[arg-type]
-    return Watched(situation=situation, dead_lately=dead, happened=happened or {})
+    status = NamespaceStatus(at=NOW, store_seconds=0.001, **facts)  # type: ignore[arg-type]
+    return Watched(status=status, dead_lately=dead, happened=happened or {})
 
 
 def known(kind: AlertKind, subject: str = "", ago: timedelta = timedelta()) -> Alert:

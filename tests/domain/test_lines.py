@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from duly.domain.streams import operations
-from duly.domain.streams.operations import Fate, Member, Return
+from duly.domain.streams.operations import HeadAction, Member, Return
 from duly.domain.streams.stream import StreamRow, plight, stream_of, to_do
 from duly.errors import Conflict
 from duly.records.stream import StreamState
@@ -41,15 +41,15 @@ LINES = {
 }
 FATES = {
     "retry_now": {
-        StreamState.WAITING: Fate.HURRIED,
-        StreamState.RETRYING: Fate.HURRIED,
-        StreamState.BLOCKED: Fate.RAISED,
+        StreamState.WAITING: HeadAction.HURRIED,
+        StreamState.RETRYING: HeadAction.HURRIED,
+        StreamState.BLOCKED: HeadAction.RAISED,
     },
-    "release": {StreamState.RETRYING: Fate.APART, StreamState.BLOCKED: Fate.LEFT},
+    "release": {StreamState.RETRYING: HeadAction.APART, StreamState.BLOCKED: HeadAction.LEFT},
     "dead_letter_head": {
-        StreamState.WAITING: Fate.BURIED,
-        StreamState.RETRYING: Fate.BURIED,
-        StreamState.PAUSED: Fate.BURIED,
+        StreamState.WAITING: HeadAction.MADE_DEAD,
+        StreamState.RETRYING: HeadAction.MADE_DEAD,
+        StreamState.PAUSED: HeadAction.MADE_DEAD,
     },
 }
 
@@ -72,7 +72,7 @@ def test_each_move_in_each_state(move: str, state: StreamState) -> None:
             decide(*given)
     else:
         change = decide(*given)
-        assert (change.fate, change.line.halted) == (expected, given[0].halted and _left(state))
+        assert (change.action, change.line.halted) == (expected, given[0].halted and _left(state))
 
 
 def _left(state: StreamState) -> str | None:
@@ -181,7 +181,11 @@ def test_only_a_dead_head_that_blocks_lets_others_go_when_it_is_discarded(
     change = operations.discard(LINES[state], member(4, "h"), "why")
     if state is StreamState.BLOCKED:
         assert change is not None
-        assert (change.fate, change.line.halted, change.note) == (Fate.DISCARDED, None, "why")
+        assert (change.action, change.line.halted, change.note) == (
+            HeadAction.DISCARDED,
+            None,
+            "why",
+        )
     else:
         assert change is None
     assert operations.discard(LINES[state], member(9), "why") is None

@@ -21,7 +21,7 @@ async def born(house: House, gate: Gate, **settings: Any) -> Life:
 async def buried(life: Life, house: House, *, taken_back: bool = True) -> None:
     """Silent for longer than its lease, though it lives; others take back what it held."""
     house.clock.advance(13)
-    assert await life.app.store.workers.bury()
+    assert await life.app.store.workers.declare_dead()
     if taken_back:
         await life.engine.worker.recovery.take_back()
 
@@ -203,16 +203,16 @@ async def test_it_is_taken_back_when_the_store_answers_again(any_house: House) -
     await life.tick()
     await buried(life, any_house)
     workers = life.engine.worker.store.workers
-    acquit, asked = workers.acquit, 0
+    undo_crashes, asked = workers.undo_crashes, 0
 
     async def away_at_first(worker: int, suspect_after: int) -> int:
         nonlocal asked
         asked += 1
         if asked == 1:
             raise duly.StoreUnavailable("away")
-        return await acquit(worker, suspect_after)
+        return await undo_crashes(worker, suspect_after)
 
-    workers.acquit = away_at_first  # type: ignore[method-assign]
+    workers.undo_crashes = away_at_first  # type: ignore[method-assign]
     with pytest.raises(duly.StoreUnavailable):
         await come_back(life)
     await life.engine.worker.lease_monitor.tick()

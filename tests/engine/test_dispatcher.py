@@ -307,7 +307,7 @@ async def test_a_lane_without_its_delivery_is_passed_over_and_counted(any_house:
     await books.sql(f"delete from duly.deliveries where id = '{bad.id}'")
     await life.engine.worker.step()
     assert gate.entered == ["good"]
-    assert app.telemetry.counts["RowPassedOver"] == 1
+    assert app.telemetry.counts["LaneSkipped"] == 1
     assert await states(app) == {"completed": 1}
 
 
@@ -333,5 +333,5 @@ async def test_a_stop_hands_back_what_does_not_end_in_time(house: House) -> None
     booked = await only(app)
     assert (booked.state, booked.attempt) == ("pending", 0)
     assert [each.outcome for each in await app.deliveries.history(booked.id)] == ["released"]
-    (worker,) = await app.store.workers.roster()
+    (worker,) = await app.store.workers.all()
     assert worker.ended_how == "stopped"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from duly.domain.events import Event, LoopFailed, StoreCameBack, StoreWentAway
+from duly.domain.events import Event, LoopFailed, StoreReachable, StoreUnreachable
 from duly.engine.loops import LONGEST_BACK_OFF, NOW, Pause, Runner
 from duly.errors import StoreUnavailable
 
@@ -44,8 +44,8 @@ async def test_a_store_that_is_away_is_told_once_and_outlived() -> None:
     away = StoreUnavailable("no route")
     events = await run(Scripted(away, away, NOW))
     assert events == [
-        StoreWentAway(loop="scripted", problem="no route"),
-        StoreCameBack(loop="scripted", failures=2),
+        StoreUnreachable(loop="scripted", problem="no route"),
+        StoreReachable(loop="scripted", failures=2),
     ]
 
 

@@ -104,7 +104,7 @@ async def test_the_settings_say_for_whom(
     app = house.app(**settings)
     assert app.settings.served == served
     life = await house.born(app)
-    (worker,) = await app.workers.list()
+    (worker,) = await app.workers.all()
     assert worker.namespaces == (["*"] if served is None else served)
     await life.kill()
 
@@ -125,7 +125,7 @@ async def test_what_a_worker_does_not_work_for_is_left_and_stuck_says_why(
         pass
     assert seen.calls == [("default", "ours")]
     any_house.clock.advance(1)
-    found = await tenant.watch.stuck(timedelta(minutes=5))
+    found = await tenant.stats.stuck(timedelta(minutes=5))
     assert [each.why for each in found] == [
         "no worker that is alive works for namespace 'two'; start one: duly serve --namespaces two"
     ] * 2

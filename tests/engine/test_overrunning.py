@@ -110,7 +110,7 @@ async def test_what_runs_on_after_its_timeout_is_shown_as_stuck(
     await until(lambda: app.telemetry.counts["HandlerOverran"] == 1)
     any_house.clock.advance(3000)
     await app.store.workers.beat(life.engine.worker.membership.worker)
-    (found,) = await app.watch.stuck(timedelta(seconds=300))
+    (found,) = await app.stats.stuck(timedelta(seconds=300))
     assert found.id == accepted.id
     assert "has been running it since" in found.why
     leave.set()
@@ -200,7 +200,7 @@ async def test_what_cannot_be_ended_stays_held_when_the_worker_stops(
     async with asyncio.timeout(SECONDS):
         await life.engine.stop()
     assert app.telemetry.counts["WorkerStopped"] == 1
-    (row,) = await app.store.workers.roster()
+    (row,) = await app.store.workers.all()
     assert (row.ended_how, row.holding) == (None, 1)
     assert (await app.get(accepted.id)).state == "processing"
     leave.set()

@@ -568,8 +568,8 @@ async def test_a_start_waits_for_what_another_planner_is_at(postgres_url: str) -
     await second.open()
     await first.declare("often", QUARTERS, catch_up="all")
     clock.advance(HOUR)
-    async with first.app.store.plans.sit(clock.now(), 10, []) as sitting:
-        assert len(sitting.due) == 1
+    async with first.app.store.plans.lock_due(clock.now(), 10, []) as locked:
+        assert len(locked.due) == 1
         engine = second.app.engine()
         start = asyncio.create_task(engine.worker.planner.at_start())
         for _ in range(50):
@@ -590,7 +590,7 @@ async def test_a_planner_that_hangs_does_not_hold_up_a_start_for_ever(postgres_u
     await second.open()
     await first.declare("often", QUARTERS)
     clock.advance(HOUR)
-    async with first.app.store.plans.sit(clock.now(), 10, []), asyncio.timeout(30):
+    async with first.app.store.plans.lock_due(clock.now(), 10, []), asyncio.timeout(30):
         await second.app.engine().worker.planner.at_start()
     assert clock.now() - START > HOUR + 29 * SECOND
     await house.close()

@@ -110,7 +110,7 @@ async def test_a_live_worker_keeps_what_it_holds(any_house: House) -> None:
         await life.engine.worker.recovery.tick()
     assert (await only(life.app)).state == "processing"
     any_house.clock.advance(13)
-    assert await life.app.store.workers.bury()
+    assert await life.app.store.workers.declare_dead()
     await life.engine.worker.recovery.take_back()
     assert (await only(life.app)).state == "pending"
 
@@ -137,7 +137,7 @@ async def test_a_lost_lease_abandons_what_runs_and_a_new_worker_is_born(any_hous
     await life.tick()
     old = life.engine.worker.membership.worker
     any_house.clock.advance(13)
-    assert await life.app.store.workers.bury() == [old]
+    assert await life.app.store.workers.declare_dead() == [old]
     gate.open.set()
     stepped = await life.engine.worker.step()
     assert stepped == 1
@@ -160,7 +160,7 @@ async def test_the_write_of_a_zombie_changes_nothing_and_is_counted(any_house: H
     await zombie.app.deliver("work", "x")
     await zombie.tick()
     any_house.clock.advance(13)
-    assert await zombie.app.store.workers.bury()
+    assert await zombie.app.store.workers.declare_dead()
     await zombie.engine.worker.recovery.take_back()
     assert (await only(zombie.app)).state == "pending"
     gate.open.set()

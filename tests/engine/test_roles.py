@@ -48,7 +48,7 @@ async def test_the_api_alone_accepts_and_claims_plans_and_registers_nothing(
         await engine.start()
         await app.deliver("work")
         assert not loops() & {"dispatcher", "settler", "recovery", "planner", "lease monitor"}
-        assert await app.store.workers.roster() == []
+        assert await app.store.workers.all() == []
         await engine.stop()
         assert await states(app) == {"pending": 1}
     assert seen == []
@@ -63,7 +63,7 @@ async def test_the_planner_alone_plans_and_claims_nothing(apart: House) -> None:
     await engine.start()
     assert "planner" in loops()
     assert not loops() & {"dispatcher", "settler", "recovery", "lease monitor"}
-    assert await app.store.workers.roster() == []
+    assert await app.store.workers.all() == []
     await engine.stop()
     assert (await states(app))["pending"] > 3
     await apart.close()

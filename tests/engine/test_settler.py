@@ -102,7 +102,7 @@ async def test_an_outcome_that_the_store_forbids_holds_up_no_other(any_house: Ho
     assert (await books.ledger(bad.delivery))["state"] == "cancelled"
     assert len(await life.app.list(state="completed")) == 2
     counts = life.app.telemetry.counts
-    assert (counts["RowPassedOver"], counts["completed"]) == (1, 2)
+    assert (counts["LaneSkipped"], counts["completed"]) == (1, 2)
     assert life.engine.worker.settler.unsettled == 0
 
 

@@ -61,7 +61,7 @@ async def test_a_heart_that_stumbles_beats_on(database_url: str) -> None:
         beats = set()
         async with asyncio.timeout(DEADLINE_SECONDS):
             while len(beats) < 3:
-                (worker,) = await app.store.workers.roster()
+                (worker,) = await app.store.workers.all()
                 beats.add(worker.beat_at)
         assert engine.worker.membership.lease.holds()
         assert worker.alive

@@ -212,19 +212,19 @@ async def test_whoever_died_or_ended_standing_aside_is_followed_by_another(
     await app.open()
     workers = app.store.workers
     first, second = [await workers.register("host:1", 12.0, 4, []) for _ in range(2)]
-    assert await workers.step_aside(first)
-    assert await workers.step_aside(first), "safe to repeat"
-    assert not await workers.step_aside(second)
-    await workers.step_in(first)
-    assert await workers.step_aside(second)
+    assert await workers.reserve_suspects(first)
+    assert await workers.reserve_suspects(first), "safe to repeat"
+    assert not await workers.reserve_suspects(second)
+    await workers.release_suspects(first)
+    assert await workers.reserve_suspects(second)
     await workers.end(second)
-    assert await workers.step_aside(first)
+    assert await workers.reserve_suspects(first)
     any_house.clock.advance(13)
     third = await workers.register("host:3", 12.0, 4, [])
-    assert not await workers.step_aside(third)
-    assert first in await workers.bury(worker=third)
-    assert await workers.step_aside(third)
-    assert not await workers.step_aside(first), "it is dead"
+    assert not await workers.reserve_suspects(third)
+    assert first in await workers.declare_dead(worker=third)
+    assert await workers.reserve_suspects(third)
+    assert not await workers.reserve_suspects(first), "it is dead"
 
 
 @pytest.mark.requirement("F3")
@@ -233,9 +233,9 @@ async def test_of_two_that_step_aside_at_once_one_does(postgres_url: str) -> Non
         workers = app.store.workers
         ids = [await workers.register("host:1", 12.0, 4, []) for _ in range(4)]
         for _ in range(10):
-            stood = await asyncio.gather(*(workers.step_aside(each) for each in ids))
+            stood = await asyncio.gather(*(workers.reserve_suspects(each) for each in ids))
             assert sum(stood) == 1
-            await workers.step_in(ids[stood.index(True)])
+            await workers.release_suspects(ids[stood.index(True)])
 
 
 class Roster:
@@ -245,16 +245,16 @@ class Roster:
         self.taken = False
         self.asked = 0
 
-    async def step_aside(self, worker: int) -> bool:
+    async def reserve_suspects(self, worker: int) -> bool:
         self.asked += 1
         return not self.taken
 
-    async def step_in(self, worker: int) -> None:
+    async def release_suspects(self, worker: int) -> None:
         pass
 
 
 @pytest.fixture
-def roster() -> Roster:
+def list() -> Roster:
     return Roster()
 
 

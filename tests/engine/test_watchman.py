@@ -9,7 +9,7 @@ import duly
 from duly import App
 from duly.composition import alert_monitor_for
 from duly.domain.deliveries.outcomes import Failed, Outcome
-from duly.domain.events import StoreWentAway
+from duly.domain.events import StoreUnreachable
 from duly.engine.monitoring.alert_monitor import AlertMonitor
 from duly.errors import StoreUnavailable
 from duly.records.alert import Alert
@@ -75,7 +75,7 @@ async def told_but_not_noted(house: House) -> tuple[App, Alert]:
     await late(house, app)
     await watchman(app).tick()
     (alert,) = await app.alerts.raised()
-    await app.store.alerts.tell(alert, "nothing")
+    await app.store.alerts.mark_reported(alert, "nothing")
     return app, alert
 
 
@@ -106,7 +106,7 @@ async def test_an_alert_for_an_endpoint_that_is_not_there_is_told_in_the_log_onl
     for _ in range(2):
         await watchman(app).tick()
     told = [each.event for each in caplog.records if each.name == "duly"]  # type: ignore[attr-defined]
-    assert told.count("AlertUntold") == 1
+    assert told.count("AlertUnreported") == 1
     assert await raised(app) == ["late_deliveries"]
 
 
@@ -138,7 +138,7 @@ async def test_a_store_that_was_away_is_an_alert_once_it_is_back(
         raise StoreUnavailable("gone")
 
     with monkeypatch.context() as broken:
-        app.telemetry.emit(StoreWentAway(loop="planner", problem="gone"))
+        app.telemetry.emit(StoreUnreachable(loop="planner", problem="gone"))
         broken.setattr(app.store.alerts, "raised", away)
         with pytest.raises(StoreUnavailable):
             await watching.tick()
@@ -173,7 +173,7 @@ async def test_what_happens_while_it_looks_is_raised_the_next_time(
     watching, reading = watchman(app), app.store.alerts.raised
 
     async def meanwhile() -> Any:
-        app.telemetry.emit(StoreWentAway(loop="planner", problem="gone"))
+        app.telemetry.emit(StoreUnreachable(loop="planner", problem="gone"))
         return await reading()
 
     with monkeypatch.context() as slow:
@@ -192,8 +192,8 @@ async def test_two_that_tell_of_one_alert_in_other_words_are_no_trouble(
     await watchman(app).tick()
     assert len(await app.list(key=f"duly.alert.{alert.id}.raised")) == 1
     told = [each.event for each in caplog.records if each.name == "duly"]  # type: ignore[attr-defined]
-    assert "AlertUntold" not in told
-    assert not await app.store.alerts.untold(10)
+    assert "AlertUnreported" not in told
+    assert not await app.store.alerts.unreported(10)
 
 
 async def test_what_was_over_before_there_was_an_alert_webhook_is_not_told(

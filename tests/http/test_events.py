@@ -46,7 +46,7 @@ async def test_a_failure_ends_the_streams_and_the_next_one_may_listen(small_app:
     async def look() -> NamespaceStatus:
         if broken:
             raise ValueError("no")
-        return await small_app.watch.situation()
+        return await small_app.stats.namespace_status()
 
     found = live.Live(small_app.store, look, small_app.clock)
     async with asyncio.timeout(10):

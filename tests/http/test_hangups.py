@@ -62,11 +62,11 @@ async def app(
         await opened.deliver_many([(duly.endpoint("shop"), n) for n in range(LETTERS)])
         opened.expect("work")
         await opened.schedule("hourly", duly.every("1h", anchor=START), "work")
-        await bury(opened)
+        await declare_dead(opened)
         yield opened
 
 
-async def bury(app: App) -> None:
+async def declare_dead(app: App) -> None:
     """Make dead letters of all that waits for the endpoint, as its worker would."""
     await run_until_idle(app)
     assert await app.dead_letters.count() == LETTERS

@@ -24,7 +24,7 @@ async def died(app: App, clock: VirtualClock, crashes: int) -> int:
     (claimed,) = await books.claim(worker, 9, asks)
     assert claimed.crashes == crashes
     clock.advance(13)
-    assert worker in await app.store.workers.bury()
+    assert worker in await app.store.workers.declare_dead()
     await app.engine().worker.recovery.take_back()
     return worker
 

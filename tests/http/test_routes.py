@@ -160,7 +160,7 @@ async def everything(app: App) -> list[Any]:
         await app.endpoints.list(),
         await app.streams.list(),
         await app.schedules.list(),
-        await app.workers.list(),
+        await app.workers.all(),
         keys,
         await app.audit.list(),
     ]

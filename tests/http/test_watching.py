@@ -134,7 +134,7 @@ async def test_a_store_that_hangs_is_told_of_soon_and_asked_by_one_only(
         raise StoreUnavailable("no answer")
 
     monkeypatch.setattr(app.store.status, "look", hang)
-    asking = [asyncio.create_task(app.watch.situation()) for _ in range(5)]
+    asking = [asyncio.create_task(app.stats.namespace_status()) for _ in range(5)]
     monkeypatch.setattr("duly.surfaces.http.monitoring.health.SOON_ENOUGH", 0.01)
     monkeypatch.setattr("duly.surfaces.http.monitoring.metrics.SOON_ENOUGH", 0.01)
     assert (await samples(client))["duly_store_up"] == 0
@@ -145,7 +145,7 @@ async def test_a_store_that_hangs_is_told_of_soon_and_asked_by_one_only(
     assert [type(each) for each in answers] == [StoreUnavailable] * 5
     assert looked == 1
     with pytest.raises(StoreUnavailable):
-        await app.watch.situation()
+        await app.stats.namespace_status()
     assert looked == 2
 
 
@@ -285,7 +285,7 @@ async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
     app: App, pulse: ProcessHealth, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(app)
-    live = app.watch.live
+    live = app.stats.live
 
     async def never(_: float) -> None:
         await asyncio.Future()
@@ -314,7 +314,7 @@ async def test_events_tell_each_second_are_resumed_and_end_with_the_server(
 async def test_events_end_with_the_key_that_asked_for_them(
     app: App, pulse: ProcessHealth, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    live, made = app.watch.live, await app.keys.create("board")
+    live, made = app.stats.live, await app.keys.create("board")
 
     async def never(_: float) -> None:
         await asyncio.Future()

@@ -123,7 +123,7 @@ ARGUMENTS |= {
         "zone_version": "'{x}'",
         "now": "null",
     },
-    "schedules.soonest": {"served": "null", "now": "null"},
+    "schedules.next_plans": {"served": "null", "now": "null"},
     "schedules.behind": {
         "namespace": "'default'",
         "until_at": "now()",
@@ -247,7 +247,7 @@ EXPECTED = {
     "schedules.plan": {("progress", "progress_pkey"), ("schedules", "schedules_pkey")},
     "schedules.due": {("progress", "progress_next")},
     "schedules.behind": {("progress", "progress_next")},
-    "schedules.soonest": {("progress", "progress_next")},
+    "schedules.next_plans": {("progress", "progress_next")},
     "failure_stats.recent": {("deliveries", "deliveries_pkey"), ("agenda", "agenda_pkey")},
     "failure_stats.reasons": {("attempts", "attempts_failed"), ("deliveries", "deliveries_pkey")},
     "failure_stats.retries": {

@@ -52,7 +52,7 @@ USES: dict[str, Callable[[App], Awaitable[Any]]] = {
     "schedule": lambda app: app.schedule("often", duly.every("1h"), "work"),
     "endpoints": lambda app: app.endpoints.add("there", "https://example.org/"),
     "another namespace": lambda app: app.within("other").list(),
-    "listen": lambda app: anext(app.watch.live.listen()),
+    "listen": lambda app: anext(app.stats.live.listen()),
     "transaction": transacts,
     "receive": receives,
 }

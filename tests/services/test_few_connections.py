@@ -37,7 +37,7 @@ CALLS: dict[str, Call] = {
     "lists": lambda app, _: app.list(limit=5),
     "declares a schedule": lambda app, n: app.schedule(f"s{n}", duly.every("1h"), "other"),
     "adds an endpoint": lambda app, n: app.endpoints.add(f"e{n}", "https://example.org/"),
-    "asks how it stands": lambda app, _: app.watch.situation(),
+    "asks how it stands": lambda app, _: app.stats.namespace_status(),
     "asks for figures": lambda app, _: app.stats(),
     "opens a block": in_a_block,
 }

@@ -106,7 +106,7 @@ async def test_what_one_actor_expects_the_others_know(app: App) -> None:
 async def test_actors_of_a_namespace_share_who_listens_and_what_is_under_way(app: App) -> None:
     there = app.within("billing")
     ann, bob = there.acting_as("ann"), there.acting_as("bob")
-    assert ann.stats.live is bob.stats.live is there.watch.live
+    assert ann.stats.live is bob.stats.live is there.stats.live
     assert ann.stats.live is not app.stats.live
     await ann.requests.begin("k", "f", repeatable=True)
     with pytest.raises(Conflict, match="under way"):
@@ -144,4 +144,3 @@ async def test_short_forms_answer_as_the_resource_does(small_app: App, name: str
 async def test_stats_is_a_resource_and_a_short_form(small_app: App) -> None:
     assert await small_app.stats(60) == await small_app.stats.failures(60)
     assert (await small_app.stats.series(60)) == await small_app.series(60)
-    assert small_app.watch is small_app.stats

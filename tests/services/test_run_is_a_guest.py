@@ -75,7 +75,7 @@ async def test_a_stop_before_the_run_ends_it_at_once(database_url: str) -> None:
         app.stop()
         await asyncio.wait_for(app.run(signals=False), SECONDS)
         assert ran == []
-        assert await app.store.workers.roster() == []
+        assert await app.store.workers.all() == []
         # It counted for that run; the next one works.
         await asyncio.wait_for(app.run(signals=False), SECONDS)
     assert ran == [None]

@@ -63,7 +63,7 @@ async def test_an_app_works_until_it_is_stopped(database_url: str) -> None:
         after = await app.deliver("work", "after")
         states = [(await app.get(each.id)).state for each in (before, during, soon, after)]
         assert states == ["completed"] * 3 + ["pending"]
-        (worker,) = await app.store.workers.roster()
+        (worker,) = await app.store.workers.all()
         assert worker.ended_how == "stopped"
 
 
@@ -115,7 +115,7 @@ async def test_a_run_that_is_cancelled_hands_back_what_it_holds(database_url: st
             await task
         booked = await app.get(accepted.id)
         assert (booked.state, booked.attempt) == ("pending", 0)
-        (worker,) = await app.store.workers.roster()
+        (worker,) = await app.store.workers.all()
         assert worker.ended_how == "stopped"
 
 
@@ -129,7 +129,7 @@ async def test_a_lifespan_works_while_its_application_serves(database_url: str) 
     async with app.lifespan(work=False)(object()):
         accepted = await app.deliver("work", 2)
         assert (await app.get(accepted.id)).state == "pending"
-        (worker,) = await app.store.workers.roster()
+        (worker,) = await app.store.workers.all()
         assert worker.ended_how == "stopped"
     assert said.empty()
 
@@ -145,12 +145,12 @@ async def test_an_app_works_over_the_callers_own_pool(postgres_url: str) -> None
                 beats = set()
                 async with asyncio.timeout(DEADLINE_SECONDS):
                     while len(beats) < 4:
-                        (worker,) = await app.store.workers.roster()
+                        (worker,) = await app.store.workers.all()
                         beats.add(worker.beat_at)
                 assert worker.alive
                 await app.deliver("work", 2)
                 assert await heard(said) == 2
-            assert len(await app.store.workers.roster()) == 1
+            assert len(await app.store.workers.all()) == 1
             assert app.telemetry.counts["LeaseWasLost"] == 0
         assert not pool._closed
         assert pool.get_idle_size() == pool.get_size()
@@ -193,7 +193,7 @@ async def test_an_app_works_over_connections_the_caller_makes(postgres_url: str)
             beats = set()
             async with asyncio.timeout(DEADLINE_SECONDS):
                 while len(beats) < 3:
-                    (worker,) = await app.store.workers.roster()
+                    (worker,) = await app.store.workers.all()
                     beats.add(worker.beat_at)
         assert isinstance(app.store.database, Postgres)  # type: ignore[attr-defined]
     assert made

@@ -152,7 +152,7 @@ async def test_a_worker_that_is_dead_or_unknown_gets_nothing(books: Books) -> No
     stopped, dead = await books.worker(), await books.worker()
     await books.store.workers.end(stopped)
     alive = await books.worker()
-    await books.store.workers.bury(survivor=alive)
+    await books.store.workers.declare_dead(survivor=alive)
     assert await books.claim(stopped) == []
     assert await books.claim(dead) == []
     assert await books.claim(987_654) == []

@@ -8,7 +8,7 @@ from duly.domain.dead_letters import why_suspected
 from duly.domain.deliveries import retry
 from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict
-from duly.ports import Again, BulkCursor, GiveUp
+from duly.ports import BulkCursor, Discard, Retry
 from duly.records.dead_letter import DeadLetterFilter
 from tests.stores.books import START, Books, settlement
 
@@ -28,7 +28,7 @@ async def move_all(books: Books, filter: DeadLetterFilter, limit: int = 9) -> in
     place: BulkCursor | None = BulkCursor()
     total = 0
     while place is not None:
-        moved, place = await books.store.dead_letters.move(filter, Again(), place, limit)
+        moved, place = await books.store.dead_letters.move(filter, Retry(), place, limit)
         total += moved
     return total
 
@@ -88,7 +88,7 @@ async def test_batches_go_by_death_and_are_due_one_after_the_other(books: Books)
     now, place, moved = books.clock.now(), BulkCursor(), []
     while place is not None:
         many, place = await books.store.dead_letters.move(
-            DeadLetterFilter(), Again(spread=0.5), place, 2
+            DeadLetterFilter(), Retry(spread=0.5), place, 2
         )  # type: ignore[assignment]
         moved.append(many)
     assert moved == [2, 2, 1, 0]
@@ -125,7 +125,7 @@ async def test_those_from_before_fingerprints_are_one_group(books: Books) -> Non
 async def test_a_batch_that_is_given_up_is_no_larger_than_asked_for(books: Books) -> None:
     for _ in range(3):
         await dead(books)
-    give_up, wanted = GiveUp("why"), DeadLetterFilter()
+    give_up, wanted = Discard("why"), DeadLetterFilter()
     first, place = await books.store.dead_letters.move(wanted, give_up, BulkCursor(), 2)
     assert place is not None
     second, _ = await books.store.dead_letters.move(wanted, give_up, place, 2)

@@ -25,7 +25,7 @@ async def test_burying_a_worker_ends_its_handlers_transactions_and_nobody_elses(
     await losing.execute("select 1")
     books.clock.advance(3600)
     assert await elsewhere.store.workers.beat(kept)
-    assert await elsewhere.store.workers.bury(worker=kept) == [lost]
+    assert await elsewhere.store.workers.declare_dead(worker=kept) == [lost]
     with pytest.raises(StoreUnavailable):
         await losing.execute("select 1")
     with pytest.raises(StoreUnavailable):

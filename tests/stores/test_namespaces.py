@@ -40,7 +40,7 @@ async def test_nothing_of_another_namespace_is_seen(books: Books, others: Books)
     stuck = await books.store.deliveries.stuck(timedelta(minutes=5), 9)
     assert theirs not in {each.id for each in stuck}
     assert held.id not in {each.id for each in stuck}
-    assert await books.store.workers.roster() == []
+    assert await books.store.workers.all() == []
 
 
 @pytest.mark.parametrize("verb", ["get", "cancel", "retry", "history"])

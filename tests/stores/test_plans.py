@@ -66,13 +66,13 @@ async def test_what_is_due_to_be_planned_comes_in_the_order_of_its_moments(rota:
     await rota.declare("paused", every("1m"))
     await rota.people.pause("paused")
     now = START + HOUR
-    async with rota.store.plans.sit(now, 10, []) as sitting:
-        assert [each.name for each in sitting.due] == ["first", "later"]
-    async with rota.store.plans.sit(now, 1, []) as sitting:
-        (first,) = sitting.due
+    async with rota.store.plans.lock_due(now, 10, []) as locked:
+        assert [each.name for each in locked.due] == ["first", "later"]
+    async with rota.store.plans.lock_due(now, 1, []) as locked:
+        (first,) = locked.due
         assert (first.name, first.progress) == ("first", (await rota.get("first")).progress)
-    async with rota.store.plans.sit(now, 10, [first.id]) as sitting:
-        assert [each.name for each in sitting.due] == ["later"]
+    async with rota.store.plans.lock_due(now, 10, [first.id]) as locked:
+        assert [each.name for each in locked.due] == ["later"]
     assert await rota.store.plans.next_at([]) == datetime(2026, 3, 1, 12, 1, tzinfo=UTC)
     later = await rota.get("later")
     assert await rota.store.plans.next_at([first.id]) == later.progress.next_at
@@ -82,15 +82,15 @@ async def test_what_is_due_to_be_planned_comes_in_the_order_of_its_moments(rota:
 
 
 @pytest.mark.requirement("C1")
-async def test_a_sitting_writes_occurrences_and_progress_together(rota: Rota) -> None:
+async def test_locked_schedules_write_occurrences_and_progress_together(rota: Rota) -> None:
     await rota.declare("daily", HOURLY, catch_up="all")
     now = ONE + 2 * HOUR
     rota.books.clock.advance(now - START)
-    async with rota.store.plans.sit(now, 10, []) as sitting:
-        (due,) = sitting.due
-        untouched = await sitting.untouched([due.progress.made_id])
+    async with rota.store.plans.lock_due(now, 10, []) as locked:
+        (due,) = locked.due
+        untouched = await locked.untouched([due.progress.made_id])
         plan = decided(due, now, untouched=due.progress.made_id in untouched)
-        sitting.write(due.id, plan)
+        locked.write(due.id, plan)
         assert len(await rota.occurrences() if is_postgres(rota) else ["one"]) == 1
     assert (await rota.get()).progress == plan.progress
     assert await rota.occurrences() == [f"2026-03-01T{hour}:00:00Z" for hour in (13, 14, 15, 16)]
@@ -139,14 +139,14 @@ async def test_two_planners_share_what_is_due_and_neither_waits(
     await several(rota, 6)
     now = START + HOUR
     async with AsyncExitStack() as both, asyncio.timeout(10):
-        first = await both.enter_async_context(rota.store.plans.sit(now, 4, []))
-        second = await both.enter_async_context(other_rota.store.plans.sit(now, 4, []))
+        first = await both.enter_async_context(rota.store.plans.lock_due(now, 4, []))
+        second = await both.enter_async_context(other_rota.store.plans.lock_due(now, 4, []))
         assert (len(first.due), len(second.due)) == (4, 2)
         assert {each.id for each in first.due}.isdisjoint(each.id for each in second.due)
         assert await other_rota.store.plans.is_behind(now, [])
-        for sitting in (first, second):
-            for due in sitting.due:
-                sitting.write(due.id, decided(due, now))
+        for locked in (first, second):
+            for due in locked.due:
+                locked.write(due.id, decided(due, now))
     assert not await rota.store.plans.is_behind(now, [])
     assert await rota.books.count("deliveries") == 12
 
@@ -172,11 +172,11 @@ async def test_what_a_sitting_found_untouched_nobody_can_claim_until_it_ends(
     await rota.declare("daily", HOURLY)
     rota.books.clock.advance(DAY)
     now = rota.books.clock.now()
-    async with rota.store.plans.sit(now, 10, []) as sitting:
-        (due,) = sitting.due
-        assert await sitting.untouched([due.progress.made_id]) == {due.progress.made_id}
+    async with rota.store.plans.lock_due(now, 10, []) as locked:
+        (due,) = locked.due
+        assert await locked.untouched([due.progress.made_id]) == {due.progress.made_id}
         assert await other_rota.claim() == []
-        sitting.write(due.id, decided(due, now, untouched=True))
+        locked.write(due.id, decided(due, now, untouched=True))
     (claimed,) = await other_rota.claim()
     assert claimed.occasion is not None
     assert '"merged":23' in claimed.occasion
@@ -268,9 +268,9 @@ async def moved_to(rota: Rota, id: str, occurrence: str) -> None:
 
 async def written(rota: Rota, plan: Plan) -> None:
     rota.books.clock.advance(HOUR)
-    async with rota.store.plans.sit(rota.books.clock.now(), 10, []) as sitting:
-        (due,) = sitting.due
-        sitting.write(due.id, plan)
+    async with rota.store.plans.lock_due(rota.books.clock.now(), 10, []) as locked:
+        (due,) = locked.due
+        locked.write(due.id, plan)
 
 
 @pytest.mark.requirement("C1")
@@ -281,8 +281,8 @@ async def test_a_move_leaves_alone_what_somebody_holds(rota: Rota) -> None:
     before = await rota.books.ledger(claimed.id), await rota.books.lane(claimed.id)
     if is_postgres(rota):
         # There it is `untouched` that asks whether it is held; a move is only for what it found.
-        async with rota.store.plans.sit(rota.books.clock.now(), 10, []) as sitting:
-            assert await sitting.untouched([claimed.id]) == set()
+        async with rota.store.plans.lock_due(rota.books.clock.now(), 10, []) as locked:
+            assert await locked.untouched([claimed.id]) == set()
     else:
         await moved_to(rota, claimed.id, "2026-03-02T13:00:00Z")
     assert (await rota.books.ledger(claimed.id), await rota.books.lane(claimed.id)) == before

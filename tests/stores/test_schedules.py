@@ -446,8 +446,8 @@ async def test_only_what_nobody_ever_held_is_untouched(rota: Rota) -> None:
         settlement(claimed[ids["released"]], Verdict.RELEASED, now),
         settlement(claimed[ids["fresh"]], Verdict.DEFERRED, now),
     )
-    async with rota.store.plans.sit(now, 10, []) as sitting:
-        found = await sitting.untouched([*ids.values(), None])
+    async with rota.store.plans.lock_due(now, 10, []) as locked:
+        found = await locked.untouched([*ids.values(), None])
     assert found == {ids["fresh"], ids["released"]}
 
 

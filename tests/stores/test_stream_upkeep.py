@@ -8,7 +8,7 @@ import pytest
 
 from duly.domain.deliveries.outcomes import Verdict
 from duly.domain.streams import operations
-from duly.ports import Again, BulkCursor, Swept
+from duly.ports import BulkCursor, Retry, Swept
 from duly.records.dead_letter import DeadLetterFilter
 from duly.stores.postgres.database import Postgres
 from duly.stores.streams import heads
@@ -219,7 +219,7 @@ class TestEndpoints:
         place: BulkCursor | None = BulkCursor()
         found = []
         while place is not None:
-            moved, place = await lines.books.store.dead_letters.move(wanted, Again(), place, limit)
+            moved, place = await lines.books.store.dead_letters.move(wanted, Retry(), place, limit)
             found.append(moved)
         return found[:-1]
 

@@ -33,7 +33,7 @@ async def sweep(books: Books, batch: int = 4) -> Swept:
         swept, after = await books.store.maintenance.sweep(after, batch)
         found = Swept(
             found.without_lane + swept.without_lane,
-            found.held_by_nobody + swept.held_by_nobody,
+            found.without_owner + swept.without_owner,
             found.lane_without_delivery + swept.lane_without_delivery,
         )
     return found
@@ -117,15 +117,15 @@ async def test_workers_long_gone_are_forgotten_at_the_end_of_a_pruning(
         await books.deliver(due_at=START + 90 * DAY)
     gone, alive = await books.worker(lease=5), await books.worker(lease=3600)
     books.clock.advance(6)
-    await books.store.workers.bury()
+    await books.store.workers.declare_dead()
     books.clock.advance(61)
-    await books.store.workers.close_graves()
+    await books.store.workers.finish_dead()
     books.clock.advance(2 * DAY)
     await prune(books, 3 * DAY, DAY)
-    assert {each.id for each in await books.store.workers.roster()} == {gone, alive}
+    assert {each.id for each in await books.store.workers.all()} == {gone, alive}
     books.clock.advance(2 * DAY)
     await prune(books, 3 * DAY, DAY)
-    assert [each.id for each in await books.store.workers.roster()] == [alive]
+    assert [each.id for each in await books.store.workers.all()] == [alive]
 
 
 @pytest.mark.requirement("D15")
@@ -150,7 +150,7 @@ async def test_a_lane_held_by_an_unknown_worker_is_freed(books: Books) -> None:
         f"update duly.agenda set token = {stray} where delivery = {books.place(claimed.id)}"
     )
     lane = await books.lane(claimed.id) or {}
-    assert await sweep(books) == Swept(held_by_nobody=1)
+    assert await sweep(books) == Swept(without_owner=1)
     assert await books.lane(claimed.id) == lane | {"token": None, "claimed_at": None}
     assert (await books.store.deliveries.get(fine.id)).state == "processing"
     assert await sweep(books) == Swept()
@@ -161,7 +161,7 @@ async def test_a_claim_that_landed_in_a_closed_grave_is_freed(books: Books) -> N
     worker = await books.worker(lease=5)
     claimed = await books.claimed(worker)
     await books.sql(f"update duly.workers set reclaimed_at = beat_at where id = {worker}")
-    assert await sweep(books) == Swept(held_by_nobody=1)
+    assert await sweep(books) == Swept(without_owner=1)
     assert (await books.store.deliveries.get(claimed.id)).state == "pending"
 
 

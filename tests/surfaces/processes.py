@@ -103,7 +103,7 @@ class Home:
     async def lease_ran_out(self) -> None:
         """Wait until no worker counts as alive; their leases have to be short."""
         async with self.app() as app, asyncio.timeout(DEADLINE_SECONDS):
-            while any(each.alive for each in await app.store.workers.roster()):
+            while any(each.alive for each in await app.store.workers.all()):
                 pass
 
     def write(self, name: str, text: str) -> None:

@@ -58,12 +58,12 @@ async def test_while_the_file_is_away_the_answer_is_503(sqlite_home: Home) -> No
             status, problem = deliver(server)
             assert status == 503
             assert "is gone: it was deleted or moved" in problem["detail"]
-        assert "is gone" in server.wait_for("StoreWentAway")["problem"]
+        assert "is gone" in server.wait_for("StoreUnreachable")["problem"]
         server.health_when(lambda health: not health["store"]["reachable"])
         assert not path.exists()
         assert await stored(Home(sqlite_home.folder, f"sqlite:///{copied(away)}")) == 3
         away.rename(path)
-        server.wait_for("StoreCameBack")
+        server.wait_for("StoreReachable")
         assert deliver(server)[0] == 201
         stop(server)
     assert await stored(sqlite_home) == 4

@@ -116,7 +116,7 @@ async def assert_done(database: str, id: str, workers: int = 1) -> None:
     """It is completed, and its worker has stopped gracefully."""
     async with App(database, environment={}) as app:
         assert (await app.get(id)).state == "completed"
-        assert [each.ended_how for each in await app.workers.list()] == ["stopped"] * workers
+        assert [each.ended_how for each in await app.workers.all()] == ["stopped"] * workers
 
 
 async def test_fastapi(database_url: str, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ RECORDS: dict[str, tuple[str, Any, str, Call]] = {
         "streams configure new --on-failure release",
         lambda app, _: app.streams.configure("new", on_failure="release"),
     ),
-    "workers": (*("GET workers", None, "workers"), lambda app, _: app.workers.list()),
+    "workers": (*("GET workers", None, "workers"), lambda app, _: app.workers.all()),
     "drained worker": (
         *("POST workers/<worker>/drain", {}, "workers drain <worker>"),
         lambda app, id_of: app.workers.drain(int(id_of("worker"))),

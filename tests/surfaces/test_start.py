@@ -114,7 +114,7 @@ async def test_a_taken_port_is_refused_and_nothing_is_left_running(sqlite_home: 
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
     async with sqlite_home.app() as app:
-        assert await app.store.workers.roster() == []
+        assert await app.store.workers.all() == []
 
 
 @pytest.mark.requirement("D3")

@@ -75,9 +75,9 @@ async def test_the_rate_is_what_went_down_between_two_looks(home: Home) -> None:
     async with app:
         stored = [(await app.deliver("log", at=LONG_AGO)).id for _ in range(4)]
         clock.leaving = stored[:3]
-        found = (await app.watch.status()).recovering
+        found = (await app.stats.status()).recovering
         clock.leaving = stored[3:]
-        assert (await app.watch.status()).recovering is None
+        assert (await app.stats.status()).recovering is None
     assert found is not None
     assert (found.count, found.rate, found.seconds_left) == (1, 3.0, 0.3)
 
@@ -177,7 +177,7 @@ async def test_it_counts_what_is_pending_those_behind_in_streams_too_and_what_is
         other.expect("log")
         await other.deliver("log", stream="goes on")
         everything = await app.list(limit=100)
-        found = await app.watch.status()
+        found = await app.stats.status()
     pending = [each for each in everything if each.state == "pending"]
     assert (found.pending, found.dead, found.processing) == (len(pending), 2, 0) == (12, 2, 0)
     told = home.ok("status")

@@ -63,7 +63,7 @@ async def test_what_does_not_end_in_time_is_handed_back_untouched(shop: Home) ->
     found = await shop.find(id)
     assert (found.state, found.attempt) == ("pending", 0)
     async with shop.app() as app:
-        assert [each.ended_how for each in await app.store.workers.roster()] == ["stopped"]
+        assert [each.ended_how for each in await app.store.workers.all()] == ["stopped"]
 
 
 @pytest.mark.requirement("D13")

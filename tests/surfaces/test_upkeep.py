@@ -81,7 +81,7 @@ async def test_a_bench_leaves_nothing_behind(home: Home) -> None:
     assert found["delivered_per_second"] > 0
     async with home.app("bench") as app:
         assert await app.list() == []
-        assert await app.store.workers.roster() == []
+        assert await app.store.workers.all() == []
     assert len(await states(home)) == 3
     assert sorted(each.name for each in home.folder.iterdir()) == before
 

@@ -54,9 +54,9 @@ def test_a_postgres_that_comes_later_is_waited_for(postgres_url: str, sqlite_hom
     place = parts.netloc.rpartition("@")
     away = parts._replace(netloc=f"{place[0]}{place[1]}127.0.0.1:{port}").geturl()
     with sqlite_home.running("serve", "--wait", "--port", "0", "--database", away) as server:
-        assert "cannot be reached" in server.wait_for("StoreWentAway")["problem"]
+        assert "cannot be reached" in server.wait_for("StoreUnreachable")["problem"]
         with passed_on(port, postgres_url):
-            assert server.wait_for("StoreCameBack")["failures"] >= 1
+            assert server.wait_for("StoreReachable")["failures"] >= 1
             assert server.wait_for("Serving")["url"]
             server.signal(signal.SIGTERM)
             assert server.end() == 0
@@ -65,7 +65,7 @@ def test_a_postgres_that_comes_later_is_waited_for(postgres_url: str, sqlite_hom
 def test_an_sqlite_file_that_cannot_be_read_yet_is_waited_for(sqlite_home: Home) -> None:
     sqlite_home.write("duly.db", "not yet a database" * 100)
     with sqlite_home.running("serve", "--wait", "--port", "0") as server:
-        assert "is not a database" in server.wait_for("StoreWentAway")["problem"]
+        assert "is not a database" in server.wait_for("StoreUnreachable")["problem"]
         (sqlite_home.folder / "duly.db").unlink()
         server.wait_for("Serving")
 
@@ -75,7 +75,7 @@ def test_whoever_waits_is_stopped_by_a_signal(sqlite_home: Home, processes: str)
     away = f"postgresql://duly@127.0.0.1:{free_port()}/none"
     flags = ("--port", "0", "--processes", processes, "--database", away)
     with sqlite_home.running("serve", "--wait", *flags) as server:
-        server.wait_for("StoreWentAway")
+        server.wait_for("StoreUnreachable")
         server.signal(signal.SIGTERM)
         assert server.end() == 0
     assert not any("Traceback" in line for line in server.log)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from duly.client.connection import Wire, page_of
+from duly.client.requester import Requester, page_of
 from duly.domain import checks
 from duly.domain.access import keys
 from duly.records.alert import Alert, AlertPage
@@ -15,8 +15,8 @@ from duly.records.worker import Worker
 
 
 class _Resource:
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
 
 
 class Workers(_Resource):
@@ -24,15 +24,15 @@ class Workers(_Resource):
 
     async def list(self, *, limit: int = 100) -> Sequence[Worker]:
         """Workers, live ones first."""
-        return (await self._wire.get(page_of(Worker), "workers", limit=limit)).items
+        return (await self._requester.get(page_of(Worker), "workers", limit=limit)).items
 
     async def drain(self, worker: int) -> Worker:
         """Stop a worker from starting deliveries; those under way finish."""
-        return await self._wire.post(Worker, "workers", str(worker), "drain")
+        return await self._requester.post(Worker, "workers", str(worker), "drain")
 
     async def resume(self, worker: int) -> Worker:
         """Let a drained worker start deliveries again."""
-        return await self._wire.post(Worker, "workers", str(worker), "resume")
+        return await self._requester.post(Worker, "workers", str(worker), "resume")
 
 
 class Alerts(_Resource):
@@ -40,11 +40,11 @@ class Alerts(_Resource):
 
     async def raised(self) -> Sequence[Alert]:
         """The alerts that are active now, oldest first."""
-        return (await self._wire.get(AlertPage, "alerts", raised=True)).items[::-1]
+        return (await self._requester.get(AlertPage, "alerts", raised=True)).items[::-1]
 
     async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[Alert]:
         """All alerts, newest first; `before` is the last id of the page before."""
-        return (await self._wire.get(AlertPage, "alerts", before=before, limit=limit)).items
+        return (await self._requester.get(AlertPage, "alerts", before=before, limit=limit)).items
 
 
 class Keys(_Resource):
@@ -55,20 +55,20 @@ class Keys(_Resource):
     ) -> KeyWithToken:
         """Make a key for the caller's namespace. Its token is in the answer, and never again."""
         body = {"name": name, "scope": keys.checked_scope(scope), "expires_at": expires_at}
-        return await self._wire.post(KeyWithToken, "keys", body=body)
+        return await self._requester.post(KeyWithToken, "keys", body=body)
 
     async def get(self, id: str) -> Key:
         """One key, or NotFound."""
-        return await self._wire.get(Key, "keys", keys.checked_id(id))
+        return await self._requester.get(Key, "keys", keys.checked_id(id))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Key]:
         """Keys by id, also those expired or revoked; `after` is the last id of the page before."""
         start = checks.checked_start("after", after) or None
-        return await self._wire.listed(Key, "keys", limit=limit, cursor=start)
+        return await self._requester.listed(Key, "keys", limit=limit, cursor=start)
 
     async def revoke(self, id: str) -> Key:
         """Make a key invalid; safe to repeat."""
-        return await self._wire.post(Key, "keys", keys.checked_id(id), "revoke")
+        return await self._requester.post(Key, "keys", keys.checked_id(id), "revoke")
 
 
 class Audit(_Resource):
@@ -77,4 +77,4 @@ class Audit(_Resource):
     async def list(self, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]:
         """Entries, latest first; `before` is the last id of the page before."""
         start = None if before is None else str(before)
-        return await self._wire.listed(AuditEntry, "audit", limit=limit, cursor=start)
+        return await self._requester.listed(AuditEntry, "audit", limit=limit, cursor=start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from duly.client.connection import Wire
+from duly.client.requester import Requester
 from duly.ports import Clock
 from duly.records.dead_letter import BulkProgress, BulkResult
 from duly.services.interruption import ended
@@ -17,8 +17,8 @@ CALL_SECONDS = 1.0
 class Moving:
     """Repeats a bulk operation until it is finished."""
 
-    def __init__(self, wire: Wire, clock: Clock) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester, clock: Clock) -> None:
+        self._requester = requester
         self._clock = clock
 
     async def all(
@@ -31,7 +31,7 @@ class Moving:
         began, done, total, until = self._clock.monotonic(), 0, 0, body.get("until")
         while True:
             asked = {**body, "until": until, "seconds": CALL_SECONDS}
-            work = self._wire.post(BulkResult, *place, body=asked, once=True)
+            work = self._requester.post(BulkResult, *place, body=asked, once=True)
             moved, cancelled = await ended(work)
             done, total = done + moved.moved, max(total, moved.matching)
             until = moved.until or until

@@ -7,7 +7,6 @@ from typing import Self
 
 from duly.client.access import Alerts, Audit, Keys, Workers
 from duly.client.bulk import Moving
-from duly.client.connection import Wire
 from duly.client.dead_letters import DeadLetters
 from duly.client.deliveries import Deliveries
 from duly.client.endpoints import Endpoints
@@ -15,6 +14,7 @@ from duly.client.events import Events
 from duly.client.intake import Intake
 from duly.client.monitoring import Stats
 from duly.client.pool import CONNECTIONS, Pool
+from duly.client.requester import Requester
 from duly.client.schedules import Schedules
 from duly.client.streams import Streams
 from duly.errors import BadSetting, InvalidInput
@@ -54,24 +54,24 @@ class Client:
         self.clock = clock = clock or SystemClock()
         self._pool = Pool(server, connections=connections, timeout=timeout)
         key = checked_setting("key", key)
-        self._wire = wire = Wire(server, key, self._pool, clock, chance or CHANCE)
-        self._events = Events(wire, clock)
-        moving = Moving(wire, clock)
-        self.deliveries = own = Deliveries(wire)
+        self._requester = requester = Requester(server, key, self._pool, clock, chance or CHANCE)
+        self._events = Events(requester, clock)
+        moving = Moving(requester, clock)
+        self.deliveries = own = Deliveries(requester)
         self.get, self.list, self.page = own.get, own.list, own.page
         self.attempts, self.steps = own.attempts, own.steps
         self.cancel, self.retry = own.cancel, own.retry
-        intake = Intake(wire)
+        intake = Intake(requester)
         self.deliver, self.deliver_many = intake.deliver, intake.deliver_many
-        self.stats = self.watch = Stats(wire)
-        self.schedules = Schedules(wire)
-        self.streams = Streams(wire)
-        self.dead_letters = DeadLetters(wire, moving)
-        self.endpoints = Endpoints(wire, moving)
-        self.workers = Workers(wire)
-        self.alerts = Alerts(wire)
-        self.keys = Keys(wire)
-        self.audit = Audit(wire)
+        self.stats = Stats(requester)
+        self.schedules = Schedules(requester)
+        self.streams = Streams(requester)
+        self.dead_letters = DeadLetters(requester, moving)
+        self.endpoints = Endpoints(requester, moving)
+        self.workers = Workers(requester)
+        self.alerts = Alerts(requester)
+        self.keys = Keys(requester)
+        self.audit = Audit(requester)
         self.schedule = self.schedules.declare
 
     async def __aenter__(self) -> Self:

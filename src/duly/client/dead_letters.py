@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from duly.client.bulk import Moving
-from duly.client.connection import Wire, page_of
+from duly.client.requester import Requester, page_of
 from duly.client.targets import contents
 from duly.domain.checks import checked_id
 from duly.domain.dead_letters import ALL, checked, checked_note
@@ -24,8 +24,8 @@ PLACE = "dead-letters"
 class DeadLetters:
     """The dead letters of one server."""
 
-    def __init__(self, wire: Wire, moving: Moving) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester, moving: Moving) -> None:
+        self._requester = requester
         self._moving = moving
 
     async def list(
@@ -37,7 +37,7 @@ class DeadLetters:
         payloads: bool = True,
     ) -> Sequence[Delivery]:
         """Dead letters, latest first; `before` is `place` of the last one of the page before."""
-        return await self._wire.listed(
+        return await self._requester.listed(
             Delivery, PLACE, limit=limit, cursor=before, payloads=payloads, **_query(filter)
         )
 
@@ -50,7 +50,7 @@ class DeadLetters:
         payloads: bool = True,
     ) -> Page[Delivery]:
         """A page in bounded time; `before` is the `next` of the page before."""
-        return await self._wire.get(
+        return await self._requester.get(
             page_of(Delivery),
             PLACE,
             limit=limit,
@@ -64,27 +64,31 @@ class DeadLetters:
     ) -> Sequence[DeadLetterGroup]:
         """Dead letters by fingerprint, the largest group first."""
         kind = page_of(DeadLetterGroup)
-        return (await self._wire.get(kind, PLACE, "groups", limit=limit, **_query(filter))).items
+        return (
+            await self._requester.get(kind, PLACE, "groups", limit=limit, **_query(filter))
+        ).items
 
     async def count(self, filter: DeadLetterFilter = ALL) -> int:
         """The number that `retry_all` and `discard_all` would move."""
         body = {**_which(filter), "dry_run": True}
-        return (await self._wire.post(BulkResult, PLACE, "retry", body=body, safe=True)).matching
+        return (
+            await self._requester.post(BulkResult, PLACE, "retry", body=body, safe=True)
+        ).matching
 
     async def retry(self, id: str, *, reset_attempts: bool = True) -> Delivery:
         """Retry one, at its position in its stream; Conflict if it is not dead."""
         body = {"reset_attempts": reset_attempts}
-        return await self._wire.post(Delivery, PLACE, checked_id(id), "retry", body=body)
+        return await self._requester.post(Delivery, PLACE, checked_id(id), "retry", body=body)
 
     async def edit(self, id: str, payload: Any) -> Delivery:
         """Replace the payload of one and retry it with all its attempts."""
         body = {"payload": contents(payload)}
-        return await self._wire.post(Delivery, PLACE, checked_id(id), "edit", body=body)
+        return await self._requester.post(Delivery, PLACE, checked_id(id), "edit", body=body)
 
     async def discard(self, id: str, note: str) -> Delivery:
         """Cancel one, with a note why; a stream that it blocked continues."""
         body = {"note": checked_note(note)}
-        return await self._wire.post(Delivery, PLACE, checked_id(id), "discard", body=body)
+        return await self._requester.post(Delivery, PLACE, checked_id(id), "discard", body=body)
 
     def retry_all(
         self,
@@ -115,7 +119,7 @@ class DeadLetters:
             raise InvalidInput("handlers", "a server knows its own; leave them out")
         kind = page_of(ExplainedDelivery)
         wanted = {"limit": limit, "last_attempts": last_attempts, "payloads": payloads}
-        return (await self._wire.get(kind, PLACE, "poison", **wanted)).items
+        return (await self._requester.get(kind, PLACE, "poison", **wanted)).items
 
 
 def _query(filter: DeadLetterFilter) -> dict[str, Any]:

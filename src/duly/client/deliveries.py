@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from duly.client.connection import Wire, page_of
+from duly.client.requester import Requester, page_of
 from duly.domain.checks import checked_id
 from duly.records.attempt import Attempt, HistoryEntry, Step
 from duly.records.delivery import (
@@ -22,24 +22,24 @@ from duly.services.deliveries.deliveries import checked
 class Deliveries:
     """The deliveries of one server."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
 
     async def get(self, id: str) -> Delivery:
         """One delivery, or NotFound."""
-        return await self._wire.get(Delivery, "deliveries", checked_id(id))
+        return await self._requester.get(Delivery, "deliveries", checked_id(id))
 
     async def detail(self, id: str) -> DeliveryDetail:
         """One delivery with its attempts, steps, state changes, and what it waits for."""
-        return await self._wire.get(DeliveryDetail, "deliveries", checked_id(id))
+        return await self._requester.get(DeliveryDetail, "deliveries", checked_id(id))
 
     async def list(self, **wanted: Unpack[PageKeywords]) -> Sequence[Delivery]:
         """Deliveries, newest first."""
-        return await self._wire.listed(Delivery, "deliveries", **_query(wanted))
+        return await self._requester.listed(Delivery, "deliveries", **_query(wanted))
 
     async def page(self, **wanted: Unpack[PageKeywords]) -> Page[Delivery]:
         """As `list`, one page; go on from its `next`. The server has at most 200 on a page."""
-        return await self._wire.get(page_of(Delivery), "deliveries", **_query(wanted))
+        return await self._requester.get(page_of(Delivery), "deliveries", **_query(wanted))
 
     async def attempts(self, id: str) -> Sequence[Attempt]:
         """The attempts of a delivery, oldest first."""
@@ -47,7 +47,7 @@ class Deliveries:
 
     async def history(self, id: str) -> Sequence[HistoryEntry]:
         """Everything that happened to a delivery, attempts and other changes, oldest first."""
-        return await self._wire.get(list[HistoryEntry], "deliveries", checked_id(id), "moves")
+        return await self._requester.get(list[HistoryEntry], "deliveries", checked_id(id), "moves")
 
     async def steps(self, id: str) -> Sequence[Step]:
         """The steps of a delivery that are done, in their order."""
@@ -55,11 +55,11 @@ class Deliveries:
 
     async def cancel(self, id: str) -> Delivery:
         """Cancel a pending delivery; Conflict if it is not pending."""
-        return await self._wire.post(Delivery, "deliveries", checked_id(id), "cancel")
+        return await self._requester.post(Delivery, "deliveries", checked_id(id), "cancel")
 
     async def retry(self, id: str) -> Delivery:
         """Try a dead letter again, with all its attempts, or a waiting delivery now."""
-        return await self._wire.post(Delivery, "deliveries", checked_id(id), "retry")
+        return await self._requester.post(Delivery, "deliveries", checked_id(id), "retry")
 
 
 def _query(wanted: PageKeywords) -> dict[str, Any]:

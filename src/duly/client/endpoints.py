@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import msgspec
 
 from duly.client.bulk import Moving
-from duly.client.connection import Wire
+from duly.client.requester import Requester
 from duly.domain import checks
 from duly.domain.deliveries import payloads, retry
 from duly.domain.endpoints.endpoint import LONGEST_TEST, OVERLAP
@@ -26,8 +26,8 @@ from duly.records.endpoint import (
 class Endpoints:
     """The endpoints of one server."""
 
-    def __init__(self, wire: Wire, moving: Moving) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester, moving: Moving) -> None:
+        self._requester = requester
         self._moving = moving
 
     async def add(
@@ -40,16 +40,16 @@ class Endpoints:
     ) -> EndpointWithSecret:
         """Add an endpoint; a secret is made unless one is given. Conflict if the name exists."""
         body = {"name": name, "url": url, "secret": secret, **_checked(options)}
-        return await self._wire.post(EndpointWithSecret, "endpoints", body=body)
+        return await self._requester.post(EndpointWithSecret, "endpoints", body=body)
 
     async def get(self, name: str) -> Endpoint:
         """One endpoint, or NotFound; with its whole URL if the key has scope admin."""
-        return await self._wire.get(Endpoint, *_place(name))
+        return await self._requester.get(Endpoint, *_place(name))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[Endpoint]:
         """Endpoints by name; `after` is the last name of the page before."""
         start = checks.checked_start("after", after) or None
-        return await self._wire.listed(Endpoint, "endpoints", limit=limit, cursor=start)
+        return await self._requester.listed(Endpoint, "endpoints", limit=limit, cursor=start)
 
     async def edit(
         self,
@@ -61,41 +61,41 @@ class Endpoints:
     ) -> Endpoint:
         """Change the given options; each delivery uses them from its next attempt on."""
         body = _checked(options) | ({"header_changes": header_changes} if header_changes else {})
-        return await self._wire.patch(Endpoint, *_place(name), body=body, version=version)
+        return await self._requester.patch(Endpoint, *_place(name), body=body, version=version)
 
     async def pause(self, name: str, reason: str | None = None) -> Endpoint:
         """Let its deliveries wait until it is resumed; attempts under way continue."""
-        return await self._wire.post(Endpoint, *_place(name), "pause", body={"reason": reason})
+        return await self._requester.post(Endpoint, *_place(name), "pause", body={"reason": reason})
 
     async def resume(self, name: str) -> Endpoint:
         """Send its deliveries again after it was paused or disabled, or its circuit opened."""
-        return await self._wire.post(Endpoint, *_place(name), "resume")
+        return await self._requester.post(Endpoint, *_place(name), "resume")
 
     async def rotate(
         self, name: str, *, secret: str | None = None, overlap: timedelta = OVERLAP
     ) -> EndpointWithSecret:
         """Set a new secret; for `overlap`, requests are signed with the old one too."""
         body = {"secret": secret, "overlap_seconds": overlap.total_seconds()}
-        return await self._wire.post(EndpointWithSecret, *_place(name), "rotate", body=body)
+        return await self._requester.post(EndpointWithSecret, *_place(name), "rotate", body=body)
 
     async def test(self, name: str, payload: Any = None) -> EndpointTest:
         """Have the server send a test request at once; nothing is stored."""
         body = {}
         if payload is not None:
             body["payload"] = msgspec.Raw(payloads.payload_bytes(payload, LONGEST_TEST))
-        return await self._wire.post(EndpointTest, *_place(name), "test", body=body)
+        return await self._requester.post(EndpointTest, *_place(name), "test", body=body)
 
     async def remove(
         self, name: str, *, cancel_waiting: bool = False, version: int | None = None
     ) -> None:
         """Remove it; Conflict if deliveries wait for it, unless they are to be cancelled too."""
-        await self._wire.delete(*_place(name), cancel_waiting=cancel_waiting, version=version)
+        await self._requester.delete(*_place(name), cancel_waiting=cancel_waiting, version=version)
 
     async def count_dead(self, name: str, since: datetime, until: datetime | None = None) -> int:
         """The number of dead letters that `recover` would retry."""
         body = {"since": since, "until": until, "dry_run": True}
         place = (*_place(name), "recover")
-        return (await self._wire.post(BulkResult, *place, body=body, safe=True)).matching
+        return (await self._requester.post(BulkResult, *place, body=body, safe=True)).matching
 
     def recover(
         self,

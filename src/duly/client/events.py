@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
-from duly.client.connection import Wire
 from duly.client.http1 import Connection
 from duly.client.pool import Unanswered
 from duly.client.problems import read
+from duly.client.requester import Requester
 from duly.errors import Busy, StoreUnavailable
 from duly.ports import Clock
 from duly.records.stats import Second
@@ -23,8 +23,8 @@ LONGEST_EVENT = 1 << 20
 class Events:
     """The event stream of one server."""
 
-    def __init__(self, wire: Wire, clock: Clock) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester, clock: Clock) -> None:
+        self._requester = requester
         self._clock = clock
 
     async def listen(self, after: int | None = None) -> AsyncGenerator[Second, None]:
@@ -50,11 +50,11 @@ class Events:
     async def _once(self, after: int | None) -> AsyncIterator[Second]:
         """The events of one connection."""
         headers = {} if after is None else {"last_event_id": str(after)}
-        async with self._wire.streaming("events", **headers) as connection:
+        async with self._requester.streaming("events", **headers) as connection:
             connection.silence = LONGEST_SILENCE_SECONDS
             async for event in _events(connection):
                 if data := event.get(b"data"):
-                    yield read(self._wire.server, data, Second)
+                    yield read(self._requester.server, data, Second)
 
 
 async def _events(connection: Connection) -> AsyncIterator[dict[bytes, bytes]]:

@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 import msgspec
 
-from duly.client.connection import Wire
 from duly.client.problems import Missing, whole
+from duly.client.requester import Requester
 from duly.client.targets import contents, destination, refusal
 from duly.domain import checks
 from duly.domain.deliveries.retry import encode_checked
@@ -40,8 +40,8 @@ class Bulk(msgspec.Struct, frozen=True):
 class Intake:
     """Accepts deliveries through one server."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
 
     async def deliver(
         self, target: Target, payload: Any = None, **options: Unpack[DeliveryKeywords]
@@ -49,7 +49,7 @@ class Intake:
         """Accept one delivery; when this returns it is on the server's disk."""
         body = whole(_body(target, payload, **options))
         try:
-            return await self._wire.post(Accepted, "deliveries", body=body, once=True)
+            return await self._requester.post(Accepted, "deliveries", body=body, once=True)
         except InvalidInput as error:
             raise refusal(target, error) from error
 
@@ -66,7 +66,7 @@ class Intake:
         data = b"[%s]" % b",".join(map(whole, bodies))
         place = ("deliveries", "bulk")
         try:
-            bulk = await self._wire.post(Bulk, *place, body=data, once=True, atomic=True)
+            bulk = await self._requester.post(Bulk, *place, body=data, once=True, atomic=True)
         except InvalidInput as error:
             missing = error.field == "target" and error.problem.startswith("no endpoint ")
             raise (Missing(error.problem) if missing else error) from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from duly.client.connection import Wire, page_of
+from duly.client.requester import Requester, page_of
 from duly.domain.monitoring.failure_stats import DAY
 from duly.domain.monitoring.rollups import HOUR, MINUTE
 from duly.records.delivery import Delivery, ExplainedDelivery
@@ -17,8 +17,8 @@ from duly.records.status import Overview, Status, Top
 class Stats:
     """The status and statistics of one server's namespace."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
 
     async def __call__(self, since: datetime | timedelta | float = DAY) -> FailureStats:
         """The same as `failures`."""
@@ -26,7 +26,7 @@ class Stats:
 
     async def failures(self, since: datetime | timedelta | float = DAY) -> FailureStats:
         """Failures since a moment or for a duration: attempts, reasons, retries, poison."""
-        return await self._wire.get(FailureStats, "stats", "failures", **_from(since))
+        return await self._requester.get(FailureStats, "stats", "failures", **_from(since))
 
     async def series(
         self,
@@ -36,19 +36,19 @@ class Stats:
     ) -> Series:
         """What happened from a moment on, or for a duration before `until`, in steps of minutes."""
         query = _from(since) | {"until": until, "step": _seconds(step)}
-        return await self._wire.get(Series, "stats", "series", **query)
+        return await self._requester.get(Series, "stats", "series", **query)
 
     async def overview(self) -> Overview:
         """The status now, and the counts of the last hour."""
-        return await self._wire.get(Overview, "stats")
+        return await self._requester.get(Overview, "stats")
 
     async def status(self) -> Status:
         """Workers, late deliveries and how fast they drain, and what is planned next."""
-        return await self._wire.get(Status, "status")
+        return await self._requester.get(Status, "status")
 
     async def top(self) -> Top:
         """Rates of the last minute, what is due, and the workers that are alive."""
-        return await self._wire.get(Top, "stats", "top")
+        return await self._requester.get(Top, "stats", "top")
 
     async def late(
         self, grace: timedelta | None = None, *, limit: int = 50, payloads: bool = True
@@ -56,7 +56,7 @@ class Stats:
         """Deliveries that are due and not claimed, longest waiting first."""
         seconds = None if grace is None else grace.total_seconds()
         place = ("deliveries", "late")
-        page = await self._wire.get(
+        page = await self._requester.get(
             page_of(Delivery), *place, grace=seconds, limit=limit, payloads=payloads
         )
         return page.items
@@ -66,7 +66,7 @@ class Stats:
     ) -> Sequence[ExplainedDelivery]:
         """Deliveries that will not move by themselves, or run for longer than that; and why."""
         seconds, place = held_for.total_seconds(), ("deliveries", "stuck")
-        page = await self._wire.get(
+        page = await self._requester.get(
             page_of(ExplainedDelivery), *place, held_for=seconds, limit=limit, payloads=payloads
         )
         return page.items

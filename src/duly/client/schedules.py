@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from duly.client.connection import Wire
+from duly.client.requester import Requester
 from duly.client.targets import contents, destination, refusal
 from duly.domain import checks
 from duly.domain.schedules.options import checked_options
@@ -34,8 +34,8 @@ INSTANT = timedelta(microseconds=1)
 class Schedules:
     """The schedules of one server."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
 
     async def declare(
         self,
@@ -53,7 +53,7 @@ class Schedules:
         if payload is not None:
             body["payload"] = contents(payload)
         try:
-            return await self._wire.put(
+            return await self._requester.put(
                 DeclaredSchedule, "schedules", _checked(name), body=body, version=version
             )
         except InvalidInput as error:
@@ -61,36 +61,36 @@ class Schedules:
 
     async def get(self, name: str) -> Schedule:
         """One schedule, or NotFound."""
-        return await self._wire.get(Schedule, "schedules", _checked(name))
+        return await self._requester.get(Schedule, "schedules", _checked(name))
 
     async def list(self, *, after: str = "", limit: int = 50) -> Sequence[ScheduleSummary]:
         """Schedules by name; `after` is the last name of the page before."""
         start = checks.checked_start("after", after) or None
-        return await self._wire.listed(ScheduleSummary, "schedules", limit=limit, cursor=start)
+        return await self._requester.listed(ScheduleSummary, "schedules", limit=limit, cursor=start)
 
     async def pause(self, name: str, reason: str | None = None) -> Schedule:
         """Make nothing until it is resumed; attempts in progress go on."""
         place = ("schedules", _checked(name), "pause")
-        return await self._wire.post(Schedule, *place, body={"reason": reason})
+        return await self._requester.post(Schedule, *place, body={"reason": reason})
 
     async def resume(self, name: str, *, from_pause: bool = False) -> Schedule:
         """Go on from now, or with what was missed since the pause, by its catch-up rule."""
         place = ("schedules", _checked(name), "resume")
-        return await self._wire.post(Schedule, *place, body={"from_pause": from_pause})
+        return await self._requester.post(Schedule, *place, body={"from_pause": from_pause})
 
     async def remove(self, name: str, *, version: int | None = None) -> None:
         """End it: pending deliveries are cancelled, attempts in progress go on."""
-        await self._wire.delete("schedules", _checked(name), version=version)
+        await self._requester.delete("schedules", _checked(name), version=version)
 
     async def trigger(self, name: str) -> str:
         """Make one delivery now, paused or not, and return its id; the plan does not change."""
         place = ("schedules", _checked(name), "trigger")
-        return (await self._wire.post(Triggered, *place, once=True)).id
+        return (await self._requester.post(Triggered, *place, once=True)).id
 
     async def preview(self, name: str, n: int = 5) -> Sequence[UpcomingRun]:
         """The next moments of a schedule; of a paused one, as if it were resumed now."""
         place = ("schedules", _checked(name), "preview")
-        return await self._wire.get(list[UpcomingRun], *place, n=n)
+        return await self._requester.get(list[UpcomingRun], *place, n=n)
 
     async def count_backfill(self, name: str, start: datetime, end: datetime) -> int:
         """How many occurrences a backfill would look at."""
@@ -119,7 +119,9 @@ class Schedules:
     ) -> Backfilled:
         body = {"start": start, "end": end, "dry_run": dry_run}
         place = ("schedules", _checked(name), "backfill")
-        return await self._wire.post(Backfilled, *place, body=body, once=not dry_run, safe=dry_run)
+        return await self._requester.post(
+            Backfilled, *place, body=body, once=not dry_run, safe=dry_run
+        )
 
 
 def _checked(name: str) -> str:

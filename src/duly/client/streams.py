@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from duly.client.connection import Wire
+from duly.client.requester import Requester
 from duly.domain import checks
 from duly.domain.streams.policy import checked_policy
 from duly.records.delivery import Delivery
@@ -15,24 +15,26 @@ from duly.records.stream import OnFailure, Stream, StreamState
 class Streams:
     """The streams of one server."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
 
     async def get(self, name: str) -> Stream:
         """One stream, or NotFound."""
-        return await self._wire.get(Stream, *_place(name))
+        return await self._requester.get(Stream, *_place(name))
 
     async def list(
         self, state: StreamState | str | None = None, *, after: str = "", limit: int = 50
     ) -> Sequence[Stream]:
         """Streams by name: all of them, or those that are `blocked` or `paused`."""
         start = checks.checked_start("after", after) or None
-        return await self._wire.listed(Stream, "streams", limit=limit, cursor=start, state=state)
+        return await self._requester.listed(
+            Stream, "streams", limit=limit, cursor=start, state=state
+        )
 
     async def configure(self, name: str, *, on_failure: OnFailure | str | None) -> Stream:
         """Set what a failed head does to those behind it: `block`, `release`, or None for block."""
         policy = None if on_failure is None else checked_policy(on_failure)
-        return await self._wire.patch(Stream, *_place(name), body={"on_failure": policy})
+        return await self._requester.patch(Stream, *_place(name), body={"on_failure": policy})
 
     async def pause(self, name: str, reason: str | None = None) -> Stream:
         """Start no more of its deliveries until it is resumed; it still accepts new ones."""
@@ -53,7 +55,7 @@ class Streams:
     async def release_delivery(self, id: str) -> Stream:
         """Let those behind this delivery proceed; Conflict if it is not its stream's head."""
         place = ("deliveries", checks.checked_id(id), "release")
-        delivery = await self._wire.post(Delivery, *place)
+        delivery = await self._requester.post(Delivery, *place)
         return await self.get(delivery.stream or "")
 
     async def dead_letter_head(self, name: str, note: str | None = None) -> Stream:
@@ -61,7 +63,7 @@ class Streams:
         return await self._moved(name, "dead-letter", {"note": note})
 
     async def _moved(self, name: str, move: str, body: Mapping[str, Any] | None = None) -> Stream:
-        return await self._wire.post(Stream, *_place(name), move, body=body)
+        return await self._requester.post(Stream, *_place(name), move, body=body)
 
 
 def _place(name: str) -> tuple[str, str]:

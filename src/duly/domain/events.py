@@ -39,7 +39,7 @@ class CrashesTakenBack(Event, frozen=True):
     crashes: int
 
 
-class WorkersBuried(Event, frozen=True):
+class WorkersDeclaredDead(Event, frozen=True):
     workers: list[int]
 
 
@@ -150,7 +150,7 @@ class SuspectRuns(Event, frozen=True):
     crashes: int
 
 
-class RowPassedOver(Event, frozen=True):
+class LaneSkipped(Event, frozen=True):
     lane: str
     problem: str
 
@@ -168,12 +168,12 @@ class ConnectionsShort(Event, frozen=True):
     problem: str
 
 
-class StoreWentAway(Event, frozen=True):
+class StoreUnreachable(Event, frozen=True):
     loop: str
     problem: str
 
 
-class StoreCameBack(Event, frozen=True):
+class StoreReachable(Event, frozen=True):
     loop: str
     failures: int
 
@@ -191,7 +191,7 @@ class LoopEnded(Event, frozen=True):
 
 class SweptUp(Event, frozen=True):
     without_lane: int
-    held_by_nobody: int
+    without_owner: int
     lane_without_delivery: int
     schedule_without_next: int
 
@@ -274,11 +274,11 @@ class EndpointDisabled(Event, frozen=True):
     reason: str
 
 
-class AnalyticsWentAway(Event, frozen=True):
+class AnalyticsUnreachable(Event, frozen=True):
     problem: str
 
 
-class AnalyticsCameBack(Event, frozen=True):
+class AnalyticsReachable(Event, frozen=True):
     failures: int
     lost: int
 
@@ -300,6 +300,6 @@ class AlertCleared(Event, frozen=True):
     minutes: float
 
 
-class AlertUntold(Event, frozen=True):
+class AlertUnreported(Event, frozen=True):
     kind: str
     problem: str

@@ -49,7 +49,7 @@ class LeaseMonitor:
             await self.lose_lease()
             await self._membership.register()
             self._signal.wake.set()
-        await self.acquit()
+        await self.undo_crashes()
         return UNTIL_WOKEN
 
     async def lose_lease(self) -> None:
@@ -66,11 +66,11 @@ class LeaseMonitor:
         """Note that the worker was declared dead although its process lives."""
         self._declared_dead.add(self._membership.worker)
 
-    async def acquit(self) -> None:
+    async def undo_crashes(self) -> None:
         """Undo the crashes counted for this process: its deliveries did not kill it."""
         for worker in list(self._declared_dead):
             suspect_after = self._crash_rule.suspect_after
-            crashes = await self._store.workers.acquit(worker, suspect_after)
+            crashes = await self._store.workers.undo_crashes(worker, suspect_after)
             self._declared_dead.discard(worker)
             self._store.wakeups.hint()
             self._emit(CrashesTakenBack(worker=worker, crashes=crashes))

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from duly.domain.events import LoopFailed, StoreCameBack, StoreWentAway
+from duly.domain.events import LoopFailed, StoreReachable, StoreUnreachable
 from duly.errors import StoreUnavailable
 from duly.ports import Emit
 from duly.tracebacks import traceback_text
@@ -62,7 +62,7 @@ class Runner:
             except StoreUnavailable as error:
                 failures += 1
                 if failures == 1:
-                    self._emit(StoreWentAway(loop=loop.name, problem=str(error)))
+                    self._emit(StoreUnreachable(loop=loop.name, problem=str(error)))
                 pause = self._back_off(failures)
             except Exception as error:
                 failures += 1
@@ -70,7 +70,7 @@ class Runner:
                 pause = self._back_off(failures)
             else:
                 if failures:
-                    self._emit(StoreCameBack(loop=loop.name, failures=failures))
+                    self._emit(StoreReachable(loop=loop.name, failures=failures))
                 failures = 0
             if loop.name not in self._stopping:
                 await wait(loop.wake, pause.seconds, obey_wake=not failures)

@@ -25,7 +25,7 @@ from duly.domain.schedules.schedule import StoredSchedule
 from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.engine.loops import NOW, Pause, YieldOnce
 from duly.errors import InvalidInput, NotFound, UnreadableRule
-from duly.ports import Chance, Clock, DueSchedule, Emit, Sitting, Store, ZoneUse
+from duly.ports import Chance, Clock, DueSchedule, Emit, LockedSchedules, Store, ZoneUse
 
 BATCH = 250
 GENTLE_BATCH = 10
@@ -234,21 +234,21 @@ class Planner:
         self._seen = (now, ticked)
 
     async def _sit(self, now: datetime) -> int:
-        async with self._store.plans.sit(now, BATCH, self._ignored()) as sitting:
-            plans = await self._decided(sitting, now)
+        async with self._store.plans.lock_due(now, BATCH, self._ignored()) as locked:
+            plans = await self._decided(locked, now)
         if plans:
             self._report(plans, now)
-        return len(sitting.due)
+        return len(locked.due)
 
-    async def _decided(self, sitting: Sitting, now: datetime) -> list[Plan]:
-        readable = [(due, self._planning(due, now)) for due in sitting.due]
+    async def _decided(self, locked: LockedSchedules, now: datetime) -> list[Plan]:
+        readable = [(due, self._planning(due, now)) for due in locked.due]
         plannings = [(due, planning) for due, planning in readable if planning is not None]
         behind = [due.progress.made_id for due, planning in plannings if planning.is_behind]
-        untouched = await sitting.untouched(behind)
+        untouched = await locked.untouched(behind)
         plans = []
         for due, planning in plannings:
             plan = planning.plan(untouched=due.progress.made_id in untouched)
-            sitting.write(due.id, plan)
+            locked.write(due.id, plan)
             plans.append(plan)
         return plans
 

@@ -86,7 +86,7 @@ class Planners:
         if self._served == [self._store.namespace]:
             return {}
         now, found = self._clock.monotonic(), {}
-        for each in await self._store.plans.soonest(self._served):
+        for each in await self._store.plans.next_plans(self._served):
             if each.namespace != self._store.namespace:
                 rest = self._rests_until.get(each.namespace, now) - now
                 found[each.namespace] = max((each.next_at - each.seen_at).total_seconds(), rest)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.outcomes import Crashed, Settlement, Verdict
-from duly.domain.events import Reclaimed, WorkersBuried
+from duly.domain.events import Reclaimed, WorkersDeclaredDead
 from duly.engine.execution.executor import Executor
 from duly.engine.execution.settler import Observer
 from duly.engine.loops import NOW, Pause
@@ -53,7 +53,7 @@ class Recovery:
             await self._bury(self._membership.worker)
         if await self.take_back():
             return NOW
-        await store.workers.close_graves()
+        await store.workers.finish_dead()
         return Pause(self._interval)
 
     async def at_start(self, survivor: int) -> int:
@@ -70,8 +70,9 @@ class Recovery:
     async def _bury(self, own: int) -> None:
         workers = self._executor.store.workers
         single = self._executor.store.single_owner
-        if buried := await (workers.bury(survivor=own) if single else workers.bury(worker=own)):
-            self._emit(WorkersBuried(workers=buried))
+        asking = {"survivor": own} if single else {"worker": own}
+        if dead := await workers.declare_dead(**asking):
+            self._emit(WorkersDeclaredDead(workers=dead))
 
     async def take_back(self) -> int:
         """Reclaim one batch of what dead workers hold; returns its size."""

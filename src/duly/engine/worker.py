@@ -247,7 +247,7 @@ class Worker:
                     await self.claims.hand_back(at_once=True)
                 if self.membership.lease.lost:
                     self.lease_monitor.note_survival()
-                await self.lease_monitor.acquit()
+                await self.lease_monitor.undo_crashes()
                 if not self.runner.running:
                     # Otherwise the lease has to run out: unregistering would free what still runs.
                     await self.membership.end()

@@ -1,7 +1,7 @@
 """The interfaces of store, transport, clock and randomness: Protocols and values, no logic."""
 
 from duly.ports.analytics import Analytics, AnalyticsFailure
-from duly.ports.dead_letters import Again, BulkCursor, DeadLetters, Fortune, GiveUp
+from duly.ports.dead_letters import BulkCursor, DeadLetterMove, DeadLetters, Discard, Retry
 from duly.ports.endpoints import (
     Endpoints,
     GateChange,
@@ -16,10 +16,10 @@ from duly.ports.monitoring import Alerts, Rollups, StatusReader, Traces
 from duly.ports.schedules import (
     Audit,
     DueSchedule,
+    LockedSchedules,
+    NextPlan,
     Plans,
     Schedules,
-    Sitting,
-    Soonest,
     UnreadableSchedule,
     ZoneUse,
 )

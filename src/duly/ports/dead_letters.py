@@ -13,20 +13,20 @@ from duly.records.dead_letter import DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 
 
-class Again(msgspec.Struct, frozen=True):
+class Retry(msgspec.Struct, frozen=True):
     """Retry dead letters, `spread` seconds apart; without `reset` their attempts stay spent."""
 
     reset: bool = True
     spread: float = 0.0
 
 
-class GiveUp(msgspec.Struct, frozen=True):
+class Discard(msgspec.Struct, frozen=True):
     """Discard dead letters."""
 
     note: str
 
 
-Fortune = Again | GiveUp
+DeadLetterMove = Retry | Discard
 """What a bulk operation does with dead letters."""
 
 
@@ -69,7 +69,7 @@ class DeadLetters(Protocol):
         """Write the audit entry of a bulk operation."""
 
     async def move(
-        self, filter: DeadLetterFilter, fortune: Fortune, after: BulkCursor, limit: int
+        self, filter: DeadLetterFilter, move: DeadLetterMove, after: BulkCursor, limit: int
     ) -> tuple[int, BulkCursor | None]:
         """Retry or discard one batch; returns how many, and the next cursor or None at the end.
 

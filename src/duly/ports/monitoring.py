@@ -60,10 +60,10 @@ class Alerts(Protocol):
     async def clear(self, alert: Alert) -> bool:
         """Clear an alert; False if another process did."""
 
-    async def untold(self, limit: int) -> list[Alert]:
+    async def unreported(self, limit: int) -> list[Alert]:
         """Alerts whose raising or clearing was not yet passed to the alert webhook."""
 
-    async def tell(self, alert: Alert, told: str) -> None:
+    async def mark_reported(self, alert: Alert, reported: str) -> None:
         """Record which changes were passed to the alert webhook."""
 
     async def died(self, since: datetime) -> int:

@@ -95,19 +95,19 @@ class Schedules(Protocol):
         """Schedules of one slice whose next occurrence is missing, and where to continue."""
 
 
-class Sitting(Protocol):
+class LockedSchedules(Protocol):
     """Schedules that a planner has locked, and its decisions about them."""
 
     due: list[DueSchedule]
 
     async def untouched(self, ids: Sequence[str | None]) -> set[str]:
-        """The unclaimed ones of these deliveries; they are locked until the sitting ends."""
+        """The unclaimed ones of these deliveries; they are locked until the locked ends."""
 
     def write(self, schedule: int, plan: Plan) -> None:
-        """Write the plan when the sitting ends."""
+        """Write the plan when the locked ends."""
 
 
-class Soonest(msgspec.Struct, frozen=True):
+class NextPlan(msgspec.Struct, frozen=True):
     """When a namespace next has a schedule to plan, by the store's clock."""
 
     namespace: str
@@ -118,7 +118,7 @@ class Soonest(msgspec.Struct, frozen=True):
 class Plans(Protocol):
     """The planner's interface to schedules."""
 
-    async def soonest(self, served: Sequence[str] | None) -> list[Soonest]:
+    async def next_plans(self, served: Sequence[str] | None) -> list[NextPlan]:
         """When each of these namespaces, or of all, next has a schedule to plan."""
 
     async def clock(self) -> tuple[datetime, datetime | None]:
@@ -144,9 +144,9 @@ class Plans(Protocol):
     async def note(self, until: datetime) -> None:
         """Record the moment up to which planning was done."""
 
-    def sit(
+    def lock_due(
         self, until: datetime, batch: int, passed_over: Sequence[int]
-    ) -> AbstractAsyncContextManager[Sitting]:
+    ) -> AbstractAsyncContextManager[LockedSchedules]:
         """Schedules due to be planned, locked until their plans are written."""
 
 

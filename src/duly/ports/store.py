@@ -73,7 +73,7 @@ class Swept(msgspec.Struct, frozen=True):
     """What the sweep repaired; all zeros if nothing was wrong."""
 
     without_lane: int = 0
-    held_by_nobody: int = 0
+    without_owner: int = 0
     lane_without_delivery: int = 0
     schedule_without_next: int = 0
 

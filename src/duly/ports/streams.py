@@ -19,7 +19,7 @@ DecideStream = Callable[[StreamRow, datetime], Intervention]
 class Joined(StrEnum):
     """The result for an occurrence that was to join the queue of its schedule."""
 
-    IN_LINE = "in_line"
+    QUEUED = "queued"
     MUST_WAIT = "must_wait"
     """An earlier occurrence is running outside the stream, or is about to join."""
     GONE = "gone"

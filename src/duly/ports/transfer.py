@@ -53,7 +53,7 @@ class Transfer(Protocol):
     async def scheduled(self, names: Collection[str]) -> set[str]:
         """The names among these that are schedules."""
 
-    async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
+    async def compare(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
         """The result that `deliver` would have for each; nothing is written."""
 
     async def deliver(

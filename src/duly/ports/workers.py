@@ -31,22 +31,24 @@ class Workers(Protocol):
         Atomic with its audit entry. The worker learns of it with its next heartbeat.
         """
 
-    async def step_aside(self, worker: int) -> bool:
+    async def reserve_suspects(self, worker: int) -> bool:
         """Reserve the right to run a suspect; False while another worker of a namespace has it."""
 
-    async def step_in(self, worker: int) -> None:
+    async def release_suspects(self, worker: int) -> None:
         """Give the right to run a suspect back; safe to repeat."""
 
-    async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
+    async def declare_dead(
+        self, *, survivor: int | None = None, worker: int | None = None
+    ) -> list[int]:
         """Declare workers with an expired lease dead, except the asking `worker`.
 
         With `survivor`, all workers but that one: for a store that has one owner.
         """
 
-    async def close_graves(self) -> None:
+    async def finish_dead(self) -> None:
         """Mark dead workers that hold nothing as done, so that recovery skips them."""
 
-    async def acquit(self, worker: int, suspect_after: int) -> int:
+    async def undo_crashes(self, worker: int, suspect_after: int) -> int:
         """Undo the crashes counted for a worker that turned out to be alive; returns how many.
 
         Lanes that it still holds are released. Atomic, and safe to repeat. A lane with fewer
@@ -56,5 +58,5 @@ class Workers(Protocol):
     async def end(self, worker: int) -> None:
         """Record that the worker stopped normally."""
 
-    async def roster(self, limit: int = 100) -> list[Worker]:
+    async def all(self, limit: int = 100) -> list[Worker]:
         """The workers, live ones first."""

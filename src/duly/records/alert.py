@@ -32,7 +32,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     raised_at: datetime
     seen_at: datetime
     cleared_at: datetime | None = None
-    told: str = "nothing"
+    reported: str = "nothing"
 
 
 class AlertPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from duly.domain.dead_letters import (
 )
 from duly.domain.deliveries import payloads, retry
 from duly.domain.endpoints.endpoint import CHECKS, endpoint, endpoint_name
-from duly.ports import Again, BulkCursor, Clock, Fortune, GiveUp, Store
+from duly.ports import BulkCursor, Clock, DeadLetterMove, Discard, Retry, Store
 from duly.records.dead_letter import (
     BulkProgress,
     DeadLetterCriteria,
@@ -155,29 +155,29 @@ class DeadLetters:
         In each stream the earliest is first. Those that die again meanwhile are not retried.
         """
         CHECKS["rate"](rate)
-        again = Again(reset_attempts, 0.0 if rate is None else 1 / rate)
+        again = Retry(reset_attempts, 0.0 if rate is None else 1 / rate)
         detail = {"reset_attempts": reset_attempts, "rate": rate}
         async for progress in self._move_all(filter, again, "retried", detail):
             yield progress
 
     async def discard_all(self, filter: DeadLetterFilter, note: str) -> AsyncIterator[BulkProgress]:
         """Cancel all that match, with a note why; yields the progress."""
-        discard = GiveUp(checked_note(note))
+        discard = Discard(checked_note(note))
         async for progress in self._move_all(filter, discard, "discarded", {"note": note}):
             yield progress
 
     async def _move_all(
-        self, filter: DeadLetterFilter, fortune: Fortune, action: str, detail: dict[str, Any]
+        self, filter: DeadLetterFilter, move: DeadLetterMove, action: str, detail: dict[str, Any]
     ) -> AsyncIterator[BulkProgress]:
         wanted, until = await self._until_now(checked(filter))
         total, done = await self._store.dead_letters.count(wanted), 0
         await self._store.dead_letters.begin(
             action, wanted, self.actor, {**detail, "deliveries": total}
         )
-        pace = _Pace(self._clock, fortune.spread if isinstance(fortune, Again) else 0.0)
+        pace = _Pace(self._clock, move.spread if isinstance(move, Retry) else 0.0)
         place: BulkCursor | None = BulkCursor()
         while place is not None:
-            batch = self._store.dead_letters.move(wanted, fortune, place, pace.batch)
+            batch = self._store.dead_letters.move(wanted, move, place, pace.batch)
             (moved, place), cancelled = await ended(batch)
             if moved:
                 done += moved

@@ -115,7 +115,7 @@ class Namespace:
         self.keys = Keys(store, clock, chance, name)
         self.alerts = Alerts(store)
         self.audit = Audit(store)
-        self.stats = self.watch = shared.monitoring
+        self.stats = shared.monitoring
         self.series = shared.monitoring.series
         self.exporting = Exporting(store, clock, vault, name)
         self.importing = Importing(store, vault, limit, name)

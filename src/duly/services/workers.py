@@ -21,7 +21,7 @@ class Workers:
 
     async def list(self, *, limit: int = 100) -> Sequence[Worker]:
         """Workers, live ones first."""
-        return await self._store.workers.roster(checks.checked_limit(limit))
+        return await self._store.workers.all(checks.checked_limit(limit))
 
     async def drain(self, worker: int) -> Worker:
         """Stop a worker from starting deliveries, within a heartbeat; those under way finish.

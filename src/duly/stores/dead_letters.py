@@ -17,7 +17,7 @@ import msgspec
 from duly.domain.checks import EARLIEST, LATEST
 from duly.domain.dead_letters import LOOKED_AT, Suspect, not_dead
 from duly.failpoints import hit
-from duly.ports import Again, BulkCursor, Fortune, GiveUp
+from duly.ports import BulkCursor, DeadLetterMove, Discard, Retry
 from duly.records.dead_letter import DeadLetterFilter, DeadLetterGroup
 from duly.records.delivery import Delivery
 from duly.stores.access.audit import note as note_down
@@ -128,7 +128,7 @@ class DeadLetters:
         return delivery
 
     async def _retry(self, session: Session, id: str, reset: bool) -> bool:
-        rows = await self._retry_unordered(session, [id], Again(reset))
+        rows = await self._retry_unordered(session, [id], Retry(reset))
         return bool(rows or await self._members.bring_back(session, [id], reset))
 
     async def _note(
@@ -142,7 +142,7 @@ class DeadLetters:
         await self._note(self._database, actor, f"dead_letters.{action}", "all that match", entry)
 
     async def move(
-        self, filter: DeadLetterFilter, fortune: Fortune, after: BulkCursor, limit: int
+        self, filter: DeadLetterFilter, move: DeadLetterMove, after: BulkCursor, limit: int
     ) -> tuple[int, BulkCursor | None]:
         """Retry or discard one batch of those that match.
 
@@ -157,7 +157,7 @@ class DeadLetters:
                 limit=limit,
             )
             if rows:
-                moved = await self._move_unordered([row[0] for row in rows], fortune)
+                moved = await self._move_unordered([row[0] for row in rows], move)
                 return moved, BulkCursor(id=rows[-1][0], at=rows[-1][1])
         rows = await self._database.fetch(
             "dead_letters.in_line",
@@ -169,38 +169,38 @@ class DeadLetters:
         )
         if not rows:
             return 0, None
-        moved = await self._move_ordered(rows, fortune)
+        moved = await self._move_ordered(rows, move)
         return moved, BulkCursor(id=rows[-1][0], stream=rows[-1][1], position=rows[-1][2])
 
-    async def _move_unordered(self, ids: list[str], fortune: Fortune) -> int:
-        match fortune:
-            case Again():
+    async def _move_unordered(self, ids: list[str], move: DeadLetterMove) -> int:
+        match move:
+            case Retry():
                 await hit("retry.before")
-                moved = await self._retry_unordered(self._database, ids, fortune)
+                moved = await self._retry_unordered(self._database, ids, move)
                 await hit("retry.after")
                 return len(moved)
-            case GiveUp():
-                return len(await self._discard_unordered(self._database, ids, fortune.note))
+            case Discard():
+                return len(await self._discard_unordered(self._database, ids, move.note))
             case _:
-                assert_never(fortune)
+                assert_never(move)
 
-    async def _move_ordered(self, rows: Sequence[Row], fortune: Fortune) -> int:
+    async def _move_ordered(self, rows: Sequence[Row], move: DeadLetterMove) -> int:
         moved = 0
         for _, group in groupby(rows, lambda row: row[1]):
             ids = [row[0] for row in group]
-            match fortune:
-                case Again():
-                    moved += await self._bring_back(ids, fortune)
-                case GiveUp():
-                    moved += await self._give_up(ids, fortune.note)
+            match move:
+                case Retry():
+                    moved += await self._bring_back(ids, move)
+                case Discard():
+                    moved += await self._give_up(ids, move.note)
                 case _:
-                    assert_never(fortune)
+                    assert_never(move)
         return moved
 
-    async def _bring_back(self, ids: list[str], again: Again) -> int:
+    async def _bring_back(self, ids: list[str], retry: Retry) -> int:
         await hit("retry.before")
         async with self._database.together() as session:
-            moved = await self._members.bring_back(session, ids, again.reset)
+            moved = await self._members.bring_back(session, ids, retry.reset)
         await hit("retry.after")
         return moved
 
@@ -214,15 +214,15 @@ class DeadLetters:
         return len(discarded)
 
     async def _retry_unordered(
-        self, session: Session, ids: list[str], again: Again
+        self, session: Session, ids: list[str], retry: Retry
     ) -> Sequence[Row]:
         return await session.fetch(
             "dead_letters.retry",
             "any",
             ids=ids,
             namespace=self._namespace,
-            reset=again.reset,
-            spread=again.spread,
+            reset=retry.reset,
+            spread=retry.spread,
         )
 
     async def _discard_unordered(self, session: Session, ids: list[str], note: str) -> set[str]:

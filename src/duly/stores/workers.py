@@ -67,32 +67,36 @@ class Workers:
         (drained,) = await self._listed(1, worker)
         return drained
 
-    async def step_aside(self, worker: int) -> bool:
+    async def reserve_suspects(self, worker: int) -> bool:
         """Reserve the worker to run a suspect alone.
 
         False if another worker that shares a namespace with it is reserved already.
         """
         async with self._database.together() as session:
             await session.fetch("workers.await_aside")
-            return bool(await session.fetch("workers.step_aside", worker=worker))
+            return bool(await session.fetch("workers.reserve_suspects", worker=worker))
 
-    async def step_in(self, worker: int) -> None:
-        """End the reservation of `step_aside`."""
-        await self._database.fetch("workers.step_in", "any", worker=worker)
+    async def release_suspects(self, worker: int) -> None:
+        """End the reservation of `reserve_suspects`."""
+        await self._database.fetch("workers.release_suspects", "any", worker=worker)
 
-    async def bury(self, *, survivor: int | None = None, worker: int | None = None) -> list[int]:
+    async def declare_dead(
+        self, *, survivor: int | None = None, worker: int | None = None
+    ) -> list[int]:
         """Declare dead all workers with an expired lease except `worker`; returns their numbers.
 
         With `survivor`, declare dead all workers except that one.
         """
-        rows = await self._database.fetch("workers.bury", "any", survivor=survivor, worker=worker)
+        rows = await self._database.fetch(
+            "workers.declare_dead", "any", survivor=survivor, worker=worker
+        )
         return [int(row[0]) for row in rows]
 
-    async def close_graves(self) -> None:
+    async def finish_dead(self) -> None:
         """Mark dead workers that hold nothing any more as reclaimed."""
-        await self._database.fetch("workers.close_graves", "any")
+        await self._database.fetch("workers.finish_dead", "any")
 
-    async def acquit(self, worker: int, suspect_after: int) -> int:
+    async def undo_crashes(self, worker: int, suspect_after: int) -> int:
         """Undo the crashes that were counted for a worker that is alive; returns how many.
 
         Atomic, and safe to repeat: the history then records them as released.
@@ -100,7 +104,7 @@ class Workers:
         async with self._database.together() as session:
             await session.fetch("workers.doubted", worker=worker)
             rows = await session.fetch(
-                "workers.acquit", worker=worker, suspect_after=suspect_after, error=CAME_BACK
+                "workers.undo_crashes", worker=worker, suspect_after=suspect_after, error=CAME_BACK
             )
         return len(rows)
 
@@ -108,13 +112,13 @@ class Workers:
         """Record that the worker stopped by itself."""
         await self._database.fetch("workers.end", "any", worker=worker)
 
-    async def roster(self, limit: int = 100) -> list[Worker]:
+    async def all(self, limit: int = 100) -> list[Worker]:
         """Workers, live ones first."""
         return await self._listed(limit)
 
     async def _listed(self, limit: int, worker: int | None = None) -> list[Worker]:
         rows = await self._database.fetch_named(
-            "workers.roster", namespace=self._namespace, worker=worker, limit=limit
+            "workers.all", namespace=self._namespace, worker=worker, limit=limit
         )
         return [
             Worker(

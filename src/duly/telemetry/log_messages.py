@@ -24,7 +24,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "worker {worker} was declared dead but is alive; {crashes} crashes are no longer counted",
     ),
-    events.WorkersBuried: (logging.WARNING, "workers {workers} are dead: no heartbeat"),
+    events.WorkersDeclaredDead: (logging.WARNING, "workers {workers} are dead: no heartbeat"),
     events.Reclaimed: (
         logging.WARNING,
         "{deliveries} deliveries reclaimed from dead workers, {poison} of them poison",
@@ -56,18 +56,18 @@ WORDING: dict[type[Event], tuple[int, str]] = {
         logging.WARNING,
         "delivery {delivery} runs alone: its workers died {crashes} times",
     ),
-    events.RowPassedOver: (logging.ERROR, "lane {lane} was skipped: {problem}"),
+    events.LaneSkipped: (logging.ERROR, "lane {lane} was skipped: {problem}"),
     events.PlanUnreadable: (
         logging.ERROR,
         "the retry plan of delivery {delivery} cannot be read, its handler's is used: {problem}",
     ),
-    events.StoreWentAway: (logging.ERROR, "{loop} waits for the store: {problem}"),
+    events.StoreUnreachable: (logging.ERROR, "{loop} waits for the store: {problem}"),
     events.ConnectionsShort: (
         logging.WARNING,
         "too few connections: {open} of {wanted} shared ones are open, and no more can be opened; "
         "work goes on more slowly: {problem}",
     ),
-    events.StoreCameBack: (logging.INFO, "{loop} works again after {failures} failures"),
+    events.StoreReachable: (logging.INFO, "{loop} works again after {failures} failures"),
     events.LoopFailed: (logging.ERROR, "{loop} failed and will try again: {problem}"),
     events.LoopEnded: (
         logging.ERROR,
@@ -75,7 +75,7 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.SweptUp: (
         logging.ERROR,
-        "repaired {without_lane} deliveries without a lane, {held_by_nobody} lanes without a "
+        "repaired {without_lane} deliveries without a lane, {without_owner} lanes without a "
         "holder, {lane_without_delivery} lanes without a delivery, {schedule_without_next} "
         "schedules without their next occurrence; this should never be needed",
     ),
@@ -129,12 +129,12 @@ WORDING: dict[type[Event], tuple[int, str]] = {
     ),
     events.AlertRaised: (logging.ERROR, "ALERT {kind} {subject}: {detail}"),
     events.AlertCleared: (logging.INFO, "alert {kind} {subject} cleared after {minutes} minutes"),
-    events.AlertUntold: (logging.ERROR, "the alert {kind} could not be sent: {problem}"),
-    events.AnalyticsWentAway: (
+    events.AlertUnreported: (logging.ERROR, "the alert {kind} could not be sent: {problem}"),
+    events.AnalyticsUnreachable: (
         logging.WARNING,
         "analytics are not written, deliveries go on: {problem}",
     ),
-    events.AnalyticsCameBack: (
+    events.AnalyticsReachable: (
         logging.WARNING,
         "analytics are written again after {failures} failures, {lost} counts were lost",
     ),

@@ -70,7 +70,7 @@ class Telemetry:
             events.SchedulesPlanned: self._count_planned,
             events.Reclaimed: self._count_reclaimed,
             events.AttemptFailed: self._count_failure,
-            events.StoreWentAway: self._count_wait,
+            events.StoreUnreachable: self._count_wait,
             events.WorkerStarted: self._set_worker,
             events.WorkerStopped: self._finish,
         }
@@ -219,7 +219,7 @@ class Telemetry:
     def _finish(self, stopped: events.WorkerStopped) -> None:  # noqa: ARG002
         self.summarize()
 
-    def _count_wait(self, trouble: events.StoreWentAway) -> None:
+    def _count_wait(self, trouble: events.StoreUnreachable) -> None:
         self.troubles[trouble.loop] += 1
 
 

@@ -48,7 +48,7 @@ class AlertLimits(msgspec.Struct, frozen=True):
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
     """The input for the decision about alerts."""
 
-    situation: NamespaceStatus
+    status: NamespaceStatus
     dead_lately: int = 0
     happened: Mapping[AlertKind, str] = {}
     """Events that this process saw since the last check, with details."""
@@ -70,7 +70,7 @@ def changes(watched: Watched, limits: AlertLimits, known: Sequence[Alert]) -> Ch
     return Changes(
         [each for each in found if (each.kind, each.subject) not in present],
         [each for each in found if (each.kind, each.subject) in present],
-        [each for each in known if _is_over(each, remaining, watched.situation.at)],
+        [each for each in known if _is_over(each, remaining, watched.status.at)],
     )
 
 
@@ -82,7 +82,7 @@ def _is_over(alert: Alert, remaining: set[tuple[AlertKind, str]], now: datetime)
 
 def troubles(watched: Watched, limits: AlertLimits) -> Iterator[AlertCause]:
     """All present causes of alerts."""
-    now = watched.situation
+    now = watched.status
     if now.late >= limits.late:
         detail = f"{_count(now.late, now)} deliveries are late, the oldest due {now.oldest_late_at}"
         yield AlertCause(AlertKind.LATE_DELIVERIES, "", detail)

@@ -25,7 +25,7 @@ from duly.records.state import State
 from duly.records.stream import OnFailure, StreamState
 
 
-class Fate(StrEnum):
+class HeadAction(StrEnum):
     """What an action does to the head; each value but the first names a statement of the store."""
 
     STAYS = "stays"
@@ -37,20 +37,20 @@ class Fate(StrEnum):
     """It leaves the queue and is retried at its planned moment."""
     LEFT = "leave"
     """A dead letter leaves the queue and stays dead."""
-    BURIED = "bury"
+    MADE_DEAD = "make_dead"
     """It becomes a dead letter and leaves the queue."""
     DISCARDED = "discard"
     """A dead letter is discarded for good and leaves the queue."""
 
 
-LEAVING = frozenset({Fate.APART, Fate.LEFT, Fate.BURIED, Fate.DISCARDED})
+LEAVING = frozenset({HeadAction.APART, HeadAction.LEFT, HeadAction.MADE_DEAD, HeadAction.DISCARDED})
 
 
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     """What to write: the new stream row, and what happens to the head."""
 
     line: StreamRow
-    fate: Fate = Fate.STAYS
+    action: HeadAction = HeadAction.STAYS
     note: str | None = None
 
 
@@ -95,9 +95,9 @@ def retry_now(line: StreamRow) -> Intervention:
     """Retry the head now, if it is waiting or dead."""
     match line.state:
         case StreamState.BLOCKED:
-            return Intervention(line=_unblocked(line), fate=Fate.RAISED)
+            return Intervention(line=_unblocked(line), action=HeadAction.RAISED)
         case StreamState.WAITING | StreamState.RETRYING:
-            return Intervention(line=line, fate=Fate.HURRIED)
+            return Intervention(line=line, action=HeadAction.HURRIED)
     raise _refused(line, "only a head that waits or is dead can be retried")
 
 
@@ -105,9 +105,9 @@ def release(line: StreamRow) -> Intervention:
     """Let the deliveries behind a failed head proceed; it is retried beside them or stays dead."""
     match line.state:
         case StreamState.BLOCKED:
-            return Intervention(line=_unblocked(line), fate=Fate.LEFT)
+            return Intervention(line=_unblocked(line), action=HeadAction.LEFT)
         case StreamState.RETRYING:
-            return Intervention(line=line, fate=Fate.APART)
+            return Intervention(line=line, action=HeadAction.APART)
     raise _refused(line, "only a head that failed can be left behind")
 
 
@@ -117,14 +117,14 @@ def dead_letter_head(line: StreamRow, note: str | None) -> Intervention:
         raise _refused(line, "its head is a dead letter already")
     if line.token is not None or not line.has_pending_head:
         raise _refused(line, "only a head that waits can be made a dead letter")
-    return Intervention(line=line, fate=Fate.BURIED, note=note)
+    return Intervention(line=line, action=HeadAction.MADE_DEAD, note=note)
 
 
 def discard(line: StreamRow, member: Member, note: str) -> Intervention | None:
     """Discard a dead letter for good; None if it does not block its stream."""
     if line.state is not StreamState.BLOCKED or line.head != member.id:
         return None
-    return Intervention(line=_unblocked(line), fate=Fate.DISCARDED, note=note)
+    return Intervention(line=_unblocked(line), action=HeadAction.DISCARDED, note=note)
 
 
 def cancels_head(line: StreamRow, member: Member, *, in_run: bool) -> bool:

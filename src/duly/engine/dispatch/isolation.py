@@ -54,7 +54,7 @@ class Isolation:
         """Isolate this worker; False if another one is isolated."""
         if self._worker is None:
             now = self._clock.monotonic()
-            if not await self._workers.step_aside(worker):
+            if not await self._workers.reserve_suspects(worker):
                 self._asks_at = now + ASK_AGAIN_SECONDS
                 return False
             self._worker, self._since = worker, now
@@ -64,7 +64,7 @@ class Isolation:
         """End the isolation; it is the turn of the other deliveries."""
         if self._worker is None:
             return
-        await self._workers.step_in(self._worker)
+        await self._workers.release_suspects(self._worker)
         now = self._clock.monotonic()
         self._wait = min(2 * self._wait, LONGEST_WAIT_SECONDS) if in_vain else FIRST_WAIT_SECONDS
         stood = min(now - self._since, LONGEST_WAIT_SECONDS)

@@ -10,7 +10,7 @@ from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed, Lane
 from duly.domain.deliveries.outcomes import Failed, Outcome, Released, Settlement, Verdict, emptied
-from duly.domain.events import AttemptFailed, RowPassedOver
+from duly.domain.events import AttemptFailed, LaneSkipped
 from duly.engine.execution.execution import Execution
 from duly.engine.execution.executor import Executor
 from duly.engine.execution.settler import Settler
@@ -111,9 +111,7 @@ class DeliveryRunner:
                 # A stream that became empty while a delivery was added and rolled back.
                 self._settler.put(emptied(each, self._executor.now()))
             elif each.id is None:
-                self._emit(
-                    RowPassedOver(lane=str(each.lane), problem="its delivery does not exist")
-                )
+                self._emit(LaneSkipped(lane=str(each.lane), problem="its delivery does not exist"))
 
     async def _run(self, claimed: Claimed, task: asyncio.Task[Any]) -> None:
         """Attempt a delivery, and its followers if it is the first of a run of its stream."""

@@ -220,7 +220,7 @@ class Execution:
             elif (how := await streams.join(self.claimed, self._own_stream)) is Joined.MUST_WAIT:
                 return self._decide(Deferred(TURN_SECONDS))
             else:
-                self.is_enlisted = how is Joined.IN_LINE
+                self.is_enlisted = how is Joined.QUEUED
         except (StoreUnavailable, asyncio.CancelledError):
             # It may have joined; then handing back does nothing.
             return self._decide(Released())

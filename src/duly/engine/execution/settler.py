@@ -10,7 +10,7 @@ import msgspec
 
 from duly.domain.deliveries.delivery import Lane
 from duly.domain.deliveries.outcomes import Settlement, Verdict
-from duly.domain.events import BatchSettled, RowPassedOver, SettleRefused
+from duly.domain.events import BatchSettled, LaneSkipped, SettleRefused
 from duly.engine.execution.batch_events import Call, batch_event
 from duly.engine.loops import NOW, UNTIL_WOKEN, Pause, YieldOnce
 from duly.engine.targets.directory import TargetDirectory
@@ -137,7 +137,7 @@ class Settler:
             try:
                 applied |= await self._agenda.settle([each])
             except SettlementRefused as error:
-                self._emit(RowPassedOver(lane=str(each.lane), problem=f"not settled: {error}"))
+                self._emit(LaneSkipped(lane=str(each.lane), problem=f"not settled: {error}"))
         return applied
 
     def _report(self, batch: list[Settlement], applied: set[Lane], seconds: float) -> None:

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
-from duly.domain.events import AlertCleared, AlertRaised, AlertUntold
+from duly.domain.events import AlertCleared, AlertRaised, AlertUnreported
 from duly.domain.monitoring import alerts
 from duly.domain.monitoring.alerts import LATELY, AlertCause, AlertLimits, Watched
 from duly.domain.monitoring.rollups import MINUTE, NOTHING, Span, plus
@@ -26,7 +26,7 @@ SENT_AT_ONCE = 20
 SIGNS = {
     "ClockStepped": (AlertKind.CLOCK_JUMPED, "the clock stepped; see the log"),
     "ClockIsBehind": (AlertKind.CLOCK_JUMPED, "the clock is behind what was planned; set it"),
-    "StoreWentAway": (AlertKind.STORE_ERRORS, "the store did not answer; see the log"),
+    "StoreUnreachable": (AlertKind.STORE_ERRORS, "the store did not answer; see the log"),
     "LoopFailed": (AlertKind.STORE_ERRORS, "a loop failed and tries again; see the log"),
     "SweptUp": (AlertKind.SWEPT_UP, "the sweep put something back; see the log"),
 }
@@ -86,8 +86,8 @@ class AlertMonitor:
         return AlertMonitor(store, emit, look, Counter(), self._limits, send)
 
     async def _watched(self, signs: Mapping[str, int]) -> Watched:
-        situation = await self._look()
-        span = Span(situation.at - LATELY, situation.at + MINUTE, MINUTE)
+        status = await self._look()
+        span = Span(status.at - LATELY, status.at + MINUTE, MINUTE)
         lately = NOTHING
         for each in (await self._store.rollups.series(span)).values():
             lately = plus(lately, each)
@@ -101,7 +101,7 @@ class AlertMonitor:
             for sign, (kind, detail) in SIGNS.items()
             if signs[sign] > self._before[sign]
         }
-        return Watched(situation=situation, dead_lately=dead, happened=happened)
+        return Watched(status=status, dead_lately=dead, happened=happened)
 
     async def _raise(self, cause: AlertCause) -> None:
         if await self._store.alerts.raise_one(cause):
@@ -109,13 +109,13 @@ class AlertMonitor:
 
     async def _clear(self, alert: Alert, watched: Watched) -> None:
         if await self._store.alerts.clear(alert):
-            lasted = watched.situation.at - alert.raised_at
+            lasted = watched.status.at - alert.raised_at
             minutes = round(lasted.total_seconds() / 60, 1)
             self._emit(AlertCleared(kind=alert.kind, subject=alert.subject, minutes=minutes))
 
     async def _send_all(self, send: SendAlert) -> None:
-        for alert in await self._store.alerts.untold(SENT_AT_ONCE):
-            word = "raised" if alert.told == "nothing" else "cleared"
+        for alert in await self._store.alerts.unreported(SENT_AT_ONCE):
+            word = "raised" if alert.reported == "nothing" else "cleared"
             try:
                 await send(alert, word)
             except StoreUnavailable:
@@ -124,8 +124,8 @@ class AlertMonitor:
                 pass  # another process sent it already
             except DulyError as error:
                 # Trying again would not help: the address is not valid.
-                self._emit(AlertUntold(kind=alert.kind, problem=str(error)))
-            await self._store.alerts.tell(alert, word)
+                self._emit(AlertUnreported(kind=alert.kind, problem=str(error)))
+            await self._store.alerts.mark_reported(alert, word)
 
 
 class AlertMonitors:

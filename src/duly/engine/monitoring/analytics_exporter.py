@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from duly.domain.deliveries.outcomes import Settlement
-from duly.domain.events import AnalyticsCameBack, AnalyticsWentAway
+from duly.domain.events import AnalyticsReachable, AnalyticsUnreachable
 from duly.domain.monitoring.schedule_counts import Count, counts_of
 from duly.engine.loops import Pause
 from duly.engine.targets.directory import TargetDirectory
@@ -71,11 +71,11 @@ class AnalyticsExporter:
     def _failed(self, trouble: AnalyticsFailure) -> None:
         self._failures += 1
         if self._failures == 1:
-            self._emit(AnalyticsWentAway(problem=trouble.problem))
+            self._emit(AnalyticsUnreachable(problem=trouble.problem))
 
     def _answered(self) -> None:
         if self._failures:
-            self._emit(AnalyticsCameBack(failures=self._failures, lost=self._lost))
+            self._emit(AnalyticsReachable(failures=self._failures, lost=self._lost))
         self._failures = self._lost = 0
 
     async def close(self) -> None:

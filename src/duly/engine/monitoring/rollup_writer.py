@@ -30,7 +30,7 @@ class RollupWriter:
         clock: Clock,
         counted: Callable[[], Mapping[str, Counts]],
     ) -> None:
-        self.begin_anew()
+        self.reset()
         self.worker: Callable[[], int] = lambda: 0
         self.others: WeakSet[RollupWriter] = WeakSet()
         """Writers of the app's other namespaces, which have no loop."""
@@ -40,7 +40,7 @@ class RollupWriter:
         self._written: dict[str, Counts] = {}
         self._written_at = float("-inf")
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Prepare for use in a new event loop."""
         self.wake = asyncio.Event()
         self._turn = asyncio.Lock()

@@ -36,7 +36,7 @@ class Monitoring:
     """
 
     def __init__(self, store: Store, clock: Clock, grace: timedelta, flush: Flush) -> None:
-        self.live = Live(store, self.situation, clock)
+        self.live = Live(store, self.namespace_status, clock)
         self._store = store
         self._clock = clock
         self._grace = grace
@@ -54,7 +54,7 @@ class Monitoring:
         """Failures since a moment or for a duration: attempts, reasons, retries, poison."""
         return await self._store.failure_stats.stats(since)
 
-    async def situation(self, within: float | None = None) -> NamespaceStatus:
+    async def namespace_status(self, within: float | None = None) -> NamespaceStatus:
         """The counts of the namespace, read at most once a second however many callers ask.
 
         Callers that ask at the same time share the answer, or the error. StoreUnavailable too when
@@ -90,12 +90,12 @@ class Monitoring:
         last_hour = NOTHING
         for point in (await self.series(HOUR - MINUTE)).points:
             last_hour = plus(last_hour, point)
-        return Overview(now=await self.situation(), last_hour=last_hour)
+        return Overview(now=await self.namespace_status(), last_hour=last_hour)
 
     async def top(self) -> Top:
         """Rates of the last minute, what is due, and the workers that are alive."""
         minutes = (await self.series(MINUTE)).points
-        return top(await self.situation(), minutes, await self._store.workers.roster())
+        return top(await self.namespace_status(), minutes, await self._store.workers.all())
 
     async def late(
         self, grace: timedelta | None = None, *, limit: int = 50, payloads: bool = True

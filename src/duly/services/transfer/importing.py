@@ -111,7 +111,7 @@ class Importing:
         await self._store.transfer.note(self.actor, "store.imported", self._store.namespace, detail)
 
     async def _refuse_beside_workers(self) -> None:
-        alive = [each for each in await self._store.workers.roster() if each.alive]
+        alive = [each for each in await self._store.workers.all() if each.alive]
         if alive:
             raise Conflict(
                 f"worker {alive[0].id} ({alive[0].name}) uses this store; stop it first, or give "
@@ -135,7 +135,7 @@ class Importing:
     ) -> Sequence[ImportResult | Conflict]:
         deliveries = [each for each in things if isinstance(each, DeliveryEntry)]
         if deliveries and options.dry_run:
-            return await self._store.transfer.sort_out(deliveries)
+            return await self._store.transfer.compare(deliveries)
         if deliveries:
             return await self._store.transfer.deliver(deliveries, skip=options.skip_bad)
         known = await self._known(things)

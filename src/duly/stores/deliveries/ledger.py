@@ -238,7 +238,7 @@ class Deliveries:
     async def _service(self, found: Sequence[Delivery]) -> Service:
         names = {name for each in found if (name := endpoint_name(each.target)) is not None}
         endpoints = await self._endpoints.some(names) if names else []
-        return service(self._namespace, await self._workers.roster(), endpoints)
+        return service(self._namespace, await self._workers.all(), endpoints)
 
 
 def _columns(

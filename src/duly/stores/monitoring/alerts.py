@@ -43,13 +43,13 @@ class Alerts:
         """Clear an alert; False if it was cleared already."""
         return bool(await self._database.fetch("alerts.clear", id=alert.id))
 
-    async def untold(self, limit: int) -> list[Alert]:
+    async def unreported(self, limit: int) -> list[Alert]:
         """Alerts whose raising or clearing was not yet reported to the alert webhook."""
-        return await self._read("untold", limit=limit, fresh_for=NEWS_FOR.total_seconds())
+        return await self._read("unreported", limit=limit, fresh_for=NEWS_FOR.total_seconds())
 
-    async def tell(self, alert: Alert, told: str) -> None:
+    async def mark_reported(self, alert: Alert, reported: str) -> None:
         """Record what was reported of an alert: its raising, or its clearing too."""
-        await self._database.fetch("alerts.told", id=alert.id, told=told)
+        await self._database.fetch("alerts.mark_reported", id=alert.id, reported=reported)
 
     async def died(self, since: datetime) -> int:
         """How many deliveries that report alerts became dead letters since then."""

@@ -15,7 +15,7 @@ from duly.domain.schedules.schedule import ScheduleProgress, ScheduleTiming
 from duly.domain.time.rules import decode_rule
 from duly.errors import UnreadableRule
 from duly.failpoints import hit
-from duly.ports import DueSchedule, Soonest
+from duly.ports import DueSchedule, NextPlan
 from duly.records.schedule import CatchUp, Overlap
 from duly.stores.database import Database, Session
 
@@ -32,12 +32,12 @@ class Plans:
         rows = await self._database.fetch_named("schedules.now", "any", namespace=self._namespace)
         return rows[0]["seen_at"], rows[0]["until_at"]
 
-    async def soonest(self, served: Sequence[str] | None) -> list[Soonest]:
+    async def next_plans(self, served: Sequence[str] | None) -> list[NextPlan]:
         """When each of these namespaces, or of all, has to be planned next."""
         rows = await self._database.fetch_named(
-            "schedules.soonest", "any", served=None if served is None else list(served)
+            "schedules.next_plans", "any", served=None if served is None else list(served)
         )
-        return [Soonest(**dict(row)) for row in rows]
+        return [NextPlan(**dict(row)) for row in rows]
 
     async def is_behind(self, until: datetime, passed_over: Sequence[int]) -> bool:
         """Whether any schedule is due to be planned, even if another planner has locked it."""
@@ -93,9 +93,9 @@ class Plans:
         )
 
     @asynccontextmanager
-    async def sit(
+    async def lock_due(
         self, until: datetime, batch: int, passed_over: Sequence[int]
-    ) -> AsyncIterator[Sitting]:
+    ) -> AsyncIterator[LockedSchedules]:
         """Schedules due to be planned, locked until their plans are written.
 
         Atomic: occurrences and progress are written together, or not at all.
@@ -111,11 +111,11 @@ class Plans:
             timings = await session.fetch_named(
                 "schedules.timings", ids=[row["id"] for row in rows]
             )
-            sitting = Sitting(session, rows, {row["id"]: row for row in timings})
-            yield sitting
+            locked = LockedSchedules(session, rows, {row["id"]: row for row in timings})
+            yield locked
             await hit("plan.before")
-            if sitting.plans:
-                await write_plans(session, sitting.plans)
+            if locked.plans:
+                await write_plans(session, locked.plans)
                 await session.fetch(
                     "schedules.note_planned", "any", namespace=self._namespace, until_at=until
                 )
@@ -123,7 +123,7 @@ class Plans:
         await hit("plan.after")
 
 
-class Sitting:
+class LockedSchedules:
     """Schedules that a planner has locked, and the plans it makes for them."""
 
     def __init__(
@@ -141,7 +141,7 @@ class Sitting:
         return await untouched(self._session, ids)
 
     def write(self, schedule: int, plan: Plan) -> None:
-        """Add a plan, which is written when the sitting ends."""
+        """Add a plan, which is written when the locked ends."""
         self.plans.append((schedule, plan))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from duly.domain.deliveries.delivery import Lane
 from duly.domain.deliveries.fingerprints import fingerprint
-from duly.domain.streams.operations import LEAVING, Fate, Intervention
+from duly.domain.streams.operations import LEAVING, HeadAction, Intervention
 from duly.domain.streams.stream import NEVER, Halt, StreamRow
 from duly.stores.database import Session
 
@@ -53,38 +53,38 @@ async def now(session: Session, namespace: str) -> datetime:
 
 async def write(session: Session, change: Intervention, moment: datetime) -> bool:
     """Write an operator's change; False if the head has changed since it was read."""
-    stream, fate = change.line, change.fate
+    stream, action = change.line, change.action
     settings = {name: getattr(stream, name) for name in ("on_failure", "paused_at", "pause_reason")}
     await session.fetch("queue.change", lane=stream.lane, **settings)
-    if fate is not Fate.STAYS and not await _apply_fate(session, change):
+    if action is not HeadAction.STAYS and not await _apply(session, change):
         return False
     if stream.token is not None:
         await _halt(session, stream, moment)
     elif stream.position is not None and stream.halted != Halt.BLOCKED:
-        since = stream.beginning if fate not in LEAVING else _position_behind(stream)
-        hurried = stream.head if fate in (Fate.HURRIED, Fate.RAISED) else None
+        since = stream.beginning if action not in LEAVING else _position_behind(stream)
+        hurried = stream.head if action in (HeadAction.HURRIED, HeadAction.RAISED) else None
         await lead(session, stream, since, moment, hurried)
     return True
 
 
-async def _apply_fate(session: Session, change: Intervention) -> bool:
+async def _apply(session: Session, change: Intervention) -> bool:
     rows = await session.fetch(
-        f"queue.{change.fate}", "any", id=change.line.head, **_fate_parameters(change)
+        f"queue.{change.action}", "any", id=change.line.head, **_parameters(change)
     )
     return bool(rows)
 
 
-def _fate_parameters(change: Intervention) -> dict[str, Any]:
+def _parameters(change: Intervention) -> dict[str, Any]:
     stream = change.line
-    match change.fate:
-        case Fate.RAISED:
+    match change.action:
+        case HeadAction.RAISED:
             return {"ids": [stream.head], "lane": stream.lane, "reset": True}
-        case Fate.APART:
+        case HeadAction.APART:
             return {"due_at": stream.due_at}
-        case Fate.BURIED:
+        case HeadAction.MADE_DEAD:
             error_fingerprint = fingerprint("operator", change.note or stream.error)
             return {"note": change.note, "fingerprint": error_fingerprint}
-        case Fate.DISCARDED:
+        case HeadAction.DISCARDED:
             return {"note": change.note}
     return {}
 

@@ -31,7 +31,7 @@ async def join(database: Database, namespace: str, claimed: Claimed, stream: str
             return Joined.MUST_WAIT
         await session.fetch("streams.join", "any", line=opened[0][0], ids=free)
         # If there are too many before it, it is claimed again after these have joined.
-        return Joined.IN_LINE if claimed.id in free else Joined.MUST_WAIT
+        return Joined.QUEUED if claimed.id in free else Joined.MUST_WAIT
 
 
 async def cancel(session: Session, namespace: str, stream: str) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from duly.domain.deliveries.delivery import Claimed, Lane
-from duly.domain.streams.operations import Fate, Intervention
+from duly.domain.streams.operations import HeadAction, Intervention
 from duly.domain.streams.stream import StreamRow, no_stream
 from duly.errors import Conflict
 from duly.ports import DecideStream, Joined
@@ -89,7 +89,7 @@ class Streams:
                 return
             if not await heads.write(session, change, moment):
                 raise Conflict(f"the head of stream {name!r} is not there any more; look again")
-            if change.fate is not Fate.STAYS:
+            if change.action is not HeadAction.STAYS:
                 detail = {"head": stream.head, **(detail or {})}
             await note(session, self._namespace, actor, f"stream.{action}", name, detail)
 

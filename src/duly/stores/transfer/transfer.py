@@ -73,7 +73,7 @@ class Transfer:
         )
         return {row["name"] for row in rows}
 
-    async def sort_out(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
+    async def compare(self, entries: Sequence[DeliveryEntry]) -> list[ImportResult | Conflict]:
         """What `deliver` would do with each entry; nothing is written."""
         numbers = await self._targets.numbers({each.target for each in entries}, create=False)
         return await sorted_out(self._database, self._namespace, entries, numbers, self._addresses)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from duly.app import App
-from duly.domain.events import StoreCameBack, StoreWentAway
+from duly.domain.events import StoreReachable, StoreUnreachable
 from duly.domain.roles import Role
 from duly.engine.stopping import Stop
 from duly.engine.supervisor import Engine
@@ -98,11 +98,11 @@ async def _open_with_retries(app: App) -> None:
             failures += 1
             if app.clock.monotonic() - logged_at >= LOG_SECONDS:
                 logged_at = app.clock.monotonic()
-                app.telemetry.emit(StoreWentAway(loop="start", problem=str(error)))
+                app.telemetry.emit(StoreUnreachable(loop="start", problem=str(error)))
         await app.clock.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
     if failures:
-        app.telemetry.emit(StoreCameBack(loop="start", failures=failures))
+        app.telemetry.emit(StoreReachable(loop="start", failures=failures))
 
 
 async def _serve(

@@ -26,7 +26,7 @@ class Deadlines:
         """Attempts past their deadline, with how often each was cancelled."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget abandoned attempts and the event loop in which they ran.
 
         Otherwise attempts on a new loop would rely on a timer that never fires.

@@ -214,10 +214,10 @@ class Handlers:
             )
         )
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget the previous event loop and the attempts on it."""
         for handler in self._handlers.values():
-            handler.deadlines.begin_anew()
+            handler.deadlines.reset()
 
     def name_of(self, function: Function) -> str:
         """The handler name of a function, which is first registered if it was not yet."""

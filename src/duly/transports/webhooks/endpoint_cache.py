@@ -85,9 +85,9 @@ class EndpointCache:
         self._reported: set[Place] = set()
         self._used_at: dict[Place, float] = {}
         self._read_at = float("-inf")
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Forget the previous event loop."""
         self._lock = asyncio.Lock()
 

@@ -136,6 +136,6 @@ class Webhooks:
 
     async def close(self) -> None:
         """Close the connections and forget the event loop in which they were used."""
-        self._endpoints.begin_anew()
+        self._endpoints.reset()
         if self._client is not None:
             await self._client.close()

@@ -166,8 +166,8 @@ select id::text as id from gone;
 update duly.deliveries set lane = null where id = :id::uuid
 returning id::text as id;
 
--- name: bury
-with buried as (
+-- name: make_dead
+with dead as (
     update duly.deliveries
     set state = 'dead', dead_at = coalesce(:now::timestamptz, now()),
         finished_at = coalesce(:now::timestamptz, now()), lane = null, reason = 'operator',
@@ -177,9 +177,9 @@ with buried as (
 ), logged as (
     insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
     select id, attempt, 'dead_lettered', coalesce(:now::timestamptz, now()), 'operator', :note
-    from buried
+    from dead
 )
-select id::text as id from buried;
+select id::text as id from dead;
 
 -- name: discard
 with discarded as (

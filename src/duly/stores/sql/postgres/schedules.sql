@@ -98,7 +98,7 @@ where p.namespace = :namespace and p.next_at is not null
   and p.schedule <> all(:passed_over::bigint[])
 order by p.next_at limit 1;
 
--- name: soonest
+-- name: next_plans
 -- When each namespace has to be planned next: one index probe for each.
 with recursive soonest as (
     (select namespace, next_at from duly.progress

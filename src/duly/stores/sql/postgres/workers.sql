@@ -20,11 +20,11 @@ where id = :worker and namespace = :namespace and ended_at is null
 returning id;
 
 -- name: await_aside
--- If two workers call step_aside at once, the second must see the first one's change. The number is
+-- If two workers call reserve_suspects at once, the second must see the first one's change. The number is
 -- arbitrary.
 select pg_advisory_xact_lock(7234090105114);
 
--- name: step_aside
+-- name: reserve_suspects
 -- One worker at a time among those that serve the same namespace.
 update duly.workers as w set aside_at = coalesce(:now::timestamptz, now())
 where w.id = :worker and w.ended_at is null and not exists (
@@ -35,15 +35,15 @@ where w.id = :worker and w.ended_at is null and not exists (
       and (theirs.name = ours.name or '*' in (theirs.name, ours.name)))
 returning w.id;
 
--- name: step_in
+-- name: release_suspects
 update duly.workers set aside_at = null where id = :worker and aside_at is not null;
 
--- name: bury
+-- name: declare_dead
 -- After a restart of the server every worker gets a whole lease, since it could not send heartbeats
 -- before. The transactions of a dead worker's handlers are ended, which rolls back their writes:
 -- their locks would block others for as long as a frozen process or a lost machine keeps its
 -- connection.
-with buried as (
+with dead as (
     update duly.workers
     set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'died'
     where ended_at is null and id is distinct from :survivor::bigint
@@ -55,12 +55,12 @@ with buried as (
 )
 select id, (
     select count(pg_terminate_backend(a.pid)) from pg_stat_activity a
-    where a.application_name = 'duly worker ' || buried.id and a.datname = current_database()
+    where a.application_name = 'duly worker ' || dead.id and a.datname = current_database()
       and a.usename = current_user and a.xact_start is not null
 ) as transactions
-from buried;
+from dead;
 
--- name: close_graves
+-- name: finish_dead
 -- Only after a minute: a claim that was running when its worker was declared dead may commit late.
 with closed as (
     update duly.workers w set reclaimed_at = coalesce(:now::timestamptz, now())
@@ -83,7 +83,7 @@ where t.token >= :worker::bigint * 4294967296 and t.token < (:worker::bigint + 1
   and t.started_at is null and t.outcome in ('reclaimed', 'retry')
 order by a.lane for update of a;
 
--- name: acquit
+-- name: undo_crashes
 -- The worker is alive: what it still holds is released, and a crash that was counted for it is
 -- subtracted if nothing else has happened to the delivery since. An attempt that the crash used up
 -- is restored unless a worker holds the delivery.
@@ -130,7 +130,7 @@ select delivery::text as delivery from cleared;
 update duly.workers set ended_at = coalesce(:now::timestamptz, now()), ended_how = 'stopped'
 where id = :worker and ended_at is null;
 
--- name: roster
+-- name: all
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
        w.handlers::text as handlers, coalesce(w.namespaces, jsonb_build_array(w.namespace))::text as namespaces,
        w.version, w.ended_at, w.ended_how, w.draining_at,

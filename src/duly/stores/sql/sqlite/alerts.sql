@@ -15,24 +15,24 @@ where id = :id and cleared_at is null
 returning id;
 
 -- name: raised
-select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly.alerts
+select id, kind, subject, detail, raised_at, seen_at, cleared_at, told as reported from duly.alerts
 where namespace = :namespace and cleared_at is null order by id;
 
 -- name: page
-select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly.alerts
+select id, kind, subject, detail, raised_at, seen_at, cleared_at, told as reported from duly.alerts
 where namespace = :namespace and id < :before order by id desc limit :limit;
 
--- name: untold
+-- name: unreported
 -- Alerts that were cleared long ago without being reported are left out.
-select id, kind, subject, detail, raised_at, seen_at, cleared_at, told from duly.alerts
+select id, kind, subject, detail, raised_at, seen_at, cleared_at, told as reported from duly.alerts
 where namespace = :namespace and told <> 'cleared'
   and (told = 'raised' and cleared_at is not null
     or told = 'nothing' and (cleared_at is null
         or cleared_at >= :now - cast(:fresh_for * 1000000 as integer)))
 order by id limit :limit;
 
--- name: told
-update duly.alerts set told = :told where id = :id;
+-- name: mark_reported
+update duly.alerts set told = :reported where id = :id;
 
 -- name: died
 -- Of the deliveries that report the newest alerts, those that died since; they are found by their

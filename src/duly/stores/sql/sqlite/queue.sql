@@ -154,7 +154,7 @@ returning id;
 update duly.deliveries set lane = null where id = :id
 returning id;
 
--- name: bury
+-- name: make_dead
 insert into duly.attempts (delivery, attempt, outcome, finished_at, reason, error)
 select id, attempt, 'dead_lettered', :now, 'operator', :note
 from duly.deliveries where id = :id and state = 'pending';

@@ -72,7 +72,7 @@ where p.namespace = :namespace and p.next_at is not null
   and p.schedule not in (select value from json_each(:passed_over))
 order by p.next_at limit 1;
 
--- name: soonest
+-- name: next_plans
 -- When each namespace has to be planned next: one index probe for each.
 with recursive soonest(namespace, next_at) as (
     select * from (

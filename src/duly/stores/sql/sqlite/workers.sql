@@ -22,7 +22,7 @@ returning id;
 -- Nothing to lock: nothing else is written meanwhile.
 select 1;
 
--- name: step_aside
+-- name: reserve_suspects
 -- One worker at a time among those that serve the same namespace.
 update duly.workers as w set aside_at = :now
 where w.id = :worker and w.ended_at is null and not exists (
@@ -33,10 +33,10 @@ where w.id = :worker and w.ended_at is null and not exists (
       and (theirs.value = ours.value or '*' in (theirs.value, ours.value)))
 returning id;
 
--- name: step_in
+-- name: release_suspects
 update duly.workers set aside_at = null where id = :worker and aside_at is not null;
 
--- name: bury
+-- name: declare_dead
 update duly.workers
 set ended_at = :now, ended_how = 'died'
 where ended_at is null and id is distinct from :survivor
@@ -44,7 +44,7 @@ where ended_at is null and id is distinct from :survivor
   and (:survivor is not null or beat_at + cast(lease * 1000000 as integer) < :now)
 returning id;
 
--- name: close_graves
+-- name: finish_dead
 -- Only after a minute: a claim that was running when its worker was declared dead may commit late.
 update duly.workers as w set reclaimed_at = :now
 where w.ended_at < :now - 60000000
@@ -62,7 +62,7 @@ where t.token >= :worker * 4294967296 and t.token < (:worker + 1) * 4294967296
   and t.started_at is null and t.outcome in ('reclaimed', 'retry')
 order by a.lane;
 
--- name: acquit
+-- name: undo_crashes
 -- The worker is alive: what it still holds is released, and a crash that was counted for it is
 -- subtracted if nothing else has happened to the delivery since. An attempt that the crash used up
 -- is restored unless a worker holds the delivery.
@@ -104,7 +104,7 @@ where token >= :worker * 4294967296 and token < (:worker + 1) * 4294967296
 update duly.workers set ended_at = :now, ended_how = 'stopped'
 where id = :worker and ended_at is null;
 
--- name: roster
+-- name: all
 select w.id, w.name, w.namespace, w.started_at, w.beat_at, w.lease, w.concurrency,
        w.handlers, coalesce(w.namespaces, json_array(w.namespace)) as namespaces, w.version, w.ended_at, w.ended_how, w.draining_at,
        (select count(*) from duly.agenda a

@@ -79,7 +79,7 @@ async def _store_checks(app: App) -> list[Check]:
     checks.append(schema_check(facts["schema"]))
     checks.append(rights_check(_modes(app)))
     if facts["schema"].current:
-        checks += worker_checks(await app.store.workers.roster())
+        checks += worker_checks(await app.store.workers.all())
         checks += await _secret_checks(app)
     return checks
 

@@ -120,7 +120,7 @@ def _replaced(path: Path) -> Iterator[IO[bytes]]:
 
 
 async def _warn_of_workers(app: App) -> None:
-    if any(each.alive for each in await app.store.workers.roster()):
+    if any(each.alive for each in await app.store.workers.all()):
         talk(
             "workers run on this store: the export is complete as a backup, but to move to another "
             "store stop them first, or deliveries may be made twice"

@@ -88,7 +88,7 @@ class Authenticator:
     async def end_live_streams(self) -> None:
         """End all live event streams, in every namespace."""
         for app in (self._app, *self._apps.values()):
-            await app.watch.live.stop()
+            await app.stats.live.stop()
 
     def app_for(self, caller: Caller | None) -> Namespace:
         """The app in the caller's namespace, acting as the caller; the app itself for None."""

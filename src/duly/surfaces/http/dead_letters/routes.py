@@ -20,7 +20,7 @@ from duly.surfaces.http.dead_letters.bodies import (
     carried_out,
 )
 from duly.surfaces.http.protocol.decoding import checked
-from duly.surfaces.http.protocol.hangups import while_heard
+from duly.surfaces.http.protocol.hangups import while_connected
 from duly.surfaces.http.protocol.pages import Page
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.routing import get, post
@@ -70,7 +70,7 @@ async def _moved(
     if body.dry_run:
         return BulkResult(matching=matching)
     work = carried_out(matching, moves, app.clock, body.seconds, rate)
-    return await while_heard(request.receive, work)
+    return await while_connected(request.receive, work)
 
 
 @get("/dead-letters/poison", operation_id="list_poison_candidates")

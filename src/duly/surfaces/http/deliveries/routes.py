@@ -59,7 +59,7 @@ async def list_(app: Namespace, query: DeliveryQuery) -> Page[Delivery]:
 async def late(app: Namespace, query: LateQuery) -> Page[Delivery]:
     """List what is due and not under way, longest waiting first."""
     grace = None if query.grace is None else seconds("grace", query.grace)
-    found = await app.watch.late(grace, limit=query.limit, payloads=query.payloads)
+    found = await app.stats.late(grace, limit=query.limit, payloads=query.payloads)
     return Page(list(found), None)
 
 
@@ -67,7 +67,7 @@ async def late(app: Namespace, query: LateQuery) -> Page[Delivery]:
 async def stuck(app: Namespace, query: StuckQuery) -> Page[ExplainedDelivery]:
     """List what will not move by itself, and why."""
     held_for = seconds("held_for", query.held_for)
-    found = await app.watch.stuck(held_for, limit=query.limit, payloads=query.payloads)
+    found = await app.stats.stuck(held_for, limit=query.limit, payloads=query.payloads)
     return Page(list(found), None)
 
 

@@ -25,7 +25,7 @@ from duly.surfaces.http.endpoints.bodies import Recover, RemoveQuery, Rotate, Tr
 from duly.surfaces.http.protocol.bodies import Why
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.etags import etag
-from duly.surfaces.http.protocol.hangups import while_heard
+from duly.surfaces.http.protocol.hangups import while_connected
 from duly.surfaces.http.protocol.pages import Page, PageQuery
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Answer
@@ -126,7 +126,7 @@ async def recover(app: Namespace, request: Request, name: str, body: Recover) ->
         return BulkResult(matching=matching)
     moves = app.endpoints.recover(name, body.since, rate=body.rate, until=body.until)
     work = carried_out(matching, moves, app.clock, body.seconds, body.rate)
-    return await while_heard(request.receive, work)
+    return await while_connected(request.receive, work)
 
 
 def _answer(found: Kind, headers: dict[str, str] | None = None) -> Answer[Kind]:

@@ -10,7 +10,7 @@ import msgspec
 from duly.records.stats import Second
 from duly.services.monitoring.live import Live
 from duly.services.namespace import Namespace
-from duly.surfaces.http.protocol.hangups import while_heard
+from duly.surfaces.http.protocol.hangups import while_connected
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Receive, Scope, Send
 from duly.surfaces.http.protocol.routing import get
@@ -39,7 +39,7 @@ class Stream:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             with suppress(asyncio.CancelledError):
-                await while_heard(receive, self._send_all(send))
+                await while_connected(receive, self._send_all(send))
         finally:
             self._live.leave(self._listener)
 
@@ -65,7 +65,7 @@ async def events(app: Namespace, request: Request) -> Stream:
 
     With `Last-Event-ID`, events of the last five minutes that were missed come first.
     """
-    return Stream(app.watch.live, request, _second(request.header(b"last-event-id")))
+    return Stream(app.stats.live, request, _second(request.header(b"last-event-id")))
 
 
 def _event(second: Second) -> bytes:

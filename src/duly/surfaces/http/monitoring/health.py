@@ -129,7 +129,7 @@ class ProcessHealth:
 
     async def _situation(self, within: float) -> NamespaceStatus | None:
         try:
-            return await self.app.watch.situation(within)
+            return await self.app.stats.namespace_status(within)
         except StoreUnavailable:
             return None
 

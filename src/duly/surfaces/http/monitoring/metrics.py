@@ -59,7 +59,7 @@ COUNTS = {
 class MetricsSample(msgspec.Struct, frozen=True):
     """What was read from the store for one scrape; empty if it did not answer."""
 
-    situation: NamespaceStatus | None = None
+    status: NamespaceStatus | None = None
     alerts: list[Alert] = []
 
 
@@ -73,9 +73,9 @@ class Scrape(Collector):
     def collect(self) -> Iterable[Metric]:
         """All metrics."""
         yield from self._families
-        yield gauge("store_up", "Whether the store answers", self._seen.situation is not None)
-        if self._seen.situation is not None:
-            yield from namespace_metrics(self._seen.situation)
+        yield gauge("store_up", "Whether the store answers", self._seen.status is not None)
+        if self._seen.status is not None:
+            yield from namespace_metrics(self._seen.status)
             yield alert_metrics(self._seen.alerts)
 
 
@@ -256,7 +256,7 @@ async def metrics_sample(app: App) -> MetricsSample:
     """The state of the namespace, read at most once a second; empty if the store is unavailable."""
     try:
         return MetricsSample(
-            await app.watch.situation(SOON_ENOUGH), list(await app.alerts.raised())
+            await app.stats.namespace_status(SOON_ENOUGH), list(await app.alerts.raised())
         )
     except StoreUnavailable:
         return MetricsSample()

@@ -11,7 +11,7 @@ from duly.surfaces.http.protocol.responses import Receive
 Result = TypeVar("Result")
 
 
-async def while_heard(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
     """The result of work that is cancelled when the client disconnects.
 
     Cancelled work returns what it has done so far: under an Idempotency-Key that is the answer to a

@@ -25,7 +25,7 @@ from duly.services.namespace import Namespace
 from duly.surfaces.http.protocol.bodies import Why
 from duly.surfaces.http.protocol.decoding import checked
 from duly.surfaces.http.protocol.etags import etag
-from duly.surfaces.http.protocol.hangups import while_heard
+from duly.surfaces.http.protocol.hangups import while_connected
 from duly.surfaces.http.protocol.pages import Page, PageQuery
 from duly.surfaces.http.protocol.request import Request
 from duly.surfaces.http.protocol.responses import Answer
@@ -126,7 +126,7 @@ async def backfill(app: Namespace, request: Request, name: str, body: Backfill) 
     if body.dry_run:
         return Backfilled(looked_at, 0)
     slices = app.schedules.backfill(name, body.start, body.end)
-    return await while_heard(request.receive, filled(looked_at, slices))
+    return await while_connected(request.receive, filled(looked_at, slices))
 
 
 @get(f"{NAME}/preview", operation_id="preview_schedule")

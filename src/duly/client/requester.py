@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 
-class Wire:
+class Requester:
     """The API of one server."""
 
     def __init__(self, server: str, key: str, pool: Pool, clock: Clock, chance: Chance) -> None:
