@@ -31,7 +31,7 @@ clients: $(installed)
 		echo "make clients needs npm, with Node.js 20 or newer; install Node.js first" >&2; \
 		exit 1; \
 	}
-	.venv/bin/pytest -m clients tests/surfaces/test_generated_clients.py
+	.venv/bin/pytest -m clients tests/surfaces/remote/test_generated_clients.py
 
 lint: $(installed)
 	.venv/bin/ruff check

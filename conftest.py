@@ -34,8 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _rank(item: pytest.Item) -> int:
-    folder = item.path.parent.name
-    return SLOW.index(folder) if folder in SLOW else len(SLOW)
+    return next((rank for rank, folder in enumerate(SLOW) if folder in item.path.parts), len(SLOW))
 
 
 @pytest.fixture(scope="session")

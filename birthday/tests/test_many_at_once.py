@@ -7,7 +7,7 @@ import pytest
 from birthday.tests.conftest import Service
 from birthday.tests.people import ANN
 from duly.domain.time import zones
-from tests.http.test_turns import assert_others_get_their_turn, bound, still
+from tests.http.protocol.test_turns import assert_others_get_their_turn, bound, still
 
 pytestmark = pytest.mark.requirement("X2")
 __all__ = ["bound", "still"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.domain.documents import LARGE, MARKS_IN_A_SLICE, OutOfRange, Unfit, Walk, check, checking
-from tests.domain.test_payloads import json_values
+from tests.domain.deliveries.test_payloads import json_values
 
 pytestmark = pytest.mark.requirement("X2")
 ODD = [

@@ -9,7 +9,7 @@ from duly import App
 from duly.ports import IdempotentRequest
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
-from tests.http.test_problems import UNKNOWN
+from tests.http.protocol.test_problems import UNKNOWN
 from tests.services.conftest import START, noted
 
 pytestmark = pytest.mark.requirement("S2")

@@ -31,9 +31,11 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 POSTGRES, SQLITE = "stores/sql/postgres", "stores/sql/sqlite"
-SETTLING, CLAIMING = "tests/stores/test_settling.py", "tests/stores/test_claiming.py"
-STREAMS = "tests/stores/test_streams.py"
-SCHEDULES, PLANS = "tests/stores/test_schedules.py", "tests/stores/test_plans.py"
+SETTLING = "tests/stores/deliveries/test_settling.py"
+CLAIMING = "tests/stores/deliveries/test_claiming.py"
+STREAMS = "tests/stores/streams/test_streams.py"
+SCHEDULES = "tests/stores/schedules/test_schedules.py"
+PLANS = "tests/stores/schedules/test_plans.py"
 
 MUTANTS = [
     Mutant(
@@ -90,28 +92,28 @@ MUTANTS = [
         "stores/deliveries/ledger.py",
         '"key": [each.key for each in requests],\n        "',
         '"key": [None for each in requests],\n        "',
-        ("tests/stores/test_accepting.py", "-k", "key and sqlite"),
+        ("tests/stores/deliveries/test_accepting.py", "-k", "key and sqlite"),
     ),
     Mutant(
         "attempts_are_not_counted",
         "domain/deliveries/outcomes.py",
         "        claimed.attempt + 1,\n",
         "        claimed.attempt,\n",
-        ("tests/domain/test_outcomes.py", "-k", "alone_spends or last_failure"),
+        ("tests/domain/deliveries/test_outcomes.py", "-k", "alone_spends or last_failure"),
     ),
     Mutant(
         "a_repeated_request_makes_something_new",
         "surfaces/http/deliveries/routes.py",
         "body, request.seed",
         "body, None",
-        ("tests/http/test_idempotency.py", "-k", "dead_one and sqlite"),
+        ("tests/http/access/test_idempotency.py", "-k", "dead_one and sqlite"),
     ),
     Mutant(
         "a_refusal_forgets_what_another_server_carries_out",
         f"{SQLITE}/idempotency.sql",
         "\n  and not shared;",
         ";",
-        ("tests/http/test_idempotency.py", "-k", "another_server and sqlite"),
+        ("tests/http/access/test_idempotency.py", "-k", "another_server and sqlite"),
     ),
     Mutant(
         "a_buried_worker_beats_on",
@@ -146,35 +148,35 @@ MUTANTS = [
         "domain/deliveries/crashes.py",
         "suspect_after: int = 2",
         "suspect_after: int = 0",
-        ("tests/domain/test_outcomes.py", "-k", "company or killer"),
+        ("tests/domain/deliveries/test_outcomes.py", "-k", "company or killer"),
     ),
     Mutant(
         "poison_never_dies",
         "domain/deliveries/crashes.py",
         "return crashes >= self.suspect_after + self.poison_after",
         "return False",
-        ("tests/domain/test_outcomes.py", "-k", "company or killer"),
+        ("tests/domain/deliveries/test_outcomes.py", "-k", "company or killer"),
     ),
     Mutant(
         "a_lost_claim_is_not_handed_back",
         "engine/dispatch/claims.py",
         "        self._doubtful[given] = self._clock.monotonic() + DOUBT_SECONDS\n",
         "        pass\n",
-        ("tests/engine/test_dispatcher.py",),
+        ("tests/engine/dispatch/test_dispatcher.py",),
     ),
     Mutant(
         "a_run_goes_on_after_a_failure",
         "engine/execution/delivery_runner.py",
         "if settlement.verdict is not Verdict.COMPLETED or self.is_draining or held.draining:\n",
         "if self.is_draining or held.draining:\n",
-        ("tests/services/test_streams.py",),
+        ("tests/services/streams/test_order.py",),
     ),
     Mutant(
         "a_dead_head_blocks_nobody",
         "domain/streams/policy.py",
         "        return Move.BLOCK if policy is Policy.BLOCK else Move.LEAVE\n",
         "        return Move.LEAVE\n",
-        ("tests/services/test_streams.py",),
+        ("tests/services/streams/test_order.py",),
     ),
     Mutant(
         "a_replay_goes_by_death",
@@ -209,14 +211,14 @@ MUTANTS = [
         "engine/execution/settler.py",
         "            self._waiting[:0] = batch\n",
         "            pass\n",
-        ("tests/engine/test_settler.py",),
+        ("tests/engine/execution/test_settler.py",),
     ),
     Mutant(
         "pruning_takes_unfinished_work",
         f"{SQLITE}/maintenance.sql",
         "state in ('completed', 'cancelled')\n        and finished_at <",
         "state <> 'dead'\n        and accepted_at <",
-        ("tests/stores/test_upkeep.py", "-k", "sqlite"),
+        ("tests/stores/deliveries/test_maintenance.py", "-k", "sqlite"),
     ),
     Mutant(
         "a_finished_delivery_may_go_on",
@@ -237,14 +239,14 @@ MUTANTS = [
         "domain/schedules/planning.py",
         "progress.fired_at if progress.made_at is None else progress.made_at",
         "progress.fired_at",
-        ("tests/domain/test_planning.py",),
+        ("tests/domain/schedules/test_planning.py",),
     ),
     Mutant(
         "the_window_is_ignored",
         "domain/schedules/planning.py",
         "has_window = timing.window is not None",
         "has_window = False",
-        ("tests/domain/test_planning.py", "-k", "older_than_the_window"),
+        ("tests/domain/schedules/test_planning.py", "-k", "older_than_the_window"),
     ),
     Mutant(
         "occurrences_are_made_outside_the_transaction",
@@ -287,42 +289,42 @@ MUTANTS = [
         "stores/deliveries/outbox.py",
         "transaction.after_commit = self._hint",
         "transaction.after_commit = None",
-        ("tests/services/test_outbox.py", "-k", "woken and postgres"),
+        ("tests/services/deliveries/test_outbox.py", "-k", "woken and postgres"),
     ),
     Mutant(
         "a_drivers_commit_wakes_nobody",
         f"{POSTGRES}/migrations/0007_outbox.sql",
         "perform pg_notify('duly', r.namespace);",
         "null;",
-        ("tests/services/test_outbox_drivers.py", "-k", "wakes"),
+        ("tests/services/deliveries/test_outbox_drivers.py", "-k", "wakes"),
     ),
     Mutant(
         "a_failed_transaction_is_called_committed",
         "stores/deliveries/transactions.py",
         "await self.execute(IDLE_LIMIT)",
         "pass",
-        ("tests/services/test_outbox.py", "-k", "committed_over and postgres"),
+        ("tests/services/deliveries/test_outbox.py", "-k", "committed_over and postgres"),
     ),
     Mutant(
         "a_duplicate_is_new_again",
         f"{SQLITE}/inbox.sql",
         "on conflict do nothing\nreturning",
         "on conflict do update set received_at = :now\nreturning",
-        ("tests/services/test_inbox.py", "-k", "first_result and sqlite"),
+        ("tests/services/deliveries/test_inbox.py", "-k", "first_result and sqlite"),
     ),
     Mutant(
         "a_store_that_is_away_spends_an_attempt",
         "engine/execution/execution.py",
         "        except StoreUnavailable:\n            return STORE_AWAY\n",
         "",
-        ("tests/engine/test_every_await.py", "-k", "handed_back and sqlite-overlap"),
+        ("tests/engine/execution/test_every_await.py", "-k", "handed_back and sqlite-overlap"),
     ),
     Mutant(
         "a_thread_that_runs_on_is_given_away",
         "transports/handlers/registry.py",
         "                if call.cancel():\n",
         "                if True:\n",
-        ("tests/engine/test_overrunning.py", "-k", "stream_waits and sqlite"),
+        ("tests/engine/execution/test_overrunning.py", "-k", "stream_waits and sqlite"),
     ),
 ]
 

@@ -1,0 +1,100 @@
+"""Every change through the port is in the audit trail, with who made it."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from duly import every
+from duly.testing import VirtualClock
+from tests.http.doors import Port, port
+from tests.http.protocol.test_routes import READ_BY_POST, READING, walk
+
+pytestmark = pytest.mark.requirement("S2")
+SPEC = {"rule": {"every": "1h"}, "target": "work"}
+SHOP = {"name": "shop", "url": "https://shop.example/hook"}
+SINCE = {"since": "2026-07-31T00:00:00Z"}
+NOTE = {"note": "they are spent"}
+PAST = {"start": "2026-07-31T00:00:00Z", "end": "2026-07-31T02:00:00Z"}
+CHANGES: dict[tuple[str, str], tuple[str, Any, str]] = {
+    ("POST", "/v1/deliveries/{id}/retry"): ("{waiting}", None, "delivery.retried"),
+    ("POST", "/v1/deliveries/{id}/cancel"): ("{waiting}", None, "delivery.cancelled"),
+    ("PUT", "/v1/schedules/{name}"): ("new", SPEC, "schedule.created"),
+    ("PATCH", "/v1/schedules/{name}"): ("daily", {"priority": 9}, "schedule.changed"),
+    ("POST", "/v1/schedules/{name}/pause"): ("daily", None, "schedule.paused"),
+    ("POST", "/v1/schedules/{name}/resume"): ("daily", None, "schedule.resumed"),
+    ("POST", "/v1/schedules/{name}/trigger"): ("daily", None, "schedule.run"),
+    ("POST", "/v1/schedules/{name}/backfill"): ("daily", PAST, "schedule.run"),
+    ("DELETE", "/v1/schedules/{name}"): ("daily", None, "schedule.removed"),
+    ("POST", "/v1/endpoints"): ("", SHOP, "endpoint.added"),
+    ("PATCH", "/v1/endpoints/{name}"): ("shop", {"rate": 5}, "endpoint.edited"),
+    ("POST", "/v1/endpoints/{name}/pause"): ("shop", None, "endpoint.paused"),
+    ("POST", "/v1/endpoints/{name}/resume"): ("shop", None, "endpoint.resumed"),
+    ("POST", "/v1/endpoints/{name}/rotate"): ("shop", None, "endpoint.rotated"),
+    ("POST", "/v1/endpoints/{name}/recover"): ("shop", SINCE, "dead_letters.retried"),
+    ("DELETE", "/v1/endpoints/{name}"): ("shop", None, "endpoint.removed"),
+    ("PATCH", "/v1/streams/{name}"): ("line", {"on_failure": "release"}, "stream.configured"),
+    ("POST", "/v1/streams/{name}/pause"): ("line", None, "stream.paused"),
+    ("POST", "/v1/streams/{name}/resume"): ("line", None, "stream.resumed"),
+    ("POST", "/v1/streams/{name}/retry"): ("line", None, "stream.retried"),
+    ("POST", "/v1/streams/{name}/dead-letter"): ("line", None, "stream.dead_lettered"),
+    ("POST", "/v1/dead-letters/{id}/retry"): ("{first}", None, "dead_letter.retried"),
+    ("POST", "/v1/dead-letters/{id}/edit"): ("{second}", {"payload": 1}, "dead_letter.edited"),
+    ("POST", "/v1/dead-letters/{id}/discard"): ("{third}", NOTE, "dead_letter.discarded"),
+    ("POST", "/v1/dead-letters/retry"): ("", SINCE, "dead_letters.retried"),
+    ("POST", "/v1/dead-letters/discard"): ("", SINCE | NOTE, "dead_letters.discarded"),
+    ("POST", "/v1/workers/{id}/drain"): ("{worker}", None, "worker.drained"),
+    ("POST", "/v1/workers/{id}/resume"): ("{worker}", None, "worker.resumed"),
+    ("POST", "/v1/keys"): ("", {"name": "made"}, "key.created"),
+    ("POST", "/v1/keys/{id}/revoke"): ("{key}", None, "key.revoked"),
+}
+"""What is changed, with which body, and what the trail says of it; in this order."""
+NOT_TOLD = {
+    # A delivery that was accepted is its own record.
+    ("POST", "/v1/deliveries"),
+    ("POST", "/v1/deliveries/bulk"),
+    # Told as the release of its stream, where it is tested.
+    ("POST", "/v1/deliveries/{id}/release"),
+    # Tested with the streams: it wants a head that failed.
+    ("POST", "/v1/streams/{name}/release"),
+    # It is sent at once, and leaves no trace on the books.
+    ("POST", "/v1/endpoints/{name}/test"),
+}
+
+
+@pytest.fixture
+async def public(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Port]:
+    async with port(sqlite_url, clock, host="0.0.0.0") as found:
+        yield found
+
+
+async def test_every_change_tells_who_made_it(public: Port, clock: VirtualClock) -> None:
+    admin = await public.token("admin")
+    actor = f"key:{admin.split('_')[1]}"
+    ids = {
+        "waiting": (await public.app.deliver("work", after=60)).id,
+        "worker": await public.app.store.workers.register("host:1", 12.0, 7, ["work"]),
+        "key": (await public.app.keys.create("spent")).id,
+    }
+    for name in ("first", "second", "third"):
+        ids[name] = (await public.app.deliver("work", stream=name, after=60)).id
+        await public.app.streams.dead_letter_head(name)
+    await public.app.schedule("daily", every("1h"), "work")
+    await public.app.deliver("work", stream="line", after=60)
+    for (method, path), (name, body, action) in CHANGES.items():
+        place = path.replace("{id}", name).replace("{name}", name).format(**ids)
+        given = {} if body is None else {"json": body}
+        answer = await public.ask(place, method, key=admin, **given)
+        assert answer.status_code < 300, (method, path, answer.text)
+        (latest, *_) = await public.app.audit.list(limit=1)
+        assert (latest.actor, latest.action) == (actor, action), (method, path)
+        assert latest.done_at == clock.now()
+
+
+async def test_there_is_no_other_change(public: Port) -> None:
+    found = {
+        (each.method, each.path)
+        for each in walk(public)
+        if each.method not in READING | {"OPTIONS"} and each.path not in READ_BY_POST
+    }
+    assert found == CHANGES.keys() | NOT_TOLD

@@ -1,0 +1,371 @@
+"""What is refused through a server, and what becomes of a command that finds none of ours."""
+
+import json
+import signal
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duly.client import pool
+from tests.support.postgres import free_port
+from tests.surfaces.furniture import HOOK
+from tests.surfaces.processes import DEADLINE_SECONDS, Home
+from tests.surfaces.sides import Done, Sides, both_sides, command
+
+CERTIFICATE = Path(__file__).parents[2] / "data" / "self_signed.pem"
+pytestmark = pytest.mark.requirement("C10", "S6")
+NOBODY = "00000000-0000-7000-8000-000000000000"
+REFUSED = {
+    ("deliveries", "show", NOBODY): 3,
+    ("deliveries", "show", "banana"): 2,
+    ("deliveries", "cancel", "<dead>"): 5,
+    ("deliveries", "list", "--state", "lost"): 2,
+    ("deliveries", "list", "--before", "banana"): 2,
+    ("deliver", "nobody"): 2,
+    ("deliver", "log", "{"): 2,
+    ("deliver", "log", '{"a": 1, "a": 2}'): 2,
+    ("deliver", "log", "--priority", "10"): 2,
+    ("deliver", "log", "--on-failure", "block"): 2,
+    ("deliver", "log", "--at", "2096-01-01T00:00Z", "--after", "1s"): 2,
+    ("deliver", "log", "--key", "a\tb"): 2,
+    ("deliver", "log", "--retry", "often"): 2,
+    ("deliver", "log", "--retry", '{"type": "never"}'): 2,
+    ("schedules", "add", "x", "log", "--every", "1h", "--retry", "delays:soon"): 2,
+    ("endpoints", "add", "x", HOOK, "--retry", "exponential:attempts=0"): 2,
+    ("endpoints", "edit", "shut", "--retry", "none", "--default-retry"): 2,
+    ("send", "nobody"): 3,
+    ("send", "http://10.1.2.3/"): 2,
+    ("schedules", "show", "none"): 3,
+    ("schedules", "show", ""): 2,
+    ("schedules", "pause", "a/b c?d#e%2F"): 3,
+    ("schedules", "add", "x", "nobody", "--every", "1h"): 2,
+    ("schedules", "add", "x", "endpoint:nobody", "--every", "1h"): 3,
+    ("schedules", "add", "x", "log", "--every", "1h", "--window", "soon"): 2,
+    ("dead", "retry", "<pending>"): 5,
+    ("dead", "discard", NOBODY, "--note", "x"): 3,
+    ("dead", "list", "--before", "banana"): 2,
+    ("streams", "release", "none"): 3,
+    ("streams", "list", "--state", "idle"): 2,
+    ("endpoints", "pause", "none"): 3,
+    ("endpoints", "add", "a b", HOOK): 2,
+    ("endpoints", "edit", "shut", "--timeout", "5m"): 2,
+    ("workers", "drain", "999"): 3,
+    ("keys", "revoke", "a" * 16): 3,
+    ("stats", "--since", "2096-01-01T00:00Z"): 2,
+    ("late", "--grace", "soon"): 2,
+}
+
+
+@pytest.mark.parametrize(("arguments", "code"), REFUSED.items(), ids=str)
+def test_what_is_refused_is_refused_alike(
+    sides: Sides, arguments: tuple[str, ...], code: int
+) -> None:
+    ours, theirs = sides.store(*arguments), sides.server(*arguments, side=0)
+    assert ours.plain() == theirs.plain()
+    assert ours.code == code
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory, sqlite_schema: Path) -> Iterator[Sides]:
+    """One server for all, on the store that is no matter here."""
+    folder = tmp_path_factory.mktemp("sides")
+    (folder / "duly.db").write_bytes(sqlite_schema.read_bytes())
+    with both_sides(Home(folder, f"sqlite:///{folder}/duly.db")) as found:
+        yield found
+
+
+def status(url: str, **environ: str) -> Done:
+    """Any command, through that server."""
+    return command("status", "--server", url, environ=environ)
+
+
+def test_a_key_that_is_not_enough_says_which_would_be(sides: Sides) -> None:
+    key = sides.store("keys", "create", "looks", "--scope", "read").out.strip()
+    assert sides.server("status", DULY_KEY=key).code == 0
+    refused = sides.server("deliveries", "cancel", "<pending>", DULY_KEY=key)
+    assert refused.code == 2
+    assert refused.err == (
+        "error: key: this needs a key with scope operate; the one given has read\n"
+    )
+    assert key not in refused.err
+
+
+def test_a_key_that_opens_nothing_is_a_wrong_setting(sides: Sides) -> None:
+    wrong = f"duly_{'a' * 16}_{'b' * 52}"
+    refused = sides.server("status", DULY_KEY=wrong)
+    assert refused.code == 2
+    assert "it is wrong, expired or revoked" in refused.err
+    assert wrong not in refused.err
+    shapeless = sides.server("status", DULY_KEY="hunter2")
+    assert shapeless.code == 2
+    assert "hunter2" not in shapeless.err
+
+
+def test_without_a_key_a_server_on_this_machine_is_open_to_it(sides: Sides) -> None:
+    assert sides.server("status", DULY_KEY="").code == 0
+
+
+def test_nobody_is_there() -> None:
+    done = status(f"http://127.0.0.1:{free_port()}")
+    assert done.code == 4
+    assert "cannot reach the server at http://127.0.0.1:" in done.err
+    assert status("http://name.invalid:1").code == 4
+
+
+Answer = tuple[int, dict[str, str], bytes]
+NAMED = {"content-type": "application/json"}
+PROBLEM = {"content-type": "application/problem+json"}
+FINE = {
+    "store": "sqlite",
+    "workers": 1,
+    "recovering": None,
+    "next_planned_at": None,
+    "planner_lag": 0.0,
+    "zones": "2026b",
+    "pending": 0,
+    "processing": 0,
+    "dead": 0,
+    "counted_up_to": 10_000,
+}
+GOOD: Answer = (200, NAMED, json.dumps(FINE).encode())
+
+
+def problem(status: int, detail: str, **headers: str) -> Answer:
+    return status, PROBLEM | headers, json.dumps({"status": status, "detail": detail}).encode()
+
+
+@contextmanager
+def answering(
+    *answers: Answer | None,
+    until: threading.Event | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[tuple[str, list[str]]]:
+    """A server that gives one answer after the other, the last for ever; None is to hang up.
+
+    Gives its URL, and what it was asked. For the last answer it waits for the event, if any.
+    """
+    left, heard = list(answers), list[str]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(f"{self.command} {self.path}")
+            length = int(self.headers.get("content-length") or 0)
+            heard.extend(filter(None, [self.headers.get("idempotency-key")]))
+            self.rfile.read(length)
+            if len(left) == 1 and until is not None:
+                until.wait(DEADLINE_SECONDS)
+            answer = left.pop(0) if len(left) > 1 else left[0]
+            if answer is None:
+                return
+            code, headers, body = answer
+            self.send_response(code)
+            for name, value in (headers | {"content-length": str(len(body))}).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_said: Any) -> None:
+            """Nothing is said."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", heard
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        ((200, {"content-type": "text/html"}, b"<html>"), 4, "not as a duly server does"),
+        ((200, NAMED, b"{"), 4, "cannot be read by this version"),
+        ((200, NAMED, b'{"store": "sqlite"}'), 4, "cannot be read by this version"),
+        ((404, {"content-type": "text/html"}, b"<html>"), 4, "(status 404, text/html)"),
+        ((302, {"location": "https://login.example/"}, b""), 4, "points to https://login.example/"),
+        ((502, PROBLEM, b"{"), 4, "not as a duly server does"),
+        (problem(404, "Not Found"), 4, "another version"),
+        (problem(500, "something went wrong"), 1, "the server says: something went wrong"),
+        (problem(421, "no name of this server"), 2, "server: no name of this server"),
+        (problem(429, "later", **{"retry-after": "3600"}), 1, "later"),
+        (problem(503, "its store is away"), 4, "its store is away"),
+    ],
+)
+def test_an_answer_that_is_none_is_told_as_such(answer: Answer, code: int, said: str) -> None:
+    with answering(answer) as (url, heard):
+        done = status(url)
+    assert (done.code, said in done.err) == (code, True), done
+    assert heard[0] == "GET /v1/status"
+
+
+def test_who_is_asked_to_wait_waits_and_asks_again() -> None:
+    busy = problem(429, "too much at once", **{"retry-after": "0"})
+    away = problem(503, "in a moment", **{"retry-after": "0"})
+    with answering(busy, away, None, GOOD) as (url, heard):
+        assert status(url).code == 0
+    assert len(heard) == 4
+    with answering(busy) as (url, heard):
+        done = status(url)
+    assert (done.code, done.err) == (1, "error: too much at once\n")
+    assert len(heard) == 4
+    with answering(away) as (url, heard):
+        assert status(url).code == 4
+
+
+def test_a_server_that_falls_silent_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "ANSWER_SECONDS", 0.1)
+    ends = threading.Event()
+    with answering(GOOD, until=ends) as (url, heard):
+        done = status(url)
+        ends.set()
+    assert (done.code, len(heard)) == (4, 1)
+    assert "did not answer: timed out" in done.err
+
+
+def test_a_certificate_is_checked() -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(CERTIFICATE)
+    with answering(GOOD, tls=tls) as (url, heard):
+        secure = url.replace("http://127.0.0.1", "https://localhost")
+        refused = status(secure)
+        assert (refused.code, heard) == (4, [])
+        assert "cannot be trusted: " in refused.err
+        assert status(secure, SSL_CERT_FILE=str(CERTIFICATE)).code == 0
+
+
+def test_what_may_have_been_done_is_not_done_again() -> None:
+    away = problem(503, "in a moment", **{"retry-after": "0"})
+    with answering(away) as (url, heard):
+        done = command("workers", "drain", "1", "--server", url, environ={})
+    assert (done.code, len(heard)) == (4, 1)
+    with answering(None) as (url, heard):
+        done = command("workers", "drain", "1", "--server", url, environ={})
+    assert (done.code, len(heard)) == (4, 1)
+    assert "look whether it was done" in done.err
+
+
+def test_a_delivery_is_handed_over_again_under_the_same_key() -> None:
+    away = problem(503, "in a moment", **{"retry-after": "0"})
+    with answering(away, problem(409, "enough")) as (url, heard):
+        done = command("deliver", "log", "--server", url, environ={})
+    assert done.code == 5
+    first, key, second, same = heard
+    assert (first, key) == (second, same)
+
+
+def moved(count: int, *, finished: bool) -> Answer:
+    told = {"matching": 3, "moved": count, "until": "2026-11-16T09:00:00Z", "finished": finished}
+    return 200, NAMED, json.dumps(told).encode()
+
+
+def calls(heard: list[str]) -> list[str]:
+    """Without their idempotency keys."""
+    return [each for each in heard if each.startswith("POST ")]
+
+
+def test_a_move_of_many_that_is_stopped_says_how_to_go_on(tmp_path: Path) -> None:
+    home, ends = Home(tmp_path, "sqlite:///none.db"), threading.Event()
+    # Counted, begun, and asked to go on: that is where it is stopped.
+    answers = moved(0, finished=True), moved(1, finished=False), None
+    with answering(*answers, until=ends) as (url, heard):
+        retry = ("dead", "retry", "--tag", "red", "--server", url, "--yes")
+        with home.running(*retry) as running:
+            while len(calls(heard)) < 3:
+                assert running.process.poll() is None, "".join(running.log)
+            running.signal(signal.SIGINT)
+            running.line_with("stopping; ")
+            running.signal(signal.SIGINT)
+            assert running.end() == 128 + signal.SIGINT
+        ends.set()
+    (said,) = [line for line in running.log if line.startswith("stopped after ")]
+    assert said == (
+        f"stopped after at least 1; for the rest: duly dead retry --tag red --server {url} "
+        "--until 2026-11-16T09:00:00+00:00\n"
+    )
+
+
+def test_a_move_of_many_that_is_stopped_counts_what_was_under_way(tmp_path: Path) -> None:
+    home, ends = Home(tmp_path, "sqlite:///none.db"), threading.Event()
+    answers = moved(0, finished=True), moved(1, finished=False), moved(1, finished=False)
+    with answering(*answers, until=ends) as (url, heard):
+        retry = ("dead", "retry", "--tag", "red", "--server", url, "--yes")
+        with home.running(*retry) as running:
+            while len(calls(heard)) < 3:
+                assert running.process.poll() is None, "".join(running.log)
+            running.signal(signal.SIGINT)
+            running.line_with("stopping; ")
+            ends.set()
+            assert running.end() == 128 + signal.SIGINT
+    (said,) = [line for line in running.log if line.startswith("stopped after ")]
+    assert said.startswith("stopped after 2; for the rest: ")
+    assert len(calls(heard)) == 3, "nothing more was asked"
+
+
+def test_a_webhook_is_followed_to_its_end_through_the_server(sides: Sides) -> None:
+    with answering((200, NAMED, b"{}")) as (url, heard):
+        ours = sides.store("send", url, "--data", "[1]", "--watch", "--json")
+        theirs = sides.server("send", url, "--data", "[1]", "--watch", "--json")
+    assert ours.plain()[:2] == theirs.plain()[:2]
+    assert json.loads(theirs.out)["state"] == "completed"
+    assert "attempt 1: status 200" in theirs.err
+    assert len(heard) == 4, "twice, each with its key"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("prune", "--dry-run"),
+        ("migrate", "status"),
+        ("migrate", "sql", "--all"),
+        ("doctor",),
+        ("endpoints", "reseal", "--all"),
+    ],
+    ids=" ".join,
+)
+def test_what_only_the_store_can_do_is_refused(sides: Sides, arguments: tuple[str, ...]) -> None:
+    refused = sides.server(*arguments)
+    assert refused.code == 2
+    assert "this needs the store" in refused.err
+    assert "--database" in refused.err
+    named = sides.server(*arguments, "--database", sides.home.database)
+    assert "this needs the store" not in named.err
+
+
+def test_it_is_one_or_the_other(sides: Sides) -> None:
+    database = ("--database", sides.home.database)
+    assert sides.server("status", *database, DULY_SERVER="http://127.0.0.1:1").code == 0
+    both = sides.server("status", *database, "--server", sides.url)
+    assert (both.code, "not both" in both.err) == (2, True)
+    whose = sides.server("status", "--namespace", "billing")
+    assert (whose.code, whose.err.startswith("error: namespace: ")) == (2, True)
+    for wrong in ("localhost:8787", "http://", "http://user:pw@host", "ftp://host", "http://h/?a"):
+        refused = sides.server("status", "--server", wrong)
+        assert refused.code == 2, wrong
+        assert "pw" not in refused.err
+    assert sides.server("status", "--server", "http://127.0.0.1:99999").code == 2
+
+
+def test_a_process_with_a_url_and_a_key_needs_no_database(sides: Sides, tmp_path: Path) -> None:
+    elsewhere = Home(tmp_path, f"sqlite:///{tmp_path}/none.db")
+    where = {"DULY_SERVER": f"{sides.url}/", "DULY_KEY": sides.key}
+    id = elsewhere.ok("deliver", "log", '{"hello": "world"}', environ=where)
+    assert elsewhere.json("deliveries", "show", id, environ=where)["payload"] == {"hello": "world"}
+    (tmp_path / "duly.toml").write_text(f'server = "{sides.url}"\nkey = "{sides.key}"\n')
+    assert elsewhere.json("deliveries", "list", "--limit", "1")["items"][0]["id"] == id
+    shown = elsewhere.ok("config", "show", "--origin")
+    assert sides.url in shown
+    assert sides.key not in shown
+    assert not (tmp_path / "none.db").exists()
