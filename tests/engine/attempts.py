@@ -17,7 +17,7 @@ from duly.engine.execution.task_pool import Run
 from duly.stores.postgres.database import Postgres
 from duly.stores.sqlite.database import Sqlite
 from tests.engine.house import House, Life
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 from tests.transports.receiver import Receiver, answer, receiver, says
 
 LAST = 2
@@ -55,7 +55,7 @@ class Stage:
         """The deliveries of streams, in the order in which they were attempted."""
         self.trials = 0
         self.stopping: asyncio.Task[int] | None = None
-        self._books: Books
+        self._probe: StoreProbe
         for name, handler in HANDLERS.items():
             handler(self, functools.partial(app.handler, name))
 
@@ -64,12 +64,12 @@ class Stage:
         self.life = await self.house.born(self.app)
         carriers = self.life.engine.worker.runner._tasks
         carriers._run = attempting(carriers._run)
-        self._books = Books(self.app.store, self.house.clock)  # type: ignore[arg-type]
+        self._probe = StoreProbe(self.app.store, self.house.clock)  # type: ignore[arg-type]
         await self.sql("create table effects (number integer primary key, delivery text)")
         await self.app.endpoints.add("billing", self.inbox.url("/billing"))
 
     async def sql(self, text: str) -> list[dict[str, Any]]:
-        return await self._books.sql(text)
+        return await self._probe.sql(text)
 
     @property
     def insert(self) -> str:

@@ -9,7 +9,7 @@ from duly.domain.deliveries.outcomes import Verdict
 from duly.failpoints import arm
 from duly.ports import ClaimRequest
 from tests.engine.house import Gate, House, Life, only, states
-from tests.stores.books import Books, settlement
+from tests.stores.store_probe import StoreProbe, settlement
 
 
 async def born(house: House, gate: Gate, **settings: Any) -> Life:
@@ -34,8 +34,8 @@ async def come_back(life: Life) -> None:
 
 async def lane(life: Life) -> tuple[int, int]:
     """The crashes and the level of the only lane."""
-    books = Books(life.app.store, life.app.clock)  # type: ignore[arg-type]
-    (row,) = await books.sql("select crashes, priority from duly.agenda")
+    probe = StoreProbe(life.app.store, life.app.clock)  # type: ignore[arg-type]
+    (row,) = await probe.sql("select crashes, priority from duly.agenda")
     return row["crashes"], row["priority"]
 
 
@@ -125,23 +125,23 @@ async def test_whoever_holds_it_now_is_not_disturbed(any_house: House, verdict: 
     await life.app.deliver("work")
     await life.tick()
     await buried(life, any_house)
-    books = Books(life.app.store, any_house.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(life.app.store, any_house.clock)  # type: ignore[arg-type]
     (target,) = (await life.app.store.targets.numbers(["work"], create=False)).values()
-    claimed = await other_claim(books, target)
+    claimed = await other_claim(probe, target)
     await come_back(life)
     assert (await only(life.app)).state == "processing"
     settled = settlement(claimed, verdict, any_house.clock.now(), crashes=claimed.crashes)
-    assert await books.settle(settled)
+    assert await probe.settle(settled)
     if verdict is Verdict.COMPLETED:
         assert await states(life.app) == {"completed": 1}
     elif verdict is Verdict.RELEASED:
         assert await lane(life) == (0, 5), "what is handed back does not bring the crash back"
 
 
-async def other_claim(books: Books, target: int) -> Any:
-    worker = await books.worker()
-    asks = [ClaimRequest(5, target, books.clock.now().replace(year=2000), 9)]
-    (claimed,) = await books.claim(worker, 9, asks)
+async def other_claim(probe: StoreProbe, target: int) -> Any:
+    worker = await probe.worker()
+    asks = [ClaimRequest(5, target, probe.clock.now().replace(year=2000), 9)]
+    (claimed,) = await probe.claim(worker, 9, asks)
     assert claimed.crashes == 1
     return claimed
 
@@ -154,17 +154,17 @@ async def test_a_crash_after_an_attempt_that_ended_is_not_taken_back_for_an_earl
     await life.app.deliver("work")
     await life.tick()
     await buried(life, any_house)
-    books = Books(life.app.store, any_house.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(life.app.store, any_house.clock)  # type: ignore[arg-type]
     (target,) = (await life.app.store.targets.numbers(["work"], create=False)).values()
-    claimed = await other_claim(books, target)
+    claimed = await other_claim(probe, target)
     any_house.clock.advance(1)
-    await books.settle(settlement(claimed, Verdict.RETRY, any_house.clock.now(), wait=0.0))
+    await probe.settle(settlement(claimed, Verdict.RETRY, any_house.clock.now(), wait=0.0))
     any_house.clock.advance(5)
-    victim = await books.worker()
+    victim = await probe.worker()
     asks = [ClaimRequest(5, target, any_house.clock.now().replace(year=2000), 9)]
-    (again,) = await books.claim(victim, 9, asks)
+    (again,) = await probe.claim(victim, 9, asks)
     reclaimed = settlement(again, Verdict.RECLAIMED, any_house.clock.now(), crashes=1)
-    await books.settle(reclaimed)
+    await probe.settle(reclaimed)
     await come_back(life)
     assert await lane(life) == (1, 5)
 

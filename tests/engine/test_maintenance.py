@@ -14,7 +14,7 @@ from duly.engine.maintenance import (
 )
 from duly.testing import run_until_idle
 from tests.engine.house import Gate, House, states
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 @pytest.mark.requirement("D15")
@@ -24,8 +24,8 @@ async def test_the_sweeper_puts_back_in_batches_and_counts(house: House) -> None
     app.handler("work")(gate.handle)
     await app.open()
     await app.deliver_many([("work", None)] * 5)
-    books = Books(app.store, house.clock)  # type: ignore[arg-type]
-    await books.sql("delete from duly.agenda")
+    probe = StoreProbe(app.store, house.clock)  # type: ignore[arg-type]
+    await probe.sql("delete from duly.agenda")
     assert await run_until_idle(app) == 0
     mender = partial(repair_schedules, app.store.schedules, app.chance.delivery_id)
     sweeper = Sweeper(app.store.maintenance, mender, app.telemetry.emit, interval=300, batch=2)

@@ -1,4 +1,4 @@
-"""The planner at work: the next occurrence always on the books, whatever the clock does."""
+"""The planner at work: the next occurrence always on the agenda, whatever the clock does."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -23,8 +23,8 @@ from duly.engine.planner import AGAIN_SECONDS, LOOK_AGAIN_SECONDS
 from duly.testing import VirtualClock, run_until_idle
 from tests.engine.conftest import START
 from tests.engine.house import Gate, House, Life, states
-from tests.stores.books import Books
-from tests.stores.rota import stored
+from tests.stores.schedule_probe import sql_moment
+from tests.stores.store_probe import StoreProbe
 
 QUARTERS = cron("*/15 * * * *")
 SECOND, MINUTE, HOUR, DAY = (
@@ -72,7 +72,7 @@ class Worker:
         return await run_until_idle(self.app)
 
     async def sql(self, text: str) -> list[dict[str, Any]]:
-        return await Books(self.app.store, self.clock).sql(text)  # type: ignore[arg-type]
+        return await StoreProbe(self.app.store, self.clock).sql(text)  # type: ignore[arg-type]
 
     async def occurrences(self) -> list[str]:
         rows = await self.sql("select occurrence from duly.deliveries order by due_at")
@@ -404,10 +404,10 @@ async def test_what_its_own_retry_brings_back_is_not_skipped(any_house: House) -
 
 async def computed_otherwise(worker: Worker, name: str, **columns: str) -> None:
     """As if the schedule had been computed, an hour late, from other zone data."""
-    books = Books(worker.app.store, worker.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(worker.app.store, worker.clock)  # type: ignore[arg-type]
     progress = (await worker.app.store.schedules.get(name)).progress
     assert progress.made_at is not None
-    wrong = stored(books, progress.made_at + HOUR)
+    wrong = sql_moment(probe, progress.made_at + HOUR)
     settings = ", ".join(f"{column} = '{value}'" for column, value in columns.items())
     await worker.sql(
         f"update duly.progress set {settings}, made_at = {wrong}, next_at = {wrong}"
@@ -415,7 +415,8 @@ async def computed_otherwise(worker: Worker, name: str, **columns: str) -> None:
     )
     await worker.sql(f"update duly.deliveries set due_at = {wrong} where id = '{progress.made_id}'")
     await worker.sql(
-        f"update duly.agenda set due_at = {wrong} where delivery = {books.place(progress.made_id)}"  # type: ignore[arg-type]
+        f"update duly.agenda set due_at = {wrong}"
+        f" where delivery = {probe.agenda_id(progress.made_id)}"  # type: ignore[arg-type]
     )
 
 

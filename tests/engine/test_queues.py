@@ -17,7 +17,7 @@ from duly.engine.planner import Planner
 from duly.testing import VirtualClock, run_until_idle
 from tests.engine.conftest import START
 from tests.engine.house import Gate, House, Life
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 SECONDS = every("1s")
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -189,20 +189,20 @@ async def test_one_that_runs_elsewhere_is_waited_for(any_house: House) -> None:
     diary = Diary()
     app = await missed(any_house, diary, 3)
     life = await any_house.born(app)
-    books = Books(app.store, any_house.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(app.store, any_house.clock)  # type: ignore[arg-type]
     first = sorted(await app.list(), key=lambda each: each.due_at)[0]
     number = "lane" if app.store.single_owner else "lane::text"
-    lanes = await books.sql(f"select {number} as lane from duly.agenda order by due_at limit 1")
+    lanes = await probe.sql(f"select {number} as lane from duly.agenda order by due_at limit 1")
     token = life.engine.worker.membership.worker * 2**32 + 77
     held = f"update duly.agenda set token = {token} where {number} = '{lanes[0]['lane']}'"
-    await books.sql(held)
+    await probe.sql(held)
     for _ in range(3):
         await life.tick()
         await life.finish()
         any_house.clock.advance(SECOND)
     assert diary.done == []
     assert {each.attempt for each in await app.list()} == {0}
-    await books.sql("update duly.agenda set token = null where token is not null")
+    await probe.sql("update duly.agenda set token = null where token is not null")
     await run_until_idle(app)
     assert diary.done[:3] == seconds(1, 2, 3)
     assert (await app.get(first.id)).state == State.COMPLETED

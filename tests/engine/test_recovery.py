@@ -11,7 +11,7 @@ from duly import Delivery
 from duly.engine.recovery import BATCH
 from duly.testing import run_until_idle
 from tests.engine.house import Gate, House, Life, only, states
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 async def born(house: House, gate: Gate, **settings: Any) -> Life:
@@ -86,9 +86,9 @@ async def test_a_bad_row_does_not_keep_the_rest_from_being_taken_back(any_house:
     first = await born(any_house, gate)
     accepted = [await first.app.deliver("work", number) for number in range(3)]
     await first.tick()
-    books = Books(first.app.store, any_house.clock)  # type: ignore[arg-type]
-    await books.sql(f"update duly.deliveries set retry = '{{' where id = '{accepted[0].id}'")
-    await books.sql(f"delete from duly.deliveries where id = '{accepted[1].id}'")
+    probe = StoreProbe(first.app.store, any_house.clock)  # type: ignore[arg-type]
+    await probe.sql(f"update duly.deliveries set retry = '{{' where id = '{accepted[0].id}'")
+    await probe.sql(f"delete from duly.deliveries where id = '{accepted[1].id}'")
     await first.kill()
     any_house.clock.advance(60)
     second = await born(any_house, gate)
@@ -223,9 +223,9 @@ async def test_suspects_and_ordinary_work_take_turns(house: House) -> None:
 
 async def suspected(life: Life, id: str) -> None:
     """Two workers died with it."""
-    books = Books(life.app.store, life.app.clock)  # type: ignore[arg-type]
-    place = books.place(id)
-    await books.sql(f"update duly.agenda set crashes = 2, priority = 0 where delivery = {place}")
+    probe = StoreProbe(life.app.store, life.app.clock)  # type: ignore[arg-type]
+    place = probe.agenda_id(id)
+    await probe.sql(f"update duly.agenda set crashes = 2, priority = 0 where delivery = {place}")
 
 
 @pytest.mark.requirement("F3")

@@ -268,7 +268,7 @@ MUTANTS = [
         f"{SQLITE}/schedules.sql",
         "where d.id = :id and d.attempt = 0 and a.token is null and a.crashes = 0",
         "where d.id = :id",
-        (SCHEDULES, "-k", "nobody_ever_held and sqlite"),
+        (SCHEDULES, "-k", "never_held and sqlite"),
     ),
     Mutant(
         "a_clock_far_behind_plans_on",

@@ -11,7 +11,7 @@ from duly.domain.deliveries.outcomes import Verdict
 from duly.services.transfer.importing import ImportOptions
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.lines import Work
-from tests.stores.books import Books, settlement
+from tests.stores.store_probe import StoreProbe, settlement
 
 HOURLY = duly.cron("0 * * * *")
 DAY = timedelta(days=1)
@@ -76,7 +76,7 @@ async def lay_out(work: Work, clock: VirtualClock) -> None:
     await run_until_idle(app)
     await app.streams.pause("paused", "holidays")
     await app.dead_letters.retry(left)
-    await _held(Books(app.store, clock))  # type: ignore[arg-type]
+    await _held(StoreProbe(app.store, clock))  # type: ignore[arg-type]
 
 
 async def _names(app: App) -> None:
@@ -127,16 +127,16 @@ async def _deliveries(work: Work) -> None:
     await app.cancel((await app.deliver("unknown", after=60, key="cancelled")).id)
 
 
-async def _held(books: Books) -> None:
+async def _held(probe: StoreProbe) -> None:
     """One that a worker holds, and one whose workers died of it."""
-    await books.deliver(target="held", payload=b'"held"', id=_id(1))
-    worker = await books.worker()
-    suspect = (await books.claim(worker, asks=[await books.ask(target="held")]))[0]
-    crashed = settlement(suspect, Verdict.RECLAIMED, books.clock.now(), crashes=2, priority=0)
-    await books.settle(crashed)
-    await books.deliver(target="held", payload=b'"suspect"', id=_id(2))
-    await books.claim(worker, asks=[await books.ask(target="held")])
-    await books.store.workers.end(worker)
+    await probe.deliver(target="held", payload=b'"held"', id=_id(1))
+    worker = await probe.worker()
+    suspect = (await probe.claim(worker, requests=[await probe.claim_request(target="held")]))[0]
+    crashed = settlement(suspect, Verdict.RECLAIMED, probe.clock.now(), crashes=2, priority=0)
+    await probe.settle(crashed)
+    await probe.deliver(target="held", payload=b'"suspect"', id=_id(2))
+    await probe.claim(worker, requests=[await probe.claim_request(target="held")])
+    await probe.store.workers.end(worker)
 
 
 def _id(number: int) -> str:

@@ -13,13 +13,13 @@ from duly import App, Delivery, Reason
 from duly.errors import StoreUnavailable
 from duly.stores.sqlite.database import Sqlite
 from duly.testing import VirtualClock, run_until_idle
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 pytestmark = pytest.mark.requirement("V1", "D9")
 
 
 async def sql(app: App, text: str) -> list[dict[str, Any]]:
-    return await Books(app.store, app.clock).sql(text)  # type: ignore[arg-type]
+    return await StoreProbe(app.store, app.clock).sql(text)  # type: ignore[arg-type]
 
 
 async def test_a_connection_lost_in_the_middle_of_a_handler_spends_no_attempt(

@@ -1,4 +1,4 @@
-"""Empty books on each store in turn, with a clock that the test moves."""
+"""An empty store of each kind, with a clock that the test moves."""
 
 import asyncio
 import uuid
@@ -9,7 +9,7 @@ import pytest
 
 from duly.failpoints import arm
 from duly.testing import VirtualClock
-from tests.stores.books import START, Books, opened
+from tests.stores.store_probe import START, StoreProbe, open_probe
 from tests.support.postgres import ForeignServer, Server
 
 EMPTY = (
@@ -26,8 +26,8 @@ def clock() -> VirtualClock:
 
 @pytest.fixture(scope="package")
 def kept_postgres_url(postgres: ForeignServer | Server) -> Iterator[str]:
-    """One database for all tests here, each of which leaves it empty: making one takes longer."""
-    name = f"duly_books_{uuid.uuid4().hex}"
+    """One database for all tests here, emptied after each: creating one takes longer."""
+    name = f"duly_stores_{uuid.uuid4().hex}"
     yield asyncio.run(postgres.create_database(name))
     asyncio.run(postgres.drop_database(name))
 
@@ -43,22 +43,24 @@ async def emptied_postgres_url(kept_postgres_url: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture(params=["sqlite", "emptied_postgres"])
-def books_url(request: pytest.FixtureRequest) -> str:
+def store_url(request: pytest.FixtureRequest) -> str:
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
 
 @pytest.fixture
-async def books(books_url: str, clock: VirtualClock) -> AsyncIterator[Books]:
-    found = await opened(books_url, clock)
+async def probe(store_url: str, clock: VirtualClock) -> AsyncIterator[StoreProbe]:
+    found = await open_probe(store_url, clock)
     yield found
     await found.store.close()
 
 
 @pytest.fixture
-async def elsewhere(books_url: str, clock: VirtualClock, books: Books) -> AsyncIterator[Books]:
-    """The same database as seen by another process."""
-    found = await opened(books_url, clock)
+async def other_process(
+    store_url: str, clock: VirtualClock, probe: StoreProbe
+) -> AsyncIterator[StoreProbe]:
+    """The same database, opened by another process."""
+    found = await open_probe(store_url, clock)
     yield found
     await found.store.close()
 

@@ -1,4 +1,4 @@
-"""Migrations: whole or not at all, once, and never backwards."""
+"""Migrations: all or nothing, once, and never backwards."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from duly.stores import migrations
 from duly.stores.postgres.database import Postgres
 from duly.stores.store import SqlStore, store_at
 from duly.testing import VirtualClock
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 def store(url: str) -> SqlStore:
@@ -18,15 +18,15 @@ def store(url: str) -> SqlStore:
 
 
 async def tables(found: SqlStore) -> set[str]:
-    """What the database has, ours and others'."""
+    """The tables that the database has."""
     if isinstance(found.database, Postgres):
         text = "select table_name as name from information_schema.tables where table_schema='duly'"
     else:
         text = "select name from sqlite_master where name like 'duly%'"
-    return {row["name"] for row in await Books(found, VirtualClock()).sql(text)}
+    return {row["name"] for row in await StoreProbe(found, VirtualClock()).sql(text)}
 
 
-async def test_a_fresh_store_is_brought_up_to_date_once(empty_database_url: str) -> None:
+async def test_a_new_store_is_migrated_once(empty_database_url: str) -> None:
     found = store(empty_database_url)
     try:
         await found.open()
@@ -41,16 +41,16 @@ async def test_a_fresh_store_is_brought_up_to_date_once(empty_database_url: str)
         await found.close()
 
 
-async def test_two_that_migrate_at_once_do_it_once(empty_database_url: str) -> None:
+async def test_concurrent_migrations_are_applied_once(empty_database_url: str) -> None:
     stores = [store(empty_database_url) for _ in range(4)]
     try:
         await asyncio.gather(*(each.open() for each in stores))
-        books = Books(stores[0], VirtualClock())
-        applied = await books.sql("select number from duly.migrations order by number")
+        probe = StoreProbe(stores[0], VirtualClock())
+        applied = await probe.sql("select number from duly.migrations order by number")
         numbers = [row["number"] for row in applied]
         assert numbers == sorted(set(numbers))
-        await asyncio.gather(*(Books(each, VirtualClock()).worker() for each in stores))
-        assert await books.count("workers") == 4
+        await asyncio.gather(*(StoreProbe(each, VirtualClock()).worker() for each in stores))
+        assert await probe.count("workers") == 4
     finally:
         for each in stores:
             await each.close()
@@ -60,8 +60,8 @@ async def test_a_store_of_a_newer_duly_is_refused(empty_database_url: str) -> No
     found = store(empty_database_url)
     try:
         await found.open()
-        await Books(found, VirtualClock()).sql(
-            "insert into duly.migrations (number, name) values (9999, 'from the future')"
+        await StoreProbe(found, VirtualClock()).sql(
+            "insert into duly.migrations (number, name) values (9999, 'newer')"
         )
         for migrate in (True, False):
             with pytest.raises(SchemaMismatch, match=r"schema 9999 .* newer version"):
@@ -70,7 +70,7 @@ async def test_a_store_of_a_newer_duly_is_refused(empty_database_url: str) -> No
         await found.close()
 
 
-async def test_a_store_that_is_behind_is_refused_unless_migrating(empty_database_url: str) -> None:
+async def test_an_outdated_store_is_refused_unless_migrating(empty_database_url: str) -> None:
     found = store(empty_database_url)
     try:
         with pytest.raises(SchemaMismatch, match="duly migrate up"):
@@ -83,7 +83,7 @@ async def test_a_store_that_is_behind_is_refused_unless_migrating(empty_database
 
 
 @pytest.mark.requirement("D3")
-async def test_a_failure_in_the_middle_leaves_nothing_half_made(empty_database_url: str) -> None:
+async def test_a_failure_in_the_middle_leaves_no_tables(empty_database_url: str) -> None:
     found = store(empty_database_url)
     try:
         arm("migrate.middle=raise")
@@ -101,7 +101,7 @@ async def test_a_failure_in_the_middle_leaves_nothing_half_made(empty_database_u
     "url",
     ["mysql://host/db", "duly.db", "", "sqlite:", "sqlite:///", "sqlite://duly.db", "file:///x"],
 )
-def test_an_address_that_names_no_store_is_refused(url: str) -> None:
+def test_a_url_without_a_store_is_refused(url: str) -> None:
     with pytest.raises(BadSetting, match=r"sqlite:///") as refused:
         store(url)
     assert refused.value.field == "database"

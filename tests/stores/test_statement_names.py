@@ -10,7 +10,7 @@ STORES = Path(__file__).parents[2] / "src" / "duly" / "stores"
 STEMS = {name.partition(".")[0] for name in statements("postgres")}
 
 
-def test_every_statement_that_is_named_exists_in_both_dialects() -> None:
+def test_every_statement_named_in_python_exists_in_both_dialects() -> None:
     named = {name for path in STORES.rglob("*.py") for name in names_in(path.read_text())}
     assert len(named) > 100
     assert named <= statements("postgres").keys() & statements("sqlite").keys()

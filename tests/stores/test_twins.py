@@ -1,4 +1,4 @@
-"""The SQL twins: the same files, statements and parameters for both dialects."""
+"""Both SQL dialects have the same files, statements and parameters."""
 
 from importlib.resources import files
 
@@ -7,7 +7,7 @@ import pytest
 from duly.stores.statements import migrations, statements
 
 PARAMETERS = {
-    # PostgreSQL notes claims in a table of their own; SQLite has an index on the token.
+    # PostgreSQL stores claims in a table; SQLite has an index on the token.
     "agenda.claim": ({"finished", "priority", "target", "floor_at", "quota"}, {"batch"}),
     "maintenance.free_orphans": ({"after", "until"}, set()),
     # SQLite gets all rows of a batch in one parameter, in the order of PostgreSQL's columns.
@@ -56,7 +56,7 @@ PARAMETERS = {
         {"batch"},
     ),
 }
-"""What only PostgreSQL's twin has, and only SQLite's."""
+"""Parameters that only PostgreSQL's statement has, and only SQLite's."""
 
 
 def folder(dialect: str) -> dict[str, set[str]]:
@@ -77,7 +77,7 @@ def test_both_dialects_have_the_same_statements_in_the_same_order() -> None:
 
 
 @pytest.mark.parametrize("name", list(statements("postgres")))
-def test_twins_have_the_same_parameters(name: str) -> None:
+def test_both_dialects_have_the_same_parameters(name: str) -> None:
     postgres = set(statements("postgres")[name].parameters)
     sqlite = set(statements("sqlite")[name].parameters)
     only_postgres, only_sqlite = PARAMETERS.get(name, (set(), set()))
@@ -85,11 +85,11 @@ def test_twins_have_the_same_parameters(name: str) -> None:
     assert sqlite - postgres == only_sqlite
 
 
-def test_every_exception_is_needed() -> None:
+def test_every_exception_names_an_existing_statement() -> None:
     assert PARAMETERS.keys() <= statements("postgres").keys()
 
 
-def test_migrations_are_numbered_without_gap_and_named_alike() -> None:
+def test_migrations_are_numbered_without_gaps_and_have_the_same_names() -> None:
     steps = {dialect: migrations(dialect) for dialect in ("postgres", "sqlite")}  # type: ignore[arg-type]
     names = [[(each.number, each.name) for each in found] for found in steps.values()]
     assert names[0] == names[1]

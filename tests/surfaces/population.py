@@ -8,7 +8,7 @@ from typing import Any
 import duly
 from duly import App, Delivery
 from duly.testing import VirtualClock, run_until_idle
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HOURLY = duly.every("1h")
@@ -86,10 +86,10 @@ async def _streams(app: App, clock: VirtualClock) -> None:
     clock.advance(1)
     await run_until_idle(app)  # a lane outlives the last one in it for a moment
     await app.streams.pause("released", "a while")
-    books = Books(app.store, clock)  # type: ignore[arg-type]
+    probe = StoreProbe(app.store, clock)  # type: ignore[arg-type]
     # As pruning does: what is completed goes first, then the name; who left the line stays longer.
-    await books.sql("delete from duly.deliveries where stream = 'forgotten' and lane is not null")
-    await books.sql("delete from duly.streams where name = 'forgotten'")
+    await probe.sql("delete from duly.deliveries where stream = 'forgotten' and lane is not null")
+    await probe.sql("delete from duly.streams where name = 'forgotten'")
 
 
 async def _schedules(app: App, clock: VirtualClock) -> None:

@@ -16,7 +16,7 @@ from duly.errors import Conflict
 from duly.records.target import shown_headers
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.moving import exported, imported
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 from tests.transports.receiver import receiver
 
 pytestmark = pytest.mark.requirement("X4")
@@ -33,9 +33,9 @@ def with_keys(database_url: str, *keys: str, **settings: Any) -> App:
 
 async def rows(app: App) -> str:
     """All columns of deliveries and schedules."""
-    books = Books(app.store, app.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(app.store, app.clock)  # type: ignore[arg-type]
     tables = ("deliveries", "schedules")
-    return str([await books.sql(f"select * from duly.{each}") for each in tables])
+    return str([await probe.sql(f"select * from duly.{each}") for each in tables])
 
 
 async def stored(app: App) -> str:
@@ -143,8 +143,8 @@ async def test_a_sealed_header_opens_for_no_other_url(database_url: str) -> None
             url = there.url("/other")
             id = (await app.deliver(duly.webhook(url, headers=HEADERS))).id
             moved = f"replace(address, '{url}', '{there.url('/in')}')"
-            books = Books(app.store, app.clock)  # type: ignore[arg-type]
-            await books.sql(f"update duly.deliveries set address = {moved}")
+            probe = StoreProbe(app.store, app.clock)  # type: ignore[arg-type]
+            await probe.sql(f"update duly.deliveries set address = {moved}")
             await run_until_idle(app)
             found = await app.get(id)
             assert (found.state, found.attempt) == ("pending", 0)

@@ -13,7 +13,7 @@ from duly.domain.endpoints.sealed_headers import opened_headers
 from duly.errors import Conflict
 from duly.testing import run_until_idle
 from tests.services.moving import exported, imported
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 from tests.transports.receiver import receiver
 
 pytestmark = pytest.mark.requirement("X4")
@@ -29,7 +29,7 @@ def with_keys(database_url: str, *keys: str, **settings: Any) -> App:
 
 
 async def stored(app: App) -> str:
-    rows = await Books(app.store, app.clock).sql(  # type: ignore[arg-type]
+    rows = await StoreProbe(app.store, app.clock).sql(  # type: ignore[arg-type]
         "select headers from duly.endpoints"
     )
     return str(rows)

@@ -14,7 +14,7 @@ from duly.engine.loops import NOW
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import RecordingTransport, run_until_idle
 from tests.engine.house import Gate, House, Life, only, states
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 async def test_higher_priorities_run_first(house: House) -> None:
@@ -262,20 +262,20 @@ async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
     app.handler("work")(gate.handle)
     life = await any_house.born(app)
     accepted = await app.deliver("work")
-    books = Books(app.store, any_house.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(app.store, any_house.clock)  # type: ignore[arg-type]
     arm("claim.after=raise@1")
     with pytest.raises(FailpointRaised):
         await life.tick()
-    (row,) = await books.sql("select token from duly.agenda")
+    (row,) = await probe.sql("select token from duly.agenda")
     lost = row["token"]
     await app.store.agenda.release(lost)
     any_house.clock.advance(1)
     await app.cancel(accepted.id)
     await life.tick()
     later = await app.deliver("work", "later")
-    place = books.place(later.id)
-    await books.sql(f"update duly.agenda set token = {lost} where delivery = {place}")
-    await books.note_claim(lost)
+    place = probe.agenda_id(later.id)
+    await probe.sql(f"update duly.agenda set token = {lost} where delivery = {place}")
+    await probe.record_claim(lost)
     any_house.clock.advance(1)
     await app.store.workers.beat(life.engine.worker.membership.worker)
     assert await life.tick() == 1
@@ -303,8 +303,8 @@ async def test_a_lane_without_its_delivery_is_passed_over_and_counted(any_house:
     life = await any_house.born(app)
     bad = await app.deliver("work", "bad")
     await app.deliver("work", "good")
-    books = Books(app.store, any_house.clock)  # type: ignore[arg-type]
-    await books.sql(f"delete from duly.deliveries where id = '{bad.id}'")
+    probe = StoreProbe(app.store, any_house.clock)  # type: ignore[arg-type]
+    await probe.sql(f"delete from duly.deliveries where id = '{bad.id}'")
     await life.engine.worker.step()
     assert gate.entered == ["good"]
     assert app.telemetry.counts["LaneSkipped"] == 1

@@ -16,7 +16,7 @@ from duly.engine.dispatch.isolation import (
 )
 from duly.testing import VirtualClock
 from tests.engine.house import House, Life
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 class Stage:
@@ -59,11 +59,11 @@ class Stage:
 
 async def suspected(life: Life, many: int = 1) -> list[str]:
     """Deliveries with which two workers died."""
-    books = Books(life.app.store, life.app.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(life.app.store, life.app.clock)  # type: ignore[arg-type]
     accepted = [await life.app.deliver("suspect") for _ in range(many)]
     for each in accepted:
-        place = books.place(each.id)
-        await books.sql(
+        place = probe.agenda_id(each.id)
+        await probe.sql(
             f"update duly.agenda set crashes = 2, priority = 0 where delivery = {place}"
         )
     return [each.id for each in accepted]

@@ -14,7 +14,7 @@ from duly import Delivery, Reason
 from duly.errors import StoreUnavailable
 from duly.testing import run_until_idle
 from tests.engine.house import Gate, House, only, states
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 class Order(msgspec.Struct):
@@ -309,8 +309,8 @@ async def test_a_retry_plan_that_cannot_be_read_stops_nobody(any_house: House) -
     async with app:
         bad = await app.deliver("work", "fails")
         await app.deliver("work", "fine")
-        books = Books(app.store, any_house.clock)  # type: ignore[arg-type]
-        await books.sql(f"update duly.deliveries set retry = '{{nonsense' where id = '{bad.id}'")
+        probe = StoreProbe(app.store, any_house.clock)  # type: ignore[arg-type]
+        await probe.sql(f"update duly.deliveries set retry = '{{nonsense' where id = '{bad.id}'")
         assert await run_until_idle(app) == 2
         assert await states(app) == {"dead": 1, "completed": 1}
         assert app.telemetry.counts["PlanUnreadable"] == 1

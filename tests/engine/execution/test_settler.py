@@ -7,7 +7,7 @@ import pytest
 from duly import Delivery
 from duly.failpoints import FailpointRaised, arm
 from tests.engine.house import Gate, House, Life, only, states
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 async def finished_but_unsettled(house: House, many: int = 1) -> Life:
@@ -96,10 +96,10 @@ async def test_doubt_does_not_outlast_the_batch_it_was_about(house: House) -> No
 async def test_an_outcome_that_the_store_forbids_holds_up_no_other(any_house: House) -> None:
     life = await finished_but_unsettled(any_house, 3)
     bad = life.engine.worker.settler._waiting[1]
-    books = Books(life.app.store, any_house.clock)  # type: ignore[arg-type]
-    await books.sql(f"update duly.deliveries set state = 'cancelled' where id = '{bad.delivery}'")
+    probe = StoreProbe(life.app.store, any_house.clock)  # type: ignore[arg-type]
+    await probe.sql(f"update duly.deliveries set state = 'cancelled' where id = '{bad.delivery}'")
     await asyncio.wait_for(life.engine.worker.settler.flush(), 20)
-    assert (await books.ledger(bad.delivery))["state"] == "cancelled"
+    assert (await probe.ledger(bad.delivery))["state"] == "cancelled"
     assert len(await life.app.list(state="completed")) == 2
     counts = life.app.telemetry.counts
     assert (counts["LaneSkipped"], counts["completed"]) == (1, 2)

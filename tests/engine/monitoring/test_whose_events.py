@@ -18,7 +18,7 @@ from duly.records.reason import Reason
 from duly.testing import RecordingTransport
 from duly.transports.handlers import deadlines
 from tests.engine.house import House, Life, heard
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 def whose(told: Sequence[Event], kind: str) -> list[str | None]:
@@ -106,10 +106,10 @@ async def test_a_plan_that_cannot_be_read_and_a_suspect(
 
     life = await any_house.born(app)
     bad = await app.within("two").deliver("work", {})
-    books = Books(app.store, any_house.clock)  # type: ignore[arg-type]
-    await books.sql(f"update duly.deliveries set retry = '{{nonsense' where id = '{bad.id}'")
-    place = books.place(bad.id)
-    await books.sql(f"update duly.agenda set crashes = 2, priority = 0 where delivery = {place}")
+    probe = StoreProbe(app.store, any_house.clock)  # type: ignore[arg-type]
+    await probe.sql(f"update duly.deliveries set retry = '{{nonsense' where id = '{bad.id}'")
+    place = probe.agenda_id(bad.id)
+    await probe.sql(f"update duly.agenda set crashes = 2, priority = 0 where delivery = {place}")
     await life.engine.worker.step()
     assert whose(told, "SuspectRuns") == ["two"]
     assert set(whose(told, "PlanUnreadable")) == {"two"}

@@ -10,18 +10,18 @@ from duly.domain.deliveries.delivery import ALONE
 from duly.surfaces.cli.deliveries.commands import _shown
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 DAYS = 86400.0
 
 
 async def died(app: App, clock: VirtualClock, crashes: int) -> int:
     """One worker more dies with the only delivery, which had so many crashes; its number."""
-    books = Books(app.store, clock)  # type: ignore[arg-type]
-    worker = await books.worker(lease=12)
-    asks = [await books.ask(priority=ALONE if crashes >= 2 else 5, target="work")]
+    probe = StoreProbe(app.store, clock)  # type: ignore[arg-type]
+    worker = await probe.worker(lease=12)
+    asks = [await probe.claim_request(priority=ALONE if crashes >= 2 else 5, target="work")]
     clock.advance(3600)
-    (claimed,) = await books.claim(worker, 9, asks)
+    (claimed,) = await probe.claim(worker, 9, asks)
     assert claimed.crashes == crashes
     clock.advance(13)
     assert worker in await app.store.workers.declare_dead()

@@ -13,11 +13,11 @@ import duly
 from duly.domain.deliveries.identifiers import token
 from duly.system import SystemClock
 from duly.testing import VirtualClock, run_until_idle
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 async def sql(app: duly.App, text: str) -> list[dict[str, Any]]:
-    return await Books(app.store, app.clock).sql(text)  # type: ignore[arg-type]
+    return await StoreProbe(app.store, app.clock).sql(text)  # type: ignore[arg-type]
 
 
 @pytest.mark.requirement("D1", "D9")
@@ -140,7 +140,7 @@ async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
         engine.worker.claims._doubt(lost)
         await engine.worker.claims.hand_back()
         await sql(app, f"update duly.agenda set token = {lost}")
-        await Books(app.store, app.clock).note_claim(lost)  # type: ignore[arg-type]
+        await StoreProbe(app.store, app.clock).record_claim(lost)  # type: ignore[arg-type]
         clock.advance(1)
         await engine.worker.step()
         await engine.worker.step()

@@ -16,7 +16,7 @@ import duly
 from duly import App, Delivery
 from duly.stores.sqlite.database import Sqlite
 from duly.testing import VirtualClock, run_until_idle
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 
 class StructOrder(msgspec.Struct):
@@ -148,7 +148,7 @@ def mark(app: App) -> str:
 
 
 async def sql(app: App, text: str) -> list[dict[str, Any]]:
-    return await Books(app.store, app.clock).sql(text)  # type: ignore[arg-type]
+    return await StoreProbe(app.store, app.clock).sql(text)  # type: ignore[arg-type]
 
 
 @pytest.fixture

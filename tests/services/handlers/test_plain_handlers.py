@@ -17,13 +17,13 @@ from duly.testing import run_until_idle
 from duly.transports.handlers.registry import HandledDelivery
 from duly.transports.handlers.steps import HandlerStep
 from duly.transports.handlers.transactions import HandlerTransaction
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 pytestmark = pytest.mark.requirement("D9")
 
 
 async def sql(app: App, text: str) -> list[dict[str, Any]]:
-    return await Books(app.store, app.clock).sql(text)  # type: ignore[arg-type]
+    return await StoreProbe(app.store, app.clock).sql(text)  # type: ignore[arg-type]
 
 
 def insert(app: App) -> str:

@@ -16,7 +16,7 @@ from duly.domain.deliveries.identifiers import token
 from duly.failpoints import arm
 from duly.stores.deliveries.maintenance import BEGINNING
 from duly.testing import VirtualClock, run_until_idle
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 QUICK = duly.delays(1, 1, 1, 1)
 HOUR = 3600
@@ -166,8 +166,8 @@ async def test_steps_outlive_an_attempt_that_was_handed_back(app: App) -> None:
 @pytest.mark.parametrize("ends", ["completed", "failed"])
 async def test_a_step_in_a_transaction_lasts_if_the_transaction_does(app: App, ends: str) -> None:
     ran: list[str] = []
-    books = Books(app.store, app.clock)  # type: ignore[arg-type]
-    await books.sql("create table effects (name text)")
+    probe = StoreProbe(app.store, app.clock)  # type: ignore[arg-type]
+    await probe.sql("create table effects (name text)")
 
     @app.handler("work", retry=QUICK)
     async def work(delivery: Delivery[Any]) -> None:
@@ -182,7 +182,7 @@ async def test_a_step_in_a_transaction_lasts_if_the_transaction_does(app: App, e
 
     id = await attempted(app)
     assert ran == ["before", "inside"] + (["inside"] if ends == "failed" else [])
-    assert len(await books.sql("select * from effects")) == 1
+    assert len(await probe.sql("select * from effects")) == 1
     assert sorted(await names(app, id)) == ["before", "inside"]
 
 
@@ -330,12 +330,12 @@ async def test_what_cannot_be_a_step_says_so(
 @pytest.mark.parametrize("late", [False, True])
 async def test_an_attempt_that_lost_its_lease_records_nothing(app: App, late: bool) -> None:
     told: list[str] = []
-    books = Books(app.store, app.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(app.store, app.clock)  # type: ignore[arg-type]
     thief = token(10_000, 1)
 
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
-        await books.sql(f"update duly.agenda set token = {thief}")
+        await probe.sql(f"update duly.agenda set token = {thief}")
         try:
             await delivery.do("late", list, late=late)
         except duly.Conflict as error:
@@ -436,8 +436,8 @@ async def test_steps_leave_with_their_delivery(app: App, clock: VirtualClock) ->
     kept = await attempted(app)
     age = timedelta(hours=5)
     assert await app.store.maintenance.prune(age, age, BEGINNING, 10) == (1, None)
-    books = Books(app.store, app.clock)  # type: ignore[arg-type]
-    assert {str(row["delivery"]) for row in await books.sql("select delivery from duly.steps")} == {
+    probe = StoreProbe(app.store, app.clock)  # type: ignore[arg-type]
+    assert {str(row["delivery"]) for row in await probe.sql("select delivery from duly.steps")} == {
         kept
     }
     with pytest.raises(duly.NotFound):

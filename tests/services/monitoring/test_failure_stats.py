@@ -14,7 +14,7 @@ from duly.records.stats import FailureStats, LikelyPoison, OldestWaiting, Poison
 from duly.stores.store import SqlStore
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 
 HOUR = 3600
 
@@ -91,15 +91,15 @@ async def test_retries_to_come_have_a_first_and_a_last(app: App, clock: VirtualC
 
 @pytest.mark.requirement("F11")
 async def test_whose_worker_died_may_be_poison(app: App, clock: VirtualClock) -> None:
-    books = Books(app.store, clock)  # type: ignore[arg-type]
+    probe = StoreProbe(app.store, clock)  # type: ignore[arg-type]
     shop(app)
     await works(app, 1)
     suspect = await works(app, 1)
     held = token(await app.store.workers.register("dies", 1.0, 1, []), 1)
-    await books.sql(
-        f"update duly.agenda set token = {held} where delivery = {books.place(suspect)}"
+    await probe.sql(
+        f"update duly.agenda set token = {held} where delivery = {probe.agenda_id(suspect)}"
     )
-    await books.note_claim(held)
+    await probe.record_claim(held)
     clock.advance(60)
     engine = app.engine(stepped=True)
     await engine.prepare()

@@ -15,7 +15,7 @@ from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
 from tests.services.lines import Work
 from tests.services.moving import exported, imported, moved
-from tests.stores.books import Books, settlement
+from tests.stores.store_probe import StoreProbe, settlement
 
 pytestmark = pytest.mark.requirement("C10")
 DAY = timedelta(days=1)
@@ -82,9 +82,9 @@ async def test_a_removed_schedule_is_forgotten_with_its_last_delivery(
 async def test_how_many_workers_a_dead_letter_killed_is_told(
     app: App, clock: VirtualClock, other: App
 ) -> None:
-    books = Books(app.store, clock)  # type: ignore[arg-type]
-    claimed = await books.claimed()
-    await books.settle(settlement(claimed, Verdict.DEAD, clock.now(), crashes=3))
+    probe = StoreProbe(app.store, clock)  # type: ignore[arg-type]
+    claimed = await probe.claimed()
+    await probe.settle(settlement(claimed, Verdict.DEAD, clock.now(), crashes=3))
     await moved(app, other)
     assert (await other.get(claimed.id)).crashes == 3
 

@@ -1,4 +1,4 @@
-"""Taking deliveries in: once, whole, and byte for byte."""
+"""Accepting deliveries: once, all or none, and with unchanged payloads."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -12,7 +12,7 @@ from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict
 from duly.records.delivery import Accepted
 from duly.records.state import State
-from tests.stores.books import START, Books, number_id
+from tests.stores.store_probe import START, StoreProbe, number_id
 
 EXPIRES = START + timedelta(days=40)
 
@@ -23,7 +23,7 @@ async def chunks(*given: Sequence[PreparedDelivery]) -> AsyncIterator[Sequence[P
 
 
 @pytest.mark.requirement("D1")
-async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
+async def test_every_field_of_a_request_is_stored(probe: StoreProbe) -> None:
     request = PreparedDelivery(
         number_id(1),
         "mail",
@@ -36,13 +36,13 @@ async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
         ("red", "green"),
         '{"type":"none"}',
     )
-    assert await books.accept(request) == [
+    assert await probe.accept(request) == [
         Accepted(id=request.id, due_at=START + timedelta(hours=3))
     ]
-    assert await books.ledger(request.id) == {
+    assert await probe.ledger(request.id) == {
         "id": number_id(1),
         "lane": None,
-        "target": await books.target(),
+        "target": await probe.target(),
         "priority": 8,
         "attempt": 0,
         "state": "pending",
@@ -70,27 +70,27 @@ async def test_every_fact_of_a_request_is_on_the_books(books: Books) -> None:
         "error": None,
         "payload": b'{ "spaced" : [1.0, 1e2] }',
     }
-    assert await books.lane(request.id) == {
+    assert await probe.lane(request.id) == {
         "due_at": START + timedelta(hours=3),
         "token": None,
         "claimed_at": None,
-        "target": await books.target(),
+        "target": await probe.target(),
         "priority": 8,
         "crashes": 0,
         "schedule": None,
     }
 
 
-async def test_a_wait_counts_from_the_stores_own_present(books: Books) -> None:
-    answers = await books.accept(
-        books.request(), books.request(after=90.25), books.request(due_at=START - timedelta(days=9))
+async def test_a_wait_counts_from_the_time_of_the_store(probe: StoreProbe) -> None:
+    answers = await probe.accept(
+        probe.request(), probe.request(after=90.25), probe.request(due_at=START - timedelta(days=9))
     )
     due = [START, START + timedelta(seconds=90.25), START - timedelta(days=9)]
     assert [each.due_at for each in answers if isinstance(each, Accepted)] == due
     for number, due_at in enumerate(due, 1):
-        lane = await books.lane(number_id(number))
+        lane = await probe.lane(number_id(number))
         assert lane is not None
-        assert lane["due_at"] == (await books.ledger(number_id(number)))["due_at"] == due_at
+        assert lane["due_at"] == (await probe.ledger(number_id(number)))["due_at"] == due_at
 
 
 PAYLOADS = [
@@ -106,156 +106,156 @@ PAYLOADS = [
 ]
 
 
-async def test_payloads_come_back_byte_for_byte(books: Books) -> None:
-    requests = [books.request(payload=each) for each in PAYLOADS]
-    await books.accept(*requests)
-    worker = await books.worker()
-    claimed = {each.id: each.payload for each in await books.claim(worker)}
+async def test_payloads_are_returned_byte_for_byte(probe: StoreProbe) -> None:
+    requests = [probe.request(payload=each) for each in PAYLOADS]
+    await probe.accept(*requests)
+    worker = await probe.worker()
+    claimed = {each.id: each.payload for each in await probe.claim(worker)}
     for request in requests:
-        assert (await books.ledger(request.id))["payload"] == request.payload
-        assert (await books.store.deliveries.get(request.id)).payload_json == msgspec.Raw(
+        assert (await probe.ledger(request.id))["payload"] == request.payload
+        assert (await probe.store.deliveries.get(request.id)).payload_json == msgspec.Raw(
             request.payload
         )
         assert claimed[request.id] == request.payload
 
 
 @pytest.mark.requirement("D1")
-async def test_accepting_twice_by_id_stores_once(books: Books) -> None:
-    request = books.request(key="k")
-    await books.accept(request)
-    books.clock.advance(60)
-    (again,) = await books.accept(request)
-    assert isinstance(again, Accepted)
-    assert (again.id, again.due_at) == (request.id, START)
-    assert (await books.count("deliveries"), await books.count("agenda")) == (1, 1)
+async def test_accepting_twice_by_id_stores_once(probe: StoreProbe) -> None:
+    request = probe.request(key="k")
+    await probe.accept(request)
+    probe.clock.advance(60)
+    (second,) = await probe.accept(request)
+    assert isinstance(second, Accepted)
+    assert (second.id, second.due_at) == (request.id, START)
+    assert (await probe.count("deliveries"), await probe.count("agenda")) == (1, 1)
 
 
-async def test_a_key_gives_the_same_delivery_again(books: Books) -> None:
-    first = await books.deliver(key="invoice:7", payload=b"[7]")
-    books.clock.advance(60)
-    again = books.request(key="invoice:7", payload=b"[7]")
-    assert await books.accept(again) == [Accepted(id=first, due_at=START, known=True)]
-    assert (await books.count("deliveries"), await books.count("agenda")) == (1, 1)
+async def test_the_same_key_returns_the_same_delivery(probe: StoreProbe) -> None:
+    first = await probe.deliver(key="invoice:7", payload=b"[7]")
+    probe.clock.advance(60)
+    second = probe.request(key="invoice:7", payload=b"[7]")
+    assert await probe.accept(second) == [Accepted(id=first, due_at=START, known=True)]
+    assert (await probe.count("deliveries"), await probe.count("agenda")) == (1, 1)
 
 
 @pytest.mark.parametrize("stream", [None, "orders"])
-async def test_a_known_key_tells_the_state_that_its_delivery_is_in(
-    books: Books, stream: str | None
+async def test_a_known_key_returns_the_state_of_its_delivery(
+    probe: StoreProbe, stream: str | None
 ) -> None:
-    held = await books.claimed(key="held", stream=stream)
-    dead = await books.finished(Verdict.DEAD, key="dead")
-    waits = await books.deliver(key="waits", due_at=START + timedelta(hours=1), stream=stream)
-    answers = await books.accept(
-        *(books.request(key=key, stream=stream) for key in ("held", "waits")),
-        books.request(key="dead"),
+    held = await probe.claimed(key="held", stream=stream)
+    dead = await probe.finished(Verdict.DEAD, key="dead")
+    waiting = await probe.deliver(key="waiting", due_at=START + timedelta(hours=1), stream=stream)
+    answers = await probe.accept(
+        *(probe.request(key=key, stream=stream) for key in ("held", "waiting")),
+        probe.request(key="dead"),
     )
     assert [(each.id, each.state) for each in answers if isinstance(each, Accepted)] == [
         (held.id, "processing"),
-        (waits, "pending"),
+        (waiting, "pending"),
         (dead, "dead"),
     ]
 
 
-async def test_a_key_is_remembered_after_its_delivery_was_finished(books: Books) -> None:
-    first = await books.finished(key="invoice:7")
-    (answer,) = await books.accept(books.request(key="invoice:7"))
+async def test_a_key_is_remembered_after_its_delivery_was_finished(probe: StoreProbe) -> None:
+    first = await probe.finished(key="invoice:7")
+    (answer,) = await probe.accept(probe.request(key="invoice:7"))
     assert answer == Accepted(id=first, state=State.COMPLETED, due_at=START, known=True)
-    assert await books.count("agenda") == 0
+    assert await probe.count("agenda") == 0
 
 
 @pytest.mark.parametrize("other", [{"payload": b"[8]"}, {"target": "sms"}])
 async def test_a_key_with_another_body_is_a_conflict(
-    books: Books, other: dict[str, object]
+    probe: StoreProbe, other: dict[str, object]
 ) -> None:
     same = {"key": "k", "payload": b"[7]"}
-    first = await books.deliver(**same)
-    beside = books.request(key="another")
-    answers = await books.accept(books.request(**same | other), beside)
+    first = await probe.deliver(**same)
+    unrelated = probe.request(key="another")
+    answers = await probe.accept(probe.request(**same | other), unrelated)
     assert isinstance(answers[0], Conflict)
     assert first in str(answers[0])
-    assert answers[1] == Accepted(id=beside.id, due_at=START)
-    assert await books.count("deliveries") == 2
+    assert answers[1] == Accepted(id=unrelated.id, due_at=START)
+    assert await probe.count("deliveries") == 2
 
 
-async def test_of_equal_keys_in_one_batch_the_first_is_stored(books: Books) -> None:
-    first, second = books.request(key="k"), books.request(key="k")
-    third = books.request(key="k", payload=b"[3]")
-    answers = await books.accept(first, second, third)
+async def test_the_first_of_equal_keys_in_one_batch_is_stored(probe: StoreProbe) -> None:
+    first, second = probe.request(key="k"), probe.request(key="k")
+    third = probe.request(key="k", payload=b"[3]")
+    answers = await probe.accept(first, second, third)
     assert answers[:2] == [
         Accepted(id=first.id, due_at=START),
         Accepted(id=first.id, due_at=START, known=True),
     ]
     assert isinstance(answers[2], Conflict)
-    assert await books.count("agenda") == 1
+    assert await probe.count("agenda") == 1
 
 
 @pytest.mark.requirement("D1")
-async def test_of_callers_that_race_with_one_key_all_get_one_delivery(
-    books: Books, elsewhere: Books
+async def test_concurrent_requests_with_one_key_get_one_delivery(
+    probe: StoreProbe, other_process: StoreProbe
 ) -> None:
-    await books.target()
+    await probe.target()
     requests = [
         PreparedDelivery(number_id(number), "mail", b"[1]", key=f"k{number % 5}")
         for number in range(1, 41)
     ]
     answers = await asyncio.gather(
         *(
-            (books if number % 2 else elsewhere).store.deliveries.accept([each])
+            (probe if number % 2 else other_process).store.deliveries.accept([each])
             for number, each in enumerate(requests)
         )
     )
     found = [each for (each,) in answers if isinstance(each, Accepted)]
     assert len(found) == 40
     assert len({each.id for each in found}) == 5
-    assert (await books.count("deliveries"), await books.count("agenda")) == (5, 5)
+    assert (await probe.count("deliveries"), await probe.count("agenda")) == (5, 5)
 
 
-async def test_all_or_none_stores_every_chunk_together(books: Books) -> None:
-    await books.target()
-    first, second = [books.request() for _ in range(3)], [books.request() for _ in range(2)]
-    accepted = await books.store.deliveries.accept_all(chunks(first, second))
+async def test_all_or_none_stores_every_chunk_together(probe: StoreProbe) -> None:
+    await probe.target()
+    first, second = [probe.request() for _ in range(3)], [probe.request() for _ in range(2)]
+    accepted = await probe.store.deliveries.accept_all(chunks(first, second))
     assert [each.id for each in accepted] == [each.id for each in [*first, *second]]
-    assert await books.count("agenda") == 5
-    assert await books.store.deliveries.accept_all(chunks()) == []
+    assert await probe.count("agenda") == 5
+    assert await probe.store.deliveries.accept_all(chunks()) == []
 
 
-async def test_all_or_none_stores_nothing_when_a_later_chunk_conflicts(books: Books) -> None:
-    await books.deliver(key="taken")
-    good = [books.request(key=f"good{number}") for number in range(3)]
-    bad = [books.request(), books.request(key="taken", payload=b"[0]")]
+async def test_all_or_none_stores_nothing_when_a_later_chunk_conflicts(probe: StoreProbe) -> None:
+    await probe.deliver(key="taken")
+    good = [probe.request(key=f"good{number}") for number in range(3)]
+    bad = [probe.request(), probe.request(key="taken", payload=b"[0]")]
     with pytest.raises(Conflict, match="'taken' already belongs"):
-        await books.store.deliveries.accept_all(chunks(good, bad, [books.request()]))
-    assert (await books.count("deliveries"), await books.count("agenda")) == (1, 1)
+        await probe.store.deliveries.accept_all(chunks(good, bad, [probe.request()]))
+    assert (await probe.count("deliveries"), await probe.count("agenda")) == (1, 1)
 
 
-async def test_all_or_none_stores_nothing_when_the_caller_fails(books: Books) -> None:
-    await books.target()
+async def test_all_or_none_stores_nothing_when_the_caller_fails(probe: StoreProbe) -> None:
+    await probe.target()
 
     async def failing() -> AsyncIterator[Sequence[PreparedDelivery]]:
-        yield [books.request()]
-        raise RuntimeError("the caller's own")
+        yield [probe.request()]
+        raise RuntimeError("the caller failed")
 
-    with pytest.raises(RuntimeError, match="the caller's own"):
-        await books.store.deliveries.accept_all(failing())
-    assert (await books.count("deliveries"), await books.count("agenda")) == (0, 0)
-    await books.deliver()
-
-
-async def test_all_or_none_can_be_repeated_after_a_lost_answer(books: Books) -> None:
-    await books.target()
-    requests = [books.request(key="a"), books.request()]
-    await books.store.deliveries.accept_all(chunks(requests))
-    books.clock.advance(5)
-    again = await books.store.deliveries.accept_all(chunks(requests))
-    assert [(each.id, each.due_at) for each in again] == [(each.id, START) for each in requests]
-    assert await books.count("agenda") == 2
+    with pytest.raises(RuntimeError, match="the caller failed"):
+        await probe.store.deliveries.accept_all(failing())
+    assert (await probe.count("deliveries"), await probe.count("agenda")) == (0, 0)
+    await probe.deliver()
 
 
-async def test_targets_keep_their_numbers(books: Books, elsewhere: Books) -> None:
-    assert await books.store.targets.numbers(["mail", "sms"], create=False) == {}
-    numbers = await books.store.targets.numbers(["mail", "sms"], create=True)
+async def test_all_or_none_can_be_repeated_after_a_lost_response(probe: StoreProbe) -> None:
+    await probe.target()
+    requests = [probe.request(key="a"), probe.request()]
+    await probe.store.deliveries.accept_all(chunks(requests))
+    probe.clock.advance(5)
+    second = await probe.store.deliveries.accept_all(chunks(requests))
+    assert [(each.id, each.due_at) for each in second] == [(each.id, START) for each in requests]
+    assert await probe.count("agenda") == 2
+
+
+async def test_targets_keep_their_numbers(probe: StoreProbe, other_process: StoreProbe) -> None:
+    assert await probe.store.targets.numbers(["mail", "sms"], create=False) == {}
+    numbers = await probe.store.targets.numbers(["mail", "sms"], create=True)
     assert len(set(numbers.values())) == 2
-    assert await elsewhere.store.targets.numbers(["sms", "mail"], create=True) == numbers
-    assert await elsewhere.store.targets.refresh() == {
+    assert await other_process.store.targets.numbers(["sms", "mail"], create=True) == numbers
+    assert await other_process.store.targets.refresh() == {
         number: name for name, number in numbers.items()
     }

@@ -1,4 +1,4 @@
-"""Moves by hand: cancelling and retrying, and their refusals."""
+"""Cancelling and retrying by hand, and when they are refused."""
 
 from datetime import timedelta
 
@@ -6,113 +6,115 @@ import pytest
 
 from duly.domain.deliveries.outcomes import Verdict
 from duly.errors import Conflict, NotFound
-from tests.stores.books import START, Books, Row, number_id, settlement
+from tests.stores.store_probe import START, Row, StoreProbe, number_id, settlement
 
 MINUTE = timedelta(minutes=1)
 
 
-async def every_state(books: Books) -> dict[str, str]:
+async def every_state(probe: StoreProbe) -> dict[str, str]:
     """A delivery in each state, by that state."""
-    cancelled = await books.deliver()
-    await books.store.deliveries.cancel(cancelled)
+    cancelled = await probe.deliver()
+    await probe.store.deliveries.cancel(cancelled)
     return {
         "cancelled": cancelled,
-        "processing": (await books.claimed()).id,
-        "completed": await books.finished(),
-        "dead": await books.finished(Verdict.DEAD),
-        "pending": await books.deliver(due_at=START + MINUTE),
+        "processing": (await probe.claimed()).id,
+        "completed": await probe.finished(),
+        "dead": await probe.finished(Verdict.DEAD),
+        "pending": await probe.deliver(due_at=START + MINUTE),
     }
 
 
-async def test_what_is_pending_can_be_cancelled(books: Books) -> None:
-    id = await books.deliver(due_at=START + MINUTE, key="k", tags=("a",))
-    ledger = await books.ledger(id)
-    books.clock.advance(7)
-    booked = await books.store.deliveries.cancel(id)
-    assert booked.state == "cancelled"
-    assert await books.lane(id) is None
+async def test_a_pending_delivery_can_be_cancelled(probe: StoreProbe) -> None:
+    id = await probe.deliver(due_at=START + MINUTE, key="k", tags=("a",))
+    ledger = await probe.ledger(id)
+    probe.clock.advance(7)
+    delivery = await probe.store.deliveries.cancel(id)
+    assert delivery.state == "cancelled"
+    assert await probe.lane(id) is None
     cancelled_at = START + timedelta(seconds=7)
-    assert await books.ledger(id) == ledger | {"state": "cancelled", "finished_at": cancelled_at}
-    assert await books.history(id) == [moved(id, "cancelled", cancelled_at)]
+    assert await probe.ledger(id) == ledger | {"state": "cancelled", "finished_at": cancelled_at}
+    assert await probe.history(id) == [history_row(id, "cancelled", cancelled_at)]
 
 
-async def test_a_waiting_retry_can_be_cancelled(books: Books) -> None:
-    claimed = await books.claimed()
-    await books.settle(settlement(claimed, Verdict.RETRY, START))
-    assert (await books.store.deliveries.cancel(claimed.id)).attempt == 1
-    books.clock.advance(500)
-    assert await books.claim(await books.worker()) == []
+async def test_a_waiting_retry_can_be_cancelled(probe: StoreProbe) -> None:
+    claimed = await probe.claimed()
+    await probe.settle(settlement(claimed, Verdict.RETRY, START))
+    assert (await probe.store.deliveries.cancel(claimed.id)).attempt == 1
+    probe.clock.advance(500)
+    assert await probe.claim(await probe.worker()) == []
 
 
-async def test_a_dead_letter_gets_a_lane_and_all_its_attempts_back(books: Books) -> None:
-    claimed = await books.claimed(priority=8, due_at=START - MINUTE)
-    await books.settle(settlement(claimed, Verdict.DEAD, START, crashes=4, attempt=9))
-    ledger = await books.ledger(claimed.id)
-    books.clock.advance(70)
+async def test_a_retried_dead_letter_gets_a_lane_and_all_its_attempts(probe: StoreProbe) -> None:
+    claimed = await probe.claimed(priority=8, due_at=START - MINUTE)
+    await probe.settle(settlement(claimed, Verdict.DEAD, START, crashes=4, attempt=9))
+    ledger = await probe.ledger(claimed.id)
+    probe.clock.advance(70)
     retried_at = START + timedelta(seconds=70)
-    assert (await books.store.deliveries.retry(claimed.id)).state == "pending"
-    assert await books.ledger(claimed.id) == ledger | {
+    assert (await probe.store.deliveries.retry(claimed.id)).state == "pending"
+    assert await probe.ledger(claimed.id) == ledger | {
         "state": "pending",
         "attempt": 0,
         "finished_at": None,
         "dead_at": None,
     }
-    assert await books.lane(claimed.id) == {
+    assert await probe.lane(claimed.id) == {
         "due_at": retried_at,
         "token": None,
         "claimed_at": None,
-        "target": await books.target(),
+        "target": await probe.target(),
         "priority": 8,
         "crashes": 0,
         "schedule": None,
     }
-    assert (await books.history(claimed.id))[1:] == [moved(claimed.id, "retried", retried_at)]
-    asks = [await books.ask(priority=8)]
-    (again,) = await books.claim(await books.worker(), 9, asks)
-    assert (again.id, again.attempt) == (claimed.id, 0)
+    assert (await probe.history(claimed.id))[1:] == [history_row(claimed.id, "retried", retried_at)]
+    requests = [await probe.claim_request(priority=8)]
+    (second,) = await probe.claim(await probe.worker(), 9, requests)
+    assert (second.id, second.attempt) == (claimed.id, 0)
 
 
-async def test_a_waiting_one_becomes_due_now_and_keeps_its_attempts(books: Books) -> None:
-    claimed = await books.claimed()
-    await books.settle(settlement(claimed, Verdict.RETRY, START, crashes=1))
-    lane, ledger = await books.lane(claimed.id), await books.ledger(claimed.id)
+async def test_a_retried_waiting_delivery_is_due_now_and_keeps_its_attempts(
+    probe: StoreProbe,
+) -> None:
+    claimed = await probe.claimed()
+    await probe.settle(settlement(claimed, Verdict.RETRY, START, crashes=1))
+    lane, ledger = await probe.lane(claimed.id), await probe.ledger(claimed.id)
     assert lane is not None
-    books.clock.advance(5)
+    probe.clock.advance(5)
     now = START + timedelta(seconds=5)
-    assert (await books.store.deliveries.retry(claimed.id)).next_at == now
-    assert await books.lane(claimed.id) == lane | {"due_at": now}
-    assert await books.ledger(claimed.id) == ledger
+    assert (await probe.store.deliveries.retry(claimed.id)).next_at == now
+    assert await probe.lane(claimed.id) == lane | {"due_at": now}
+    assert await probe.ledger(claimed.id) == ledger
 
 
-async def test_only_what_is_pending_can_be_cancelled(books: Books) -> None:
-    states = await every_state(books)
+async def test_only_a_pending_delivery_can_be_cancelled(probe: StoreProbe) -> None:
+    states = await every_state(probe)
     for state in ("processing", "completed", "dead"):
-        rows = await rows_of(books, states[state])
+        rows = await rows_of(probe, states[state])
         with pytest.raises(Conflict, match=f"is {state}; only a pending delivery"):
-            await books.store.deliveries.cancel(states[state])
-        assert await rows_of(books, states[state]) == rows
+            await probe.store.deliveries.cancel(states[state])
+        assert await rows_of(probe, states[state]) == rows
 
 
-async def test_only_what_is_dead_or_waits_can_be_retried(books: Books) -> None:
-    states = await every_state(books)
+async def test_only_a_dead_or_waiting_delivery_can_be_retried(probe: StoreProbe) -> None:
+    states = await every_state(probe)
     for state in ("processing", "completed", "cancelled"):
-        rows = await rows_of(books, states[state])
+        rows = await rows_of(probe, states[state])
         with pytest.raises(Conflict, match=f"is {state}; only a dead or waiting delivery"):
-            await books.store.deliveries.retry(states[state])
-        assert await rows_of(books, states[state]) == rows
+            await probe.store.deliveries.retry(states[state])
+        assert await rows_of(probe, states[state]) == rows
 
 
 @pytest.mark.parametrize("verb", ["get", "cancel", "retry", "history"])
-async def test_what_does_not_exist_is_not_found(books: Books, verb: str) -> None:
+async def test_an_unknown_delivery_is_not_found(probe: StoreProbe, verb: str) -> None:
     with pytest.raises(NotFound, match=number_id(99)):
-        await getattr(books.store.deliveries, verb)(number_id(99))
+        await getattr(probe.store.deliveries, verb)(number_id(99))
 
 
-async def rows_of(books: Books, id: str) -> tuple[Row, Row | None, list[Row]]:
-    return await books.ledger(id), await books.lane(id), await books.history(id)
+async def rows_of(probe: StoreProbe, id: str) -> tuple[Row, Row | None, list[Row]]:
+    return await probe.ledger(id), await probe.lane(id), await probe.history(id)
 
 
-def moved(id: str, outcome: str, at: object) -> Row:
+def history_row(id: str, outcome: str, at: object) -> Row:
     return {
         "delivery": id,
         "attempt": 0,

@@ -1,4 +1,4 @@
-"""Surveying and claiming: what is due, no more than asked for, and never twice."""
+"""Surveying and claiming: only due deliveries, within the limits, and never twice."""
 
 import asyncio
 from collections import Counter
@@ -11,19 +11,19 @@ from duly.domain.deliveries.delivery import Claimed
 from duly.domain.deliveries.identifiers import token, worker_of
 from duly.domain.deliveries.outcomes import Verdict
 from duly.ports import ClaimableGroup, ClaimRequest
-from tests.stores.books import START, Books, settlement
+from tests.stores.store_probe import START, StoreProbe, settlement
 from tests.support.postgres import ForeignServer, Server
 
 SECOND = timedelta(seconds=1)
 
 
-async def test_a_survey_names_each_opening_with_its_first_due_moment(books: Books) -> None:
-    await books.deliver(priority=2, due_at=START + 5 * SECOND)
-    await books.deliver(priority=2, due_at=START - 5 * SECOND)
-    await books.deliver(priority=9, due_at=START + 7 * SECOND)
-    await books.deliver(priority=2, target="sms", due_at=START - 3 * SECOND)
-    mail, sms = await books.target(), await books.target("sms")
-    found = await books.store.agenda.survey()
+async def test_a_survey_returns_the_earliest_due_moment_of_each_group(probe: StoreProbe) -> None:
+    await probe.deliver(priority=2, due_at=START + 5 * SECOND)
+    await probe.deliver(priority=2, due_at=START - 5 * SECOND)
+    await probe.deliver(priority=9, due_at=START + 7 * SECOND)
+    await probe.deliver(priority=2, target="sms", due_at=START - 3 * SECOND)
+    mail, sms = await probe.target(), await probe.target("sms")
+    found = await probe.store.agenda.survey()
     assert sorted(found, key=lambda each: each.due_at) == [
         ClaimableGroup(2, mail, START - 5 * SECOND, START),
         ClaimableGroup(2, sms, START - 3 * SECOND, START),
@@ -31,18 +31,18 @@ async def test_a_survey_names_each_opening_with_its_first_due_moment(books: Book
     ]
 
 
-async def test_a_survey_does_not_see_what_is_held(books: Books) -> None:
-    assert await books.store.agenda.survey() == []
-    await books.claimed()
-    assert await books.store.agenda.survey() == []
-    await books.deliver(due_at=START + SECOND)
-    (opening,) = await books.store.agenda.survey()
-    assert opening.due_at == START + SECOND
+async def test_a_survey_ignores_held_lanes(probe: StoreProbe) -> None:
+    assert await probe.store.agenda.survey() == []
+    await probe.claimed()
+    assert await probe.store.agenda.survey() == []
+    await probe.deliver(due_at=START + SECOND)
+    (group,) = await probe.store.agenda.survey()
+    assert group.due_at == START + SECOND
 
 
-async def test_a_claim_tells_every_fact(books: Books) -> None:
-    worker = await books.worker()
-    id = await books.deliver(
+async def test_a_claim_returns_every_field(probe: StoreProbe) -> None:
+    worker = await probe.worker()
+    id = await probe.deliver(
         priority=5,
         payload=b'{"all": 1}',
         due_at=START - 30 * SECOND,
@@ -50,12 +50,12 @@ async def test_a_claim_tells_every_fact(books: Books) -> None:
         retry='{"type":"none"}',
         key="a key",
     )
-    (claimed,) = await books.claim(worker)
-    again = Claimed(
+    (claimed,) = await probe.claim(worker)
+    expected = Claimed(
         id=id,
         lane=claimed.lane,
         token=token(worker, 1),
-        target=await books.target(),
+        target=await probe.target(),
         payload=b'{"all": 1}',
         attempt=0,
         priority=5,
@@ -67,107 +67,112 @@ async def test_a_claim_tells_every_fact(books: Books) -> None:
         key="a key",
         expires_in=77.0,
     )
-    assert claimed == again
-    assert await books.lane(id) == {
+    assert claimed == expected
+    assert await probe.lane(id) == {
         "due_at": START - 30 * SECOND,
         "token": token(worker, 1),
         "claimed_at": START,
-        "target": await books.target(),
+        "target": await probe.target(),
         "priority": 5,
         "crashes": 0,
         "schedule": None,
     }
-    booked = await books.store.deliveries.get(id)
-    assert (booked.state, booked.worker, booked.claimed_at) == ("processing", worker, START)
+    delivery = await probe.store.deliveries.get(id)
+    assert (delivery.state, delivery.worker, delivery.claimed_at) == ("processing", worker, START)
 
 
-async def test_a_later_claim_tells_attempts_crashes_and_both_due_moments(books: Books) -> None:
-    claimed = await books.claimed(due_at=START - SECOND)
-    await books.settle(settlement(claimed, Verdict.RETRY, START, wait=30.0, attempt=4, crashes=1))
-    books.clock.advance(31)
-    (again,) = await books.claim(await books.worker())
-    assert (again.attempt, again.crashes) == (4, 1)
-    assert (again.due_at, again.ready_at) == (START - SECOND, START + 30 * SECOND)
+async def test_a_later_claim_returns_attempts_crashes_and_both_due_moments(
+    probe: StoreProbe,
+) -> None:
+    claimed = await probe.claimed(due_at=START - SECOND)
+    await probe.settle(settlement(claimed, Verdict.RETRY, START, wait=30.0, attempt=4, crashes=1))
+    probe.clock.advance(31)
+    (second,) = await probe.claim(await probe.worker())
+    assert (second.attempt, second.crashes) == (4, 1)
+    assert (second.due_at, second.ready_at) == (START - SECOND, START + 30 * SECOND)
 
 
 @pytest.mark.requirement("D2")
-async def test_only_what_is_due_is_claimed_however_late(books: Books) -> None:
-    worker = await books.worker()
-    late = await books.deliver(due_at=START - timedelta(days=700))
-    now = await books.deliver(due_at=START)
-    soon = await books.deliver(due_at=START + timedelta(microseconds=1))
-    assert {each.id for each in await books.claim(worker)} == {late, now}
-    assert await books.claim(worker) == []
-    books.clock.advance(timedelta(microseconds=1))
-    assert [each.id for each in await books.claim(worker)] == [soon]
+async def test_only_due_deliveries_are_claimed_however_late(probe: StoreProbe) -> None:
+    worker = await probe.worker()
+    late = await probe.deliver(due_at=START - timedelta(days=700))
+    now = await probe.deliver(due_at=START)
+    soon = await probe.deliver(due_at=START + timedelta(microseconds=1))
+    assert {each.id for each in await probe.claim(worker)} == {late, now}
+    assert await probe.claim(worker) == []
+    probe.clock.advance(timedelta(microseconds=1))
+    assert [each.id for each in await probe.claim(worker)] == [soon]
 
 
 @pytest.mark.requirement("D6")
-async def test_a_claim_takes_at_most_its_slots(books: Books) -> None:
-    worker = await books.worker()
+async def test_a_claim_takes_at_most_its_slots(probe: StoreProbe) -> None:
+    worker = await probe.worker()
     for priority in (9, 9, 9, 1, 1, 1):
-        await books.deliver(priority=priority)
-    asks = [await books.ask(priority=9), await books.ask(priority=1)]
-    found = await books.claim(worker, 4, asks)
+        await probe.deliver(priority=priority)
+    requests = [await probe.claim_request(priority=9), await probe.claim_request(priority=1)]
+    found = await probe.claim(worker, 4, requests)
     assert Counter(each.priority for each in found) == {9: 3, 1: 1}
-    assert [each.priority for each in await books.claim(worker, 4, asks)] == [1, 1]
+    assert [each.priority for each in await probe.claim(worker, 4, requests)] == [1, 1]
 
 
-async def test_a_claim_takes_at_most_the_quota_of_each_ask(books: Books) -> None:
-    worker = await books.worker()
+async def test_a_claim_takes_at_most_the_quota_of_each_request(probe: StoreProbe) -> None:
+    worker = await probe.worker()
     for target in ("mail", "mail", "mail", "sms", "sms", "sms"):
-        await books.deliver(target=target)
-    asks = [await books.ask(quota=1), await books.ask(target="sms", quota=2)]
-    found = await books.claim(worker, 99, asks)
-    mail, sms = await books.target(), await books.target("sms")
+        await probe.deliver(target=target)
+    requests = [
+        await probe.claim_request(quota=1),
+        await probe.claim_request(target="sms", quota=2),
+    ]
+    found = await probe.claim(worker, 99, requests)
+    mail, sms = await probe.target(), await probe.target("sms")
     assert Counter(each.target for each in found) == {mail: 1, sms: 2}
 
 
-async def test_within_a_level_the_oldest_goes_first(books: Books) -> None:
-    worker = await books.worker()
-    ids = {age: await books.deliver(due_at=START - age * SECOND) for age in (10, 40, 20, 50, 30)}
-    order = [(await books.claim(worker, 1))[0].id for _ in range(5)]
+async def test_within_a_priority_the_oldest_is_claimed_first(probe: StoreProbe) -> None:
+    worker = await probe.worker()
+    ids = {age: await probe.deliver(due_at=START - age * SECOND) for age in (10, 40, 20, 50, 30)}
+    order = [(await probe.claim(worker, 1))[0].id for _ in range(5)]
     assert order == [ids[age] for age in (50, 40, 30, 20, 10)]
 
 
-async def test_asks_are_served_in_their_order(books: Books) -> None:
-    worker = await books.worker()
-    low, high = await books.deliver(priority=1), await books.deliver(priority=9)
-    asks = [await books.ask(priority=9), await books.ask(priority=1)]
-    assert [(await books.claim(worker, 1, asks))[0].id for _ in range(2)] == [high, low]
+async def test_claim_requests_are_served_in_their_order(probe: StoreProbe) -> None:
+    worker = await probe.worker()
+    low, high = await probe.deliver(priority=1), await probe.deliver(priority=9)
+    requests = [await probe.claim_request(priority=9), await probe.claim_request(priority=1)]
+    assert [(await probe.claim(worker, 1, requests))[0].id for _ in range(2)] == [high, low]
 
 
-async def test_nothing_below_the_floor_is_looked_at(books: Books) -> None:
-    worker = await books.worker()
-    below = await books.deliver(due_at=START - 20 * SECOND)
-    at = await books.deliver(due_at=START - 10 * SECOND)
-    found = await books.claim(worker, 9, [await books.ask(floor=START - 10 * SECOND)])
+async def test_deliveries_due_before_the_floor_are_not_claimed(probe: StoreProbe) -> None:
+    worker = await probe.worker()
+    below = await probe.deliver(due_at=START - 20 * SECOND)
+    at = await probe.deliver(due_at=START - 10 * SECOND)
+    found = await probe.claim(worker, 9, [await probe.claim_request(floor=START - 10 * SECOND)])
     assert [each.id for each in found] == [at]
-    assert [each.id for each in await books.claim(worker)] == [below]
+    assert [each.id for each in await probe.claim(worker)] == [below]
 
 
 @pytest.mark.requirement("D7")
-async def test_a_worker_that_is_dead_or_unknown_gets_nothing(books: Books) -> None:
-    await books.deliver()
-    stopped, dead = await books.worker(), await books.worker()
-    await books.store.workers.end(stopped)
-    alive = await books.worker()
-    await books.store.workers.declare_dead(survivor=alive)
-    assert await books.claim(stopped) == []
-    assert await books.claim(dead) == []
-    assert await books.claim(987_654) == []
-    assert len(await books.claim(alive)) == 1
+async def test_a_worker_that_is_dead_or_unknown_gets_nothing(probe: StoreProbe) -> None:
+    await probe.deliver()
+    stopped, dead = await probe.worker(), await probe.worker()
+    await probe.store.workers.end(stopped)
+    alive = await probe.worker()
+    await probe.store.workers.declare_dead(survivor=alive)
+    assert await probe.claim(stopped) == []
+    assert await probe.claim(dead) == []
+    assert await probe.claim(987_654) == []
+    assert len(await probe.claim(alive)) == 1
 
 
 @pytest.mark.requirement("D6")
-async def test_two_claims_never_share_a_lane(books: Books, elsewhere: Books) -> None:
+async def test_two_claims_never_share_a_lane(probe: StoreProbe, other_process: StoreProbe) -> None:
     for _ in range(120):
-        await books.accept(books.request())
-    ours, theirs = await books.worker(), await elsewhere.worker()
-    elsewhere._claims = 1000
+        await probe.accept(probe.request())
+    ours, theirs = await probe.worker(), await other_process.worker()
+    other_process._claims = 1000
     found = await asyncio.gather(
         *(
-            books.claim(ours, 7) if number % 2 else elsewhere.claim(theirs, 7)
+            probe.claim(ours, 7) if number % 2 else other_process.claim(theirs, 7)
             for number in range(24)
         )
     )
@@ -178,48 +183,48 @@ async def test_two_claims_never_share_a_lane(books: Books, elsewhere: Books) -> 
     assert by.keys() == {ours, theirs}
 
 
-async def test_a_lane_whose_delivery_is_gone_is_returned_without_it(books: Books) -> None:
-    worker = await books.worker()
-    gone, there = await books.deliver(), await books.deliver()
-    await books.sql(f"delete from duly.deliveries where id = '{gone}'")
-    found = await books.claim(worker)
-    assert sorted([each.id for each in found], key=str) == sorted([None, there], key=str)
+async def test_a_lane_without_its_delivery_is_returned_without_an_id(probe: StoreProbe) -> None:
+    worker = await probe.worker()
+    gone, present = await probe.deliver(), await probe.deliver()
+    await probe.sql(f"delete from duly.deliveries where id = '{gone}'")
+    found = await probe.claim(worker)
+    assert sorted([each.id for each in found], key=str) == sorted([None, present], key=str)
     assert all(each.lane is not None for each in found)
 
 
 @pytest.mark.requirement("D7")
-async def test_releasing_a_token_hands_back_untouched_what_it_holds(books: Books) -> None:
-    worker = await books.worker()
-    one = await books.claimed(worker)
-    ledger, lane = await books.ledger(one.id), await books.lane(one.id)
+async def test_releasing_a_token_frees_its_lanes_unchanged(probe: StoreProbe) -> None:
+    worker = await probe.worker()
+    one = await probe.claimed(worker)
+    ledger, lane = await probe.ledger(one.id), await probe.lane(one.id)
     assert lane is not None
-    other = await books.claimed(worker)
+    other = await probe.claimed(worker)
     assert one.token != other.token
-    assert await books.store.agenda.release(one.token) == 1
-    assert await books.lane(one.id) == lane | {"token": None, "claimed_at": None}
-    assert await books.ledger(one.id) == ledger
-    assert (await books.lane(other.id) or {})["token"] == other.token
-    assert await books.store.agenda.release(one.token) == 0
+    assert await probe.store.agenda.release(one.token) == 1
+    assert await probe.lane(one.id) == lane | {"token": None, "claimed_at": None}
+    assert await probe.ledger(one.id) == ledger
+    assert (await probe.lane(other.id) or {})["token"] == other.token
+    assert await probe.store.agenda.release(one.token) == 0
 
 
 @pytest.mark.requirement("D6")
-async def test_what_is_asked_for_first_is_taken_first(books: Books) -> None:
-    """With more asks than slots, the first ones get them: higher priorities come first."""
+async def test_the_first_claim_requests_get_the_slots(probe: StoreProbe) -> None:
+    """With more requests than slots, the first get them: higher priorities come first."""
     names = [f"mail{n}" for n in range(60)]
     for priority in (9, 1):
-        await books.accept(*(books.request(target=name, priority=priority) for name in names))
-    worker = await books.worker()
-    asks = [
-        ClaimRequest(priority, await books.target(name), START - SECOND, 1)
+        await probe.accept(*(probe.request(target=name, priority=priority) for name in names))
+    worker = await probe.worker()
+    requests = [
+        ClaimRequest(priority, await probe.target(name), START - SECOND, 1)
         for priority in (9, 1)
         for name in names
     ]
-    claimed = await books.store.agenda.claim(token(worker, 1), 10, asks)
+    claimed = await probe.store.agenda.claim(token(worker, 1), 10, requests)
     assert [each.priority for each in claimed] == [9] * 10
 
 
 @pytest.mark.requirement("D5")
-async def test_a_database_that_is_serializable_as_it_comes_is_claimed_from_all_the_same(
+async def test_claiming_works_on_a_database_that_is_serializable_by_default(
     postgres: ForeignServer | Server, postgres_url: str
 ) -> None:
     name = postgres_url.rsplit("/", 1)[-1]
@@ -229,6 +234,6 @@ async def test_a_database_that_is_serializable_as_it_comes_is_claimed_from_all_t
         assert await tx.fetch("show transaction_isolation") == [("read committed",)]
 
 
-async def test_postgresql_compiles_nothing_for_us(postgres_url: str) -> None:
+async def test_jit_compilation_is_off_in_postgresql(postgres_url: str) -> None:
     async with duly.App(postgres_url) as app, app.transaction() as tx:
         assert await tx.fetch("show jit") == [("off",)]

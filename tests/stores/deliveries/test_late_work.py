@@ -1,4 +1,4 @@
-"""Late work: one statement however many targets have some, and only what may go."""
+"""Late work is read with one statement, however many targets have it."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,27 +6,29 @@ from typing import Any
 import pytest
 
 from duly.ports import LateWork
-from tests.stores.books import START, Books
+from tests.stores.store_probe import START, StoreProbe
 
 pytestmark = pytest.mark.requirement("D12")
 MINUTE = timedelta(minutes=1)
 
 
-async def test_it_is_one_statement_however_many_targets_have_some(
-    books: Books, monkeypatch: pytest.MonkeyPatch
+async def test_late_work_is_one_statement_for_any_number_of_targets(
+    probe: StoreProbe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(40):
-        await books.deliver(target=f"work{n}", due_at=START + timedelta(seconds=n))
-    books.clock.advance(3600)
-    asked: list[str] = []
-    kinds = type(books.store.database)
+        await probe.deliver(target=f"work{n}", due_at=START + timedelta(seconds=n))
+    probe.clock.advance(3600)
+    statements: list[str] = []
+    database_class = type(probe.store.database)
     for name in ("fetch", "fetch_named", "fetch_batch"):
-        usual = getattr(kinds, name)
+        original = getattr(database_class, name)
 
-        def counted(self: Any, statement: str, *more: Any, usual: Any = usual, **given: Any) -> Any:
-            asked.append(statement)
-            return usual(self, statement, *more, **given)
+        def count(
+            self: Any, statement: str, *more: Any, original: Any = original, **given: Any
+        ) -> Any:
+            statements.append(statement)
+            return original(self, statement, *more, **given)
 
-        monkeypatch.setattr(kinds, name, counted)
-    assert await books.store.agenda.late_work(MINUTE) == LateWork(40, START)
-    assert len(asked) == 1
+        monkeypatch.setattr(database_class, name, count)
+    assert await probe.store.agenda.late_work(MINUTE) == LateWork(40, START)
+    assert len(statements) == 1

@@ -1,4 +1,4 @@
-"""`select duly.deliver(...)`: a delivery from any language, by the rules of App.deliver."""
+"""`select duly.deliver(...)`: delivering from any language, by the rules of App.deliver."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ GRANTS = (
     "select, insert, update on duly.streams",
     "select on duly.endpoints",
 )
-"""What docs/outbox.md says."""
+"""The grants in docs/outbox.md."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def app(postgres_url: str) -> AsyncIterator[App]:
 
 @pytest.fixture
 async def connection(app: App, postgres_url: str) -> AsyncIterator[Connection]:
-    """Somebody who speaks SQL and nothing else."""
+    """A client that uses only SQL."""
     found = await asyncpg.connect(postgres_url)
     yield found
     await found.close()
@@ -51,36 +51,40 @@ async def delivered(app: App, connection: Connection, arguments: str) -> Deliver
     return await app.get(str(id))
 
 
-async def test_a_target_is_all_it_needs(app: App, connection: Connection) -> None:
+async def test_only_the_target_is_required(app: App, connection: Connection) -> None:
     before = datetime.now(UTC)
-    booked = await delivered(app, connection, "'work'")
-    assert (booked.state, booked.target, bytes(booked.payload_json)) == ("pending", "work", b"null")
-    assert (booked.priority, booked.tags, booked.stream, booked.key) == (5, [], None, None)
-    assert before - timedelta(seconds=5) < booked.due_at == booked.accepted_at
-    made = uuid.UUID(booked.id)
+    delivery = await delivered(app, connection, "'work'")
+    assert (delivery.state, delivery.target, bytes(delivery.payload_json)) == (
+        "pending",
+        "work",
+        b"null",
+    )
+    assert (delivery.priority, delivery.tags, delivery.stream, delivery.key) == (5, [], None, None)
+    assert before - timedelta(seconds=5) < delivery.due_at == delivery.accepted_at
+    made = uuid.UUID(delivery.id)
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
     assert abs((made.int >> 80) / 1000 - before.timestamp()) < 60
-    assert (await app.list())[0].id == booked.id
+    assert (await app.list())[0].id == delivery.id
 
 
-async def test_every_argument_arrives(app: App, connection: Connection) -> None:
-    booked = await delivered(
+async def test_every_argument_is_stored(app: App, connection: Connection) -> None:
+    delivery = await delivered(
         app,
         connection,
         "'work', '{\"b\": [1, \"ø\"]}', at => '2030-01-02 03:04Z', key => 'k', priority => 9, "
         "expires_at => '2030-02-01Z', tags => array['b', 'a', 'b'], stream => 's', "
         "on_failure => 'release'",
     )
-    assert bytes(booked.payload_json) == '{"b": [1, "ø"]}'.encode()
-    assert booked.due_at == datetime(2030, 1, 2, 3, 4, tzinfo=UTC)
-    assert booked.expires_at == datetime(2030, 2, 1, tzinfo=UTC)
-    assert (booked.key, booked.priority, booked.tags) == ("k", 9, ["b", "a"])
-    assert (booked.stream, booked.position) == ("s", 1)
+    assert bytes(delivery.payload_json) == '{"b": [1, "ø"]}'.encode()
+    assert delivery.due_at == datetime(2030, 1, 2, 3, 4, tzinfo=UTC)
+    assert delivery.expires_at == datetime(2030, 2, 1, tzinfo=UTC)
+    assert (delivery.key, delivery.priority, delivery.tags) == ("k", 9, ["b", "a"])
+    assert (delivery.stream, delivery.position) == ("s", 1)
     later = await delivered(app, connection, "'work', after => interval '1 month'")
     assert timedelta(days=28) <= later.due_at - later.accepted_at <= timedelta(days=32)
 
 
-async def test_a_namespace_is_apart(app: App, connection: Connection, postgres_url: str) -> None:
+async def test_namespaces_are_separate(app: App, connection: Connection, postgres_url: str) -> None:
     async with App(postgres_url, environment={}, namespace="other") as other:
         noted(other)
         await other.deliver("work", after=3600)
@@ -105,22 +109,22 @@ async def test_a_url_is_the_same_target_as_in_python(
 ) -> None:
     first = await app.deliver(duly.webhook(url), {"a": 1}, key="k", after=60)
     id = await connection.fetchval("select duly.deliver($1, '{}')", url)
-    booked = await app.get(str(id))
-    assert (booked.target, booked.url) == (origin, shown_url(url))
+    delivery = await app.get(str(id))
+    assert (delivery.target, delivery.url) == (origin, shown_url(url))
     rows = await connection.fetch("select distinct target, address from duly.deliveries")
-    assert len(rows) == 2  # the fixture's, and one for both of these
+    assert len(rows) == 2  # one of the fixture, and one for both of these
     assert (await app.get(first.id)).target == origin
 
 
-async def test_an_endpoint_is_known_by_its_name(app: App, connection: Connection) -> None:
-    booked = await delivered(app, connection, "'endpoint:billing', '1'")
-    assert booked.target == "endpoint:billing"
+async def test_an_endpoint_is_addressed_by_its_name(app: App, connection: Connection) -> None:
+    delivery = await delivered(app, connection, "'endpoint:billing', '1'")
+    assert delivery.target == "endpoint:billing"
 
 
 async def test_the_same_key_is_the_same_delivery(app: App, connection: Connection) -> None:
     first = await delivered(app, connection, "'work', '{\"a\": 1}', key => 'k'")
-    again = await delivered(app, connection, "'work', '{\"a\":1}', key => 'k'")
-    assert again.id == first.id
+    second = await delivered(app, connection, "'work', '{\"a\":1}', key => 'k'")
+    assert second.id == first.id
     with pytest.raises(asyncpg.UniqueViolationError, match=first.id) as caught:
         await connection.fetch("select duly.deliver('work', '2', key => 'k')")
     assert caught.value.hint == "Take another key."
@@ -172,25 +176,27 @@ BAD = {
 }
 
 
-async def refusal(connection: Connection, arguments: str) -> asyncpg.PostgresError:
+async def error_of(connection: Connection, arguments: str) -> asyncpg.PostgresError:
     try:
         await connection.fetch(f"select duly.deliver({arguments})")
     except asyncpg.PostgresError as error:
         return error
-    raise AssertionError(f"{arguments} was taken")
+    raise AssertionError(f"{arguments} was accepted")
 
 
-async def test_bad_input_says_what_to_do(app: App, connection: Connection) -> None:
+async def test_bad_input_names_the_problem_and_a_hint(app: App, connection: Connection) -> None:
     await connection.execute("set timezone = 'UTC'; set datestyle = 'ISO'")
     for arguments, (problem, hint) in BAD.items():
-        found = await refusal(connection, arguments)
+        found = await error_of(connection, arguments)
         assert re.match(problem, str(found)), (arguments, str(found))
         assert hint in str(found.hint), arguments
     assert len(await app.list()) == 1
     assert await connection.fetchval("select count(*) from duly.targets") == 2
 
 
-async def test_as_deep_and_as_large_as_allowed_is_taken(app: App, connection: Connection) -> None:
+async def test_the_deepest_and_largest_allowed_payloads_are_accepted(
+    app: App, connection: Connection
+) -> None:
     for payload in (
         "(repeat('[', 64) || repeat(']', 64))::jsonb",
         "to_jsonb(repeat('[', 1000) || '\"' || repeat('{', 1000))",
@@ -200,21 +206,21 @@ async def test_as_deep_and_as_large_as_allowed_is_taken(app: App, connection: Co
         await delivered(app, connection, f"'work', {payload}")
 
 
-async def test_hints_go_out_with_the_commit_and_only_for_what_is_due_soon(
+async def test_notifications_are_sent_on_commit_and_only_for_deliveries_due_soon(
     app: App, connection: Connection, postgres_url: str
 ) -> None:
-    heard: asyncio.Queue[str] = asyncio.Queue()
+    notified: asyncio.Queue[str] = asyncio.Queue()
     listener = await asyncpg.connect(postgres_url)
-    await listener.add_listener("duly", lambda *said: heard.put_nowait(said[3]))
+    await listener.add_listener("duly", lambda *arguments: notified.put_nowait(arguments[3]))
     async with connection.transaction():
         await connection.execute("select duly.deliver('work'), duly.deliver('work')")
         await listener.execute("select 1")
-        assert heard.empty()
-    assert await asyncio.wait_for(heard.get(), 20) == "default"
+        assert notified.empty()
+    assert await asyncio.wait_for(notified.get(), 20) == "default"
     await connection.execute("select duly.deliver('work', after => '2 minutes')")
     await connection.execute("set duly.notify = 'off'; select duly.deliver('work')")
     await connection.execute("select pg_notify('duly', 'last')")
-    assert await asyncio.wait_for(heard.get(), 20) == "last"
+    assert await asyncio.wait_for(notified.get(), 20) == "last"
     await listener.close()
 
 
@@ -253,7 +259,7 @@ async def test_a_role_needs_no_more_than_these_grants(app: App, connection: Conn
     assert len(await app.list()) == 4
 
 
-async def test_two_who_race_for_a_key_or_a_new_host_agree(
+async def test_concurrent_transactions_agree_on_a_key_and_a_new_host(
     app: App, connection: Connection, postgres_url: str
 ) -> None:
     other = await asyncpg.connect(postgres_url)

@@ -1,6 +1,6 @@
-"""PostgreSQL by the addresses that people have: each parameter has a meaning, a reason or an error.
+"""PostgreSQL URLs: each parameter is used, ignored with a reason, or refused.
 
-A tiny server answers the startup as poolers and hosts do, so that none of them is needed here.
+A tiny server answers the startup like poolers and hosts do, so that none of them is needed here.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ def store(url: str) -> SqlStore:
 
 
 class Pooler:
-    """Refuses every startup but the first `accepted`, over TLS if asked.
+    """Refuses every startup after the first `accepted`, over TLS if requested.
 
-    Unless told otherwise, for one parameter that it does not support.
+    The default error is an unsupported parameter.
     """
 
     def __init__(self, refused: str = "jit", *, code: str = "08P01", accepted: int = 0) -> None:
@@ -76,12 +76,12 @@ class Pooler:
                 version = _message(b"S", b"server_version\x0016.0\0")
                 writer.write(_message(b"R", bytes(4)) + version + _message(b"Z", b"I"))
                 await reader.read()
-            said = f"unsupported startup parameter: {self.refused}"
-            told = said if self.code == "08P01" else "refused"
-            writer.write(_message(b"E", f"SFATAL\0VFATAL\0C{self.code}\0M{told}\0\0".encode()))
+            unsupported = f"unsupported startup parameter: {self.refused}"
+            message = unsupported if self.code == "08P01" else "refused"
+            writer.write(_message(b"E", f"SFATAL\0VFATAL\0C{self.code}\0M{message}\0\0".encode()))
             await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
-            pass  # whoever does not like the certificate is gone
+            pass  # the client rejected the certificate
         finally:
             writer.close()
 
@@ -91,7 +91,7 @@ def _message(kind: bytes, body: bytes) -> bytes:
 
 
 async def refused(url: str) -> Exception:
-    """What opening the store at an address raises."""
+    """The error of opening the store at a URL."""
     found = store(url)
     try:
         with pytest.raises((BadSetting, StoreUnavailable)) as raised:
@@ -101,19 +101,19 @@ async def refused(url: str) -> Exception:
     return raised.value
 
 
-def test_each_parameter_that_is_known_has_one_meaning() -> None:
+def test_each_known_parameter_has_one_meaning() -> None:
     kinds = (DRIVERS, SERVERS, OURS, frozenset(IGNORED), frozenset(REFUSED))
     assert sorted(name for kind in kinds for name in kind) == sorted(PARAMETERS)
 
 
-async def test_no_parameter_ends_in_anything_but_a_clear_error() -> None:
+async def test_every_bad_parameter_is_a_clear_error() -> None:
     for name in sorted(PARAMETERS | {"frobnicate", "search_path"}):
         await _is_clear(name)
 
 
 async def _is_clear(name: str) -> None:
-    """With a value that it may not like; only what the server itself is told reaches it."""
-    given = {name: "prefer", "connect_timeout": "60"}  # a busy machine is no refusal
+    """With a value that may be invalid; only parameters for the server reach it."""
+    given = {name: "prefer", "connect_timeout": "60"}  # a slow machine must not time out
     pooler = Pooler()
     async with pooler.listening() as where:
         url = f"postgresql://{where}?{urlencode(given)}"
@@ -144,7 +144,7 @@ async def _is_clear(name: str) -> None:
         ("sslmode=verify-full&sslrootcert=/none/such.pem", "/none/such.pem"),
     ],
 )
-def test_what_cannot_be_had_is_named(parameter: str, named: str) -> None:
+def test_an_unsupported_parameter_is_named(parameter: str, named: str) -> None:
     with pytest.raises(BadSetting, match=named) as raised:
         store(f"postgresql://me:hush@host/name?{parameter}")
     assert raised.value.field == "database"
@@ -165,7 +165,7 @@ def test_what_cannot_be_had_is_named(parameter: str, named: str) -> None:
         "psql 'postgresql://me:hush@host/name'",
     ],
 )
-def test_an_address_that_cannot_be_is_an_error_without_its_secrets(url: str) -> None:
+def test_an_invalid_url_is_an_error_without_its_secrets(url: str) -> None:
     with pytest.raises(BadSetting) as raised:
         store(url)
     assert raised.value.field == "database"
@@ -181,7 +181,7 @@ def test_an_address_that_cannot_be_is_an_error_without_its_secrets(url: str) -> 
         "postgresql://db.internal:5432/duly?aplication_name=hush@corp.example",
     ],
 )
-def test_a_mistyped_parameter_with_an_at_sign_leads_to_no_other_host(url: str) -> None:
+def test_a_mistyped_parameter_with_an_at_sign_does_not_change_the_host(url: str) -> None:
     with pytest.raises(BadSetting, match=r"%40 .* %3F") as raised:
         store(url)
     assert raised.value.field == "database"
@@ -190,7 +190,7 @@ def test_a_mistyped_parameter_with_an_at_sign_leads_to_no_other_host(url: str) -
     assert escaped == "postgresql://me:a%40b%2Fc%3Fd%3De@host/name"
 
 
-def test_parameters_mean_what_they_say() -> None:
+def test_parameters_are_used_as_documented() -> None:
     found = place(
         "postgres://me:p/w@host/name?connect_timeout=7&application_name=mine&pgbouncer=true"
         "&options=-c%20geqo%3Doff&ssl=true&keepalives=1&keepalives_idle=30&schema=public"
@@ -219,7 +219,7 @@ def test_parameters_mean_what_they_say() -> None:
         ("?pgbouncer=true", CONNECT_SECONDS, 0),
     ],
 )
-async def test_the_driver_gets_what_they_mean(
+async def test_the_driver_gets_the_parameters(
     monkeypatch: pytest.MonkeyPatch, parameters: str, timeout: float, cached: int
 ) -> None:
     given: dict[str, Any] = {}
@@ -236,7 +236,7 @@ async def test_the_driver_gets_what_they_mean(
 @pytest.mark.parametrize(
     "url", ["postgres://{}", "postgresql+asyncpg://{}", "postgresql+psycopg://{}", " {full}\n"]
 )
-async def test_the_schemes_that_people_have_are_taken(postgres_url: str, url: str) -> None:
+async def test_common_schemes_are_accepted(postgres_url: str, url: str) -> None:
     rest = postgres_url.partition("://")[2]
     found = store(url.format(rest, full=postgres_url))
     try:
@@ -245,7 +245,7 @@ async def test_the_schemes_that_people_have_are_taken(postgres_url: str, url: st
         await found.close()
 
 
-async def test_what_the_server_does_not_know_is_an_error_and_no_traceback(
+async def test_an_option_unknown_to_the_server_is_an_error_without_a_traceback(
     postgres_url: str,
 ) -> None:
     mark = "&" if "?" in postgres_url else "?"
@@ -263,13 +263,13 @@ async def test_a_refused_startup_parameter_names_the_setting() -> None:
         for word in ("DULY_POOLER=true", "ignore_startup_parameters", pooler.refused):
             assert word in error.problem
         assert pooler.refused in pooler.parameters
-        again = await refused(f"postgresql://{where}?pgbouncer=true&options=-cgeqo%3Doff")
-    assert "take it out of the address" in str(again)
+        second = await refused(f"postgresql://{where}?pgbouncer=true&options=-cgeqo%3Doff")
+    assert "take it out of the address" in str(second)
     assert pooler.parameters.keys() == {"user", "database", "client_encoding", "options"}
 
 
 @pytest.mark.parametrize("code", ["22023", "42704", "42602", "42601", "55P02"])
-async def test_a_refusal_that_the_address_can_cause_names_the_setting(code: str) -> None:
+async def test_a_refusal_caused_by_the_url_names_the_setting(code: str) -> None:
     async with Pooler(code=code).listening() as where:
         error = await refused(f"postgresql://{where}")
     assert isinstance(error, BadSetting)
@@ -277,14 +277,14 @@ async def test_a_refusal_that_the_address_can_cause_names_the_setting(code: str)
 
 
 @pytest.mark.parametrize("code", ["55000", "XX000", "58000", "28P01", "3D000", "0A000", "57P03"])
-async def test_any_other_refusal_says_that_the_store_is_away(code: str) -> None:
-    """As when a database accepts no connections for a while, or a hosted pooler has a fault."""
+async def test_any_other_refusal_means_that_the_store_is_unavailable(code: str) -> None:
+    """For example when a database accepts no connections for a while, or a pooler has a fault."""
     async with Pooler(code=code).listening() as where:
         assert isinstance(await refused(f"postgresql://{where}"), StoreUnavailable)
 
 
 @pytest.mark.parametrize("code", ["08P01", "22023", "42704", "55000", "XX000"])
-async def test_after_the_first_connection_no_refusal_blames_the_address(code: str) -> None:
+async def test_after_the_first_connection_no_refusal_blames_the_url(code: str) -> None:
     async with Pooler(code=code, accepted=1).listening() as where:
         connect, discard = from_place(place(f"postgresql://{where}"), pooler=False)
         source = Source(connect, discard, counts_slots=False)
@@ -293,8 +293,8 @@ async def test_after_the_first_connection_no_refusal_blames_the_address(code: st
             await source.open(BASE)
 
 
-async def test_channel_binding_demands_a_certificate_that_can_be_verified() -> None:
-    """The address of a host that hands out `channel_binding=require` works, and keeps its word."""
+async def test_channel_binding_requires_a_certificate_that_can_be_verified() -> None:
+    """The URL of a host that hands out `channel_binding=require` works, and is verified."""
     pooler = Pooler("jit")
     async with pooler.listening() as where:
         url = f"postgresql://{where}?sslmode=require"

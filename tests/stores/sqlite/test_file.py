@@ -1,4 +1,4 @@
-"""An SQLite file that is deleted, replaced, moved or filled up while it is open loses no yes."""
+"""An SQLite file that is deleted, replaced, moved or full loses no acknowledged delivery."""
 
 import asyncio
 import os
@@ -38,11 +38,11 @@ async def app(sqlite_url: str) -> AsyncIterator[App]:
 
 
 async def _nothing(delivery: Delivery[None]) -> None:
-    """Take it and do nothing."""
+    """Do nothing."""
 
 
-def look(app: App) -> None:
-    """What a thread does once a second."""
+def check(app: App) -> None:
+    """Run the check that a thread runs once a second."""
     database = app.store.database
     assert isinstance(database, Sqlite)
     database._file.look()
@@ -50,8 +50,8 @@ def look(app: App) -> None:
 
 def on_disk(path: Path) -> int:
     """How many deliveries another process finds."""
-    asked = [sys.executable, "-c", COUNT, str(path)]
-    return int(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
+    command = [sys.executable, "-c", COUNT, str(path)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def delete(path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_a_snapshot_that_cannot_begin_leaves_no_connection_open(
     assert len(closed) == 1
 
 
-async def test_a_commit_that_the_deletion_overtook_is_not_acknowledged(
+async def test_a_commit_after_the_file_changed_is_not_acknowledged(
     app: App, path: Path, change: tuple[Callable[[Path], None], str]
 ) -> None:
     await app.deliver("work")
@@ -147,7 +147,7 @@ async def test_a_commit_that_the_deletion_overtook_is_not_acknowledged(
         await database.write(write)
 
 
-async def test_a_transaction_that_the_deletion_overtook_is_not_acknowledged(
+async def test_a_transaction_that_ends_after_the_file_changed_is_not_acknowledged(
     app: App, path: Path, change: tuple[Callable[[Path], None], str]
 ) -> None:
     make, words = change
@@ -158,7 +158,7 @@ async def test_a_transaction_that_the_deletion_overtook_is_not_acknowledged(
         await transaction.commit()
 
 
-async def test_work_goes_on_when_the_same_file_is_back(
+async def test_work_continues_when_the_same_file_is_back(
     sqlite_url: str, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     done, app = asyncio.Queue[object](), App(sqlite_url, environment={})
@@ -174,7 +174,7 @@ async def test_work_goes_on_when_the_same_file_is_back(
         move(path)
         with pytest.raises(StoreUnavailable, match="until the same file is back"):
             await app.deliver("work", "lost")
-        assert path.name not in os.listdir(path.parent), "nothing begins a new file in its place"
+        assert path.name not in os.listdir(path.parent), "no new file was created in its place"
         os.rename(path.with_suffix(".moved"), path)
         await app.deliver("work", "after")
         assert await done.get() == "after"
@@ -184,7 +184,9 @@ async def test_work_goes_on_when_the_same_file_is_back(
     assert on_disk(path) == 2
 
 
-async def test_what_was_acknowledged_survives_the_deletion_of_the_log(app: App, path: Path) -> None:
+async def test_acknowledged_deliveries_survive_the_deletion_of_the_log(
+    app: App, path: Path
+) -> None:
     for _ in range(20):
         await app.deliver("work")
     path.with_name(path.name + "-wal").unlink()
@@ -195,7 +197,7 @@ async def test_what_was_acknowledged_survives_the_deletion_of_the_log(app: App, 
     assert on_disk(alone) == 20, "the file has them even if this process is killed now"
 
 
-async def test_the_file_stays_the_same_wherever_the_process_goes(
+async def test_a_relative_path_survives_a_change_of_directory(
     sqlite_url: str, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parent)
@@ -211,9 +213,7 @@ async def test_the_file_stays_the_same_wherever_the_process_goes(
     assert on_disk(path) == 1
 
 
-async def test_a_link_leads_to_the_file_and_to_its_lock(
-    app: App, path: Path, sqlite_url: str
-) -> None:
+async def test_a_link_uses_the_file_and_its_lock(app: App, path: Path, sqlite_url: str) -> None:
     link = path.with_name("link.db")
     link.symlink_to(path)
     await app.store.own()
@@ -232,7 +232,7 @@ async def test_a_lock_that_was_removed_is_taken_again(app: App, path: Path) -> N
     await app.store.own()
     lock = path.with_name(path.name + ".lock")
     lock.unlink()
-    look(app)
+    check(app)
     await app.deliver("work")
     assert lock.read_text() == str(os.getpid())
     async with App(f"sqlite:///{path}", environment={}) as other:
@@ -240,17 +240,17 @@ async def test_a_lock_that_was_removed_is_taken_again(app: App, path: Path) -> N
             await other.store.own()
 
 
-async def test_whoever_lost_the_lock_to_another_server_stops_writing(app: App, path: Path) -> None:
+async def test_a_server_that_lost_the_lock_to_another_stops_writing(app: App, path: Path) -> None:
     await app.store.own()
     path.with_name(path.name + ".lock").unlink()
     async with App(f"sqlite:///{path}", environment={}) as other:
         other.handler("work")(_nothing)
         await other.store.own()
-        look(app)
+        check(app)
         with pytest.raises(StoreUnavailable, match=r"\.lock was removed.*already runs"):
             await app.deliver("work")
         await other.deliver("work")
-    look(app)
+    check(app)
     assert await app.deliver("work"), "the other has stopped"
 
 
@@ -262,7 +262,7 @@ async def test_a_clean_close_leaves_one_file(sqlite_url: str, path: Path) -> Non
     assert [each.name for each in path.parent.glob("duly.db*")] == ["duly.db"]
 
 
-async def test_whoever_comes_while_it_closes_is_told_so(app: App) -> None:
+async def test_calls_during_a_close_are_refused(app: App) -> None:
     database, begun, go = app.store.database, threading.Event(), threading.Event()
     assert isinstance(database, Sqlite)
 
@@ -284,7 +284,7 @@ async def test_whoever_comes_while_it_closes_is_told_so(app: App) -> None:
     assert await slow == "written"
 
 
-async def test_a_file_that_could_not_be_opened_is_let_go(path: Path, tmp_path: Path) -> None:
+async def test_a_file_that_could_not_be_opened_is_released(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "no.db"
     other.write_bytes(b"this is not a database" * 100)
     for _ in range(2):
@@ -326,7 +326,7 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-def test_a_full_disk_is_a_store_that_is_away_for_a_while(path: Path) -> None:
+def test_a_full_disk_means_that_the_store_is_unavailable(path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, check=False
     )
@@ -341,6 +341,6 @@ DISK = "Full ReadOnly IO CantOpen Busy Protocol Corrupt NotADB NoLFS Permissions
 
 
 @pytest.mark.parametrize("problem", [getattr(apsw, f"{each}Error") for each in DISK.split()])
-def test_whatever_the_disk_does_is_a_store_that_is_away(problem: type[apsw.Error]) -> None:
+def test_every_disk_error_means_that_the_store_is_unavailable(problem: type[apsw.Error]) -> None:
     with pytest.raises(StoreUnavailable, match=r"file\.db"), clear_errors(Path("file.db")):
-        raise problem("as the disk likes")
+        raise problem("a disk error")

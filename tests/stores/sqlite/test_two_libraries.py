@@ -1,7 +1,7 @@
-"""A second SQLite library in duly's process, or a fork of it, damages nothing: it is refused.
+"""A second SQLite library in the process, or a fork of it, is refused and damages nothing.
 
-`sqlite3` is the second library. It is refused when it connects to the file; so where a test wants
-one that gets through, it attaches the file to a database in memory.
+`sqlite3` is the second library. It is refused when it connects to the file; a test that needs a
+connection attaches the file to a database in memory.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ async def app(sqlite_url: str) -> AsyncIterator[App]:
 
 
 async def _nothing(delivery: Delivery[None]) -> None:
-    """Take it and do nothing."""
+    """Do nothing."""
 
 
 def attached(path: Path) -> sqlite3.Connection:
-    """A connection of the second library that got through, and has read."""
+    """A connection of the second library that was not refused, and has read."""
     connection = sqlite3.connect(":memory:")
     connection.execute("attach ? as it", (str(path),))
     connection.execute("select count(*) from it.sqlite_schema").fetchall()
@@ -110,14 +110,14 @@ def run(program: str, path: Path) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there are no such locks")
-def test_a_library_that_gets_through_takes_nothing_with_it_when_it_closes(path: Path) -> None:
+def test_closing_another_library_loses_no_delivery(path: Path) -> None:
     acknowledged, seen = run(ALTERNATE, path)
     assert seen == acknowledged
     assert int(acknowledged.split()[0]) > 1
 
 
-def test_without_protection_that_library_takes_everything(tmp_path: Path) -> None:
-    """Shows that the test above has something to protect from."""
+def test_without_protection_closing_another_library_loses_rows(tmp_path: Path) -> None:
+    """Shows that the test above can fail."""
     path = tmp_path / "plain.db"
     with closing(apsw.Connection(str(path))) as plain:
         plain.execute("pragma journal_mode=wal; create table mine (x)").fetchall()
@@ -141,7 +141,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-async def test_sqlite3_is_refused_however_the_file_is_spelled(
+async def test_sqlite3_is_refused_for_every_form_of_the_path(
     app: App, path: Path, spelling: str
 ) -> None:
     name, is_address = SPELLINGS[spelling](path)
@@ -159,7 +159,7 @@ async def test_sqlite3_is_refused_under_another_name_of_the_file(app: App, path:
             sqlite3.connect(name)
 
 
-async def test_sqlite3_may_have_other_files_and_this_one_when_it_is_closed(
+async def test_sqlite3_may_open_other_files_and_this_one_after_it_is_closed(
     sqlite_url: str, path: Path
 ) -> None:
     async with App(sqlite_url, environment={}), App(sqlite_url, environment={}):
@@ -171,7 +171,7 @@ async def test_sqlite3_may_have_other_files_and_this_one_when_it_is_closed(
         assert await app.list() == []
 
 
-async def test_one_that_closes_leaves_the_other_protected(sqlite_url: str, app: App) -> None:
+async def test_closing_one_app_leaves_the_other_protected(sqlite_url: str, app: App) -> None:
     async with App(sqlite_url, environment={}):
         pass
     with pytest.raises(Conflict, match="two SQLite libraries"):
@@ -193,7 +193,9 @@ async def test_a_file_that_another_library_has_open_is_not_opened(
         assert await app.list() == []
 
 
-async def test_while_another_library_has_it_open_nothing_is_accepted(app: App, path: Path) -> None:
+async def test_nothing_is_accepted_while_another_library_has_the_file_open(
+    app: App, path: Path
+) -> None:
     with closing(attached(path)):
         file_of(app).look()
         with pytest.raises(StoreUnavailable, match="two SQLite libraries"):
@@ -204,23 +206,25 @@ async def test_while_another_library_has_it_open_nothing_is_accepted(app: App, p
     assert await app.deliver("work")
 
 
-async def test_the_look_is_repeated_by_itself(app: App, path: Path) -> None:
-    file, looked = file_of(app), threading.Event()
+async def test_the_check_is_repeated_automatically(app: App, path: Path) -> None:
+    file, checked = file_of(app), threading.Event()
     look = file.look
 
     def noted() -> None:
         look()
         if file._problem:
-            looked.set()
+            checked.set()
 
     file.look = noted
     with closing(attached(path)):
-        assert await asyncio.get_running_loop().run_in_executor(None, looked.wait, 30)
+        assert await asyncio.get_running_loop().run_in_executor(None, checked.wait, 30)
         with pytest.raises(StoreUnavailable, match="two SQLite libraries"):
             await app.deliver("work")
 
 
-async def test_connections_of_our_own_are_never_taken_for_others(app: App, sqlite_url: str) -> None:
+async def test_our_own_connections_are_not_taken_for_another_library(
+    app: App, sqlite_url: str
+) -> None:
     async with App(sqlite_url, environment={}) as other:
         await asyncio.gather(*(each.list() for each in (app, other) for _ in range(8)))
         async with app.store.database.snapshot() as snapshot:
@@ -231,7 +235,7 @@ async def test_connections_of_our_own_are_never_taken_for_others(app: App, sqlit
         assert len(await other.list()) == 1
 
 
-async def test_where_descriptors_cannot_be_listed_it_works_unprotected(
+async def test_without_a_list_of_descriptors_it_works_unprotected(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, path: Path
 ) -> None:
     monkeypatch.setattr(guard, "DESCRIPTOR_FOLDERS", ("/nowhere",))
@@ -244,14 +248,14 @@ async def test_where_descriptors_cannot_be_listed_it_works_unprotected(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there are no such locks")
-async def test_a_copy_of_the_file_made_by_this_process_costs_no_lock(app: App, path: Path) -> None:
-    """Closing any descriptor drops the process's locks, and the next to close removed the log."""
+async def test_reading_the_files_in_this_process_loses_no_lock(app: App, path: Path) -> None:
+    """Closing any descriptor drops the process's locks; then the next close removed the log."""
     await app.deliver("work")
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).read_bytes()
     for _ in range(2):
-        looked = "import sys, apsw; apsw.Connection(sys.argv[1]).pragma('user_version')"
-        run(looked, path)
+        checked = "import sys, apsw; apsw.Connection(sys.argv[1]).pragma('user_version')"
+        run(checked, path)
         await app.deliver("work")
     assert len(await app.list()) == 3
 
@@ -264,7 +268,7 @@ from duly.errors import StoreUnavailable
 async def tried(name, call):
     try:
         await call
-        print(name, "went through", flush=True)
+        print(name, "succeeded", flush=True)
     except StoreUnavailable as error:
         print(name, error, flush=True)
 
@@ -327,15 +331,15 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-async def test_a_fork_that_outlives_its_parent_keeps_nobody_out(
+async def test_a_fork_that_outlives_its_parent_does_not_hold_the_lock(
     sqlite_url: str, path: Path
 ) -> None:
-    # Its output goes to a file: of a pipe the orphan would hold the other end.
-    said = path.with_name("said")
-    with open(said, "w") as output:  # noqa: ASYNC230 - nothing else runs here
-        asked = [sys.executable, "-c", ORPHAN, str(path)]
-        subprocess.run(asked, stdout=output, check=False)  # noqa: ASYNC221 - nor here
-    orphan = int(said.read_text())
+    # Its output goes to a file: the orphan would keep a pipe open.
+    output_path = path.with_name("output_path")
+    with open(output_path, "w") as output:  # noqa: ASYNC230 - nothing else runs here
+        command = [sys.executable, "-c", ORPHAN, str(path)]
+        subprocess.run(command, stdout=output, check=False)  # noqa: ASYNC221 - nor here
+    orphan = int(output_path.read_text())
     try:
         async with App(sqlite_url, environment={}) as app:
             app.handler("work")(_nothing)
@@ -346,14 +350,14 @@ async def test_a_fork_that_outlives_its_parent_keeps_nobody_out(
         os.kill(orphan, signal.SIGKILL)
 
 
-def test_duly_itself_has_one_library() -> None:
+def test_duly_does_not_import_sqlite3() -> None:
     source = Path(guard.__file__).parents[2]
     texts = {path: path.read_text() for path in source.rglob("*.py")}
     assert len(texts) > 100
     assert [path for path, text in texts.items() if "import sqlite3" in text] == []
 
 
-async def test_all_descriptors_are_gone_with_the_app(sqlite_url: str, path: Path) -> None:
+async def test_the_app_closes_all_descriptors(sqlite_url: str, path: Path) -> None:
     async with App(sqlite_url, environment={}) as app:
         await app.list()
         assert descriptors_of(identity_of(path))

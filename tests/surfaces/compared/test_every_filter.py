@@ -27,7 +27,7 @@ from duly.system import SystemChance
 from duly.testing import VirtualClock
 from tests.engine.house import Gate
 from tests.http.conftest import Client, calling
-from tests.stores.books import Books
+from tests.stores.store_probe import StoreProbe
 from tests.surfaces.population import NEEDLE, handlers, populate
 from tests.surfaces.sides import command
 
@@ -168,8 +168,8 @@ class Stage:
     async def rows(self) -> list[Row]:
         """All deliveries, and as many as the ledger has."""
         found = [as_row(each) for each in await self.app.list(limit=1000)]
-        books = Books(self.app.store, self.clock)  # type: ignore[arg-type]
-        many = await books.sql("select count(*) as many from duly.deliveries")
+        probe = StoreProbe(self.app.store, self.clock)  # type: ignore[arg-type]
+        many = await probe.sql("select count(*) as many from duly.deliveries")
         assert len(found) == many[0]["many"] > 60
         assert {row["state"] for row in found} == {
             *("pending", "processing", "completed", "dead", "cancelled")

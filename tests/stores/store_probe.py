@@ -1,4 +1,4 @@
-"""A store as the tests see it: short ways to fill it, and every column of what it wrote."""
+"""Test access to a store: short ways to fill it, and every column that it wrote."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from duly.testing import VirtualClock
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 Row = dict[str, Any]
-LINE = ("position", "replay_from", "halted", "halted_at")
-"""What only the lane of a stream has."""
+STREAM_COLUMNS = ("position", "replay_from", "halted", "halted_at")
+"""Columns that only the lane of a stream has."""
 
 
 def number_id(number: int) -> str:
-    """The number-th delivery id; they sort by their number."""
+    """The delivery id with this number; ids sort by number."""
     return delivery_id(int(START.timestamp() * 1000) + number, number)
 
 
-class Books:
+class StoreProbe:
     """One namespace of one database, with its clock."""
 
     def __init__(self, store: SqlStore, clock: VirtualClock) -> None:
@@ -47,12 +47,12 @@ class Books:
         return PreparedDelivery(**facts | changes)
 
     async def accept(self, *requests: PreparedDelivery) -> list[Accepted | Conflict]:
-        """Store them, making their targets known."""
+        """Accept the requests, creating their targets."""
         await self.store.targets.numbers({each.target for each in requests}, create=True)
         return await self.store.deliveries.accept(requests)
 
     async def deliver(self, **changes: Any) -> str:
-        """Store one; returns its id."""
+        """Accept one delivery; returns its id."""
         request = self.request(**changes)
         (answer,) = await self.accept(request)
         assert isinstance(answer, Accepted)
@@ -66,7 +66,7 @@ class Books:
         """The target's number."""
         return (await self.store.targets.numbers([name], create=True))[name]
 
-    async def ask(
+    async def claim_request(
         self,
         *,
         priority: int = 5,
@@ -74,26 +74,26 @@ class Books:
         floor: datetime = LONG_AGO,
         quota: int = 99,
     ) -> ClaimRequest:
-        """Asking for lanes of one level and target."""
+        """A request for lanes of one priority and target."""
         return ClaimRequest(priority, await self.target(target), floor, quota)
 
     async def claim(
-        self, worker: int, slots: int = 99, asks: Sequence[ClaimRequest] = ()
+        self, worker: int, slots: int = 99, requests: Sequence[ClaimRequest] = ()
     ) -> list[Claimed]:
-        """Claim under a new token; the usual opening unless told otherwise."""
+        """Claim under a new token; by default, everything due for `mail` at priority 5."""
         self._claims += 1
         given = token(worker, self._claims)
-        return await self.store.agenda.claim(given, slots, asks or [await self.ask()])
+        return await self.store.agenda.claim(given, slots, requests or [await self.claim_request()])
 
     async def claimed(self, worker: int | None = None, **changes: Any) -> Claimed:
         """Store one delivery and claim it."""
         id = await self.deliver(**changes)
-        asks = [await self.ask(priority=changes.get("priority", 5))]
-        found = await self.claim(worker or await self.worker(), 99, asks)
+        requests = [await self.claim_request(priority=changes.get("priority", 5))]
+        found = await self.claim(worker or await self.worker(), 99, requests)
         return next(each for each in found if each.id == id)
 
     async def settle(self, *settlements: Settlement) -> set[Lane]:
-        """Write what became of them."""
+        """Write the outcomes."""
         return await self.store.agenda.settle(settlements)
 
     async def finished(self, verdict: Verdict = Verdict.COMPLETED, **changes: Any) -> str:
@@ -103,7 +103,7 @@ class Books:
         return claimed.id
 
     async def sql(self, text: str) -> list[Row]:
-        """Run a statement behind the store's back; tables are `duly.name` on both."""
+        """Run a statement directly; tables are `duly.name` on both stores."""
         database = self.store.database
         if isinstance(database, Postgres):
             async with database.shared() as connection:
@@ -111,37 +111,43 @@ class Books:
         return await _sqlite(database, text.replace("duly.", "duly_"))
 
     async def ledger(self, id: str) -> Row:
-        """Every column of a delivery, in the same form from both stores."""
+        """Every column of a delivery, in the same form on both stores."""
         (row,) = await self.sql(f"select * from duly.deliveries where id = '{id}'")
         return _plain({name: row[name] for name in row if name != "number"})
 
     async def lane(self, id: str) -> Row | None:
-        """Every column of a delivery's lane but its names; None when it has none."""
-        rows = await self.sql(f"select * from duly.agenda where delivery = {self.place(id)}")
+        """Every column of a delivery's lane except its ids; None without a lane."""
+        rows = await self.sql(f"select * from duly.agenda where delivery = {self.agenda_id(id)}")
         if not rows:
             return None
         assert rows[0]["lane"] == rows[0]["delivery"]
-        assert {rows[0][name] for name in LINE} == {None}, "a lane of one has no line"
+        assert {rows[0][name] for name in STREAM_COLUMNS} == {None}, (
+            "a single delivery's lane has no stream columns"
+        )
         return _plain(
-            {name: rows[0][name] for name in rows[0] if name not in ("lane", "delivery", *LINE)}
+            {
+                name: rows[0][name]
+                for name in rows[0]
+                if name not in ("lane", "delivery", *STREAM_COLUMNS)
+            }
         )
 
-    async def note_claim(self, token: int) -> None:
-        """Note which lanes are held under the token, as a claim does."""
+    async def record_claim(self, token: int) -> None:
+        """Record which lanes the token holds, as a claim does."""
         if isinstance(self.store.database, Postgres):
             await self.sql(
                 f"insert into duly.claims select {token}, array_agg(lane) from duly.agenda"
                 f" where token = {token} on conflict (token) do update set lanes = excluded.lanes"
             )
 
-    def place(self, id: str) -> str:
-        """SQL that names a delivery as the agenda does."""
+    def agenda_id(self, id: str) -> str:
+        """SQL for the delivery's id in the agenda."""
         if isinstance(self.store.database, Postgres):
             return f"'{id}'"
         return f"(select number from duly.deliveries where id = '{id}')"
 
     async def history(self, id: str) -> list[Row]:
-        """Every row of a delivery's history but the last, which the ledger tells."""
+        """Every row of a delivery's history except the last attempt, which is in the ledger."""
         rows = await self.sql(
             f"select * from duly.attempts where delivery = '{id}' order by finished_at"
         )
@@ -159,11 +165,11 @@ class Books:
         return size
 
 
-async def opened(url: str, clock: VirtualClock, namespace: str = "default") -> Books:
-    """The books at an address."""
+async def open_probe(url: str, clock: VirtualClock, namespace: str = "default") -> StoreProbe:
+    """Open the store at a URL."""
     store = store_at(url, namespace=namespace, clock=clock)
     await store.open()
-    return Books(store, clock)
+    return StoreProbe(store, clock)
 
 
 def settlement(claimed: Claimed, verdict: Verdict, now: datetime, **changes: Any) -> Settlement:
