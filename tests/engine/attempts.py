@@ -16,43 +16,43 @@ from duly.domain.deliveries.delivery import Claimed
 from duly.engine.execution.task_pool import Run
 from duly.stores.postgres.database import Postgres
 from duly.stores.sqlite.database import Sqlite
-from tests.engine.house import House, Life
+from tests.engine.cluster import Cluster, WorkerProcess
 from tests.stores.store_probe import StoreProbe
 from tests.transports.receiver import Receiver, answer, receiver, says
 
 LAST = 2
 LEFT: ContextVar[str] = ContextVar("left", default="")
-"""What a handler leaves in the context of its task."""
+"""A value that a handler leaves in the context of its task."""
 
 
 ATTEMPTING: ContextVar[bool] = ContextVar("attempting", default=False)
-"""Whether this happens between claim and settle."""
+"""Whether the code runs between claim and settle."""
 
 
-def attempting(carry: Run) -> Run:
-    """The same, and whoever asks is told."""
+def marking_attempts(run: Run) -> Run:
+    """The same run, with ATTEMPTING set."""
 
-    async def carrying(claimed: Claimed, task: asyncio.Task[Any]) -> None:
+    async def marked(claimed: Claimed, task: asyncio.Task[Any]) -> None:
         before = ATTEMPTING.set(True)
         try:
-            await carry(claimed, task)
+            await run(claimed, task)
         finally:
             ATTEMPTING.reset(before)
 
-    return carrying
+    return marked
 
 
-class Stage:
+class Scenario:
     """An app with a handler of each kind, and a worker whose loops the test ticks."""
 
-    def __init__(self, app: App, house: House, inbox: Receiver) -> None:
+    def __init__(self, app: App, cluster: Cluster, inbox: Receiver) -> None:
         self.app = app
-        self.house = house
+        self.cluster = cluster
         self.inbox = inbox
-        self.life: Life
-        self.asked: list[asyncio.Future[Any]] = []
-        self.ran: list[str] = []
-        """The deliveries of streams, in the order in which they were attempted."""
+        self.process: WorkerProcess
+        self.calls: list[asyncio.Future[Any]] = []
+        self.executed: list[str] = []
+        """The deliveries of streams, in the order of their attempts."""
         self.trials = 0
         self.stopping: asyncio.Task[int] | None = None
         self._probe: StoreProbe
@@ -60,11 +60,11 @@ class Stage:
             handler(self, functools.partial(app.handler, name))
 
     async def begin(self) -> None:
-        """Open it all."""
-        self.life = await self.house.born(self.app)
-        carriers = self.life.engine.worker.runner._tasks
-        carriers._run = attempting(carriers._run)
-        self._probe = StoreProbe(self.app.store, self.house.clock)  # type: ignore[arg-type]
+        """Open the app, start the worker and create the table."""
+        self.process = await self.cluster.start_worker(self.app)
+        pool = self.process.engine.worker.runner._tasks
+        pool._run = marking_attempts(pool._run)
+        self._probe = StoreProbe(self.app.store, self.cluster.clock)  # type: ignore[arg-type]
         await self.sql("create table effects (number integer primary key, delivery text)")
         await self.app.endpoints.add("billing", self.inbox.url("/billing"))
 
@@ -73,7 +73,7 @@ class Stage:
 
     @property
     def insert(self) -> str:
-        """Writes an effect; the number is the order in which it was written."""
+        """SQL that writes an effect, numbered in order."""
         is_sqlite = isinstance(self.app.store.database, Sqlite)  # type: ignore[attr-defined]
         number = "(select coalesce(max(number), 0) + 1 from effects)"
         return f"insert into effects values ({number}, {'?' if is_sqlite else '$1'})"
@@ -83,38 +83,38 @@ class Stage:
         return [row["delivery"] for row in rows]
 
     async def tick(self) -> None:
-        """Claim and start what is due, under a lease that never ends."""
-        self.life.engine.worker.membership.lease.renew(self.house.clock.monotonic())
-        await self.life.tick()
+        """Claim and start due deliveries, under a lease that never ends."""
+        self.process.engine.worker.membership.lease.renew(self.cluster.clock.monotonic())
+        await self.process.tick()
 
     async def forget_connections(self) -> None:
-        """Have each handler's transaction open a connection of its own."""
+        """Make each handler's transaction open a connection of its own."""
         database = self.app.store.database  # type: ignore[attr-defined]
         if isinstance(database, Postgres):
             await database._pool.give_back()
 
-    async def planned(self, **terms: Any) -> list[str]:
-        """The one occurrence of a new schedule, which is due."""
+    async def planned(self, **options: Any) -> list[str]:
+        """The only occurrence of a new schedule, which is due."""
         name = f"schedule:{self.trials}"
-        await self.app.schedule(name, duly.every("1h"), "async", max_runs=1, **terms)
+        await self.app.schedule(name, duly.every("1h"), "async", max_runs=1, **options)
         (due,) = await self.app.list(schedule=name)
-        self.house.clock.advance(3600)
-        await self.life.engine.worker.planner.catch_up()
+        self.cluster.clock.advance(3600)
+        await self.process.engine.worker.planner.catch_up()
         return [due.id]
 
 
-def _async(stage: Stage, handler: Any) -> None:
+def _async(scenario: Scenario, handler: Any) -> None:
     @handler(retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
         await asyncio.tasks.sleep(0)
 
 
-def _thread(stage: Stage, handler: Any) -> None:
+def _thread(scenario: Scenario, handler: Any) -> None:
     @handler(retry=duly.no_retry)
     def work(delivery: Delivery[Any]) -> None: ...
 
 
-def _awaitable(stage: Stage, handler: Any) -> None:
+def _awaitable(scenario: Scenario, handler: Any) -> None:
     class Callable:
         async def __call__(self, delivery: Delivery[Any]) -> None:
             await asyncio.tasks.sleep(0)
@@ -126,7 +126,7 @@ async def _charged() -> int:
     return 7
 
 
-def _steps(stage: Stage, handler: Any) -> None:
+def _steps(scenario: Scenario, handler: Any) -> None:
     @handler(retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
         async with delivery.step("first") as step:
@@ -136,7 +136,7 @@ def _steps(stage: Stage, handler: Any) -> None:
         assert await delivery.do("late", lambda: 8, late=True) == 8
 
 
-def _steps_in_thread(stage: Stage, handler: Any) -> None:
+def _steps_in_thread(scenario: Scenario, handler: Any) -> None:
     @handler(retry=duly.no_retry)
     def work(delivery: Delivery[Any]) -> None:
         with delivery.step("first") as step:
@@ -145,12 +145,12 @@ def _steps_in_thread(stage: Stage, handler: Any) -> None:
         assert delivery.do("charge", _charged) == 7
 
 
-def _transaction(stage: Stage, handler: Any) -> None:
+def _transaction(scenario: Scenario, handler: Any) -> None:
     @handler(retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
         message = await delivery.once("billing")
         assert message.is_new
-        await message.execute(stage.insert, delivery.id)
+        await message.execute(scenario.insert, delivery.id)
         await message.fetch("select 1")
         await message.keep({"kept": True})
         assert not (await delivery.once("billing")).is_new
@@ -160,30 +160,30 @@ def _transaction(stage: Stage, handler: Any) -> None:
         await delivery.transaction.execute("select 1")
         assert await delivery.transaction.fetch("select 1") == [(1,)]
         assert await delivery.do("enclosed", lambda: 9) == 9
-        await stage.app.deliver("async", connection=delivery.transaction)
+        await scenario.app.deliver("async", connection=delivery.transaction)
 
 
-def _failing(stage: Stage, handler: Any) -> None:
+def _failing(scenario: Scenario, handler: Any) -> None:
     @handler(retry=duly.delays(1))
     async def work(delivery: Delivery[Any]) -> None:
-        await delivery.transaction.execute(stage.insert, delivery.id)
+        await delivery.transaction.execute(scenario.insert, delivery.id)
         if delivery.attempt == 1:
             raise ValueError("after writing")
 
 
-def _abandoning(stage: Stage, handler: Any) -> None:
+def _abandoning(scenario: Scenario, handler: Any) -> None:
     @handler(retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
-        asking = delivery.transaction.execute("select 1")
-        stage.asked.append(asyncio.ensure_future(asking))
+        call = delivery.transaction.execute("select 1")
+        scenario.calls.append(asyncio.ensure_future(call))
         await asyncio.tasks.sleep(0)
 
 
-def _leaving(stage: Stage, handler: Any) -> None:
+def _leaving(scenario: Scenario, handler: Any) -> None:
     @handler(retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
         LEFT.set(delivery.id)
-        stage.ran.append(delivery.id)
+        scenario.executed.append(delivery.id)
         if delivery.payload == LAST:
             await delivery.transaction.execute("select 1")
 
@@ -199,55 +199,55 @@ HANDLERS = {
     "abandoning": _abandoning,
     "leaving": _leaving,
 }
-Begin = Callable[[Stage], Awaitable[list[str]]]
+Begin = Callable[[Scenario], Awaitable[list[str]]]
 
 
 def _to(target: Any) -> Begin:
-    async def begin(stage: Stage) -> list[str]:
-        return [(await stage.app.deliver(target, stage.trials)).id]
+    async def begin(scenario: Scenario) -> list[str]:
+        return [(await scenario.app.deliver(target, scenario.trials)).id]
 
     return begin
 
 
-async def _to_url(stage: Stage) -> list[str]:
-    return [(await stage.app.deliver(duly.webhook(stage.inbox.url()), stage.trials)).id]
+async def _to_url(scenario: Scenario) -> list[str]:
+    return [(await scenario.app.deliver(duly.webhook(scenario.inbox.url()), scenario.trials)).id]
 
 
-async def _to_endpoint(stage: Stage) -> list[str]:
-    # What is known of it is old by then, so that it is read anew.
-    stage.house.clock.advance(2)
-    return [(await stage.app.deliver(duly.endpoint("billing"), stage.trials)).id]
+async def _to_endpoint(scenario: Scenario) -> list[str]:
+    # More than the cache time, so that the endpoint is read again.
+    scenario.cluster.clock.advance(2)
+    return [(await scenario.app.deliver(duly.endpoint("billing"), scenario.trials)).id]
 
 
-async def _stream(stage: Stage) -> list[str]:
-    name = f"stream:{stage.trials}"
-    return [(await stage.app.deliver("leaving", n, stream=name)).id for n in range(LAST + 1)]
+async def _stream(scenario: Scenario) -> list[str]:
+    name = f"stream:{scenario.trials}"
+    return [(await scenario.app.deliver("leaving", n, stream=name)).id for n in range(LAST + 1)]
 
 
 ATTEMPTS: dict[str, Begin] = {
     **{name: _to(name) for name in HANDLERS if name != "leaving"},
-    "overlap": lambda stage: stage.planned(overlap="skip"),
-    "queue": lambda stage: stage.planned(overlap="queue"),
-    "joining": lambda stage: stage.planned(stream=f"stream:{stage.trials}"),
+    "overlap": lambda scenario: scenario.planned(overlap="skip"),
+    "queue": lambda scenario: scenario.planned(overlap="queue"),
+    "joining": lambda scenario: scenario.planned(stream=f"stream:{scenario.trials}"),
     "stream": _stream,
     "url": _to_url,
     "endpoint": _to_endpoint,
 }
 WRITING = {"transaction", "failing"}
-"""Those that write one effect each."""
+"""Attempts that write one effect each."""
 SPENDING = {"failing": 2}
-"""How many attempts one takes without any fault, if not one."""
+"""How many attempts a kind needs without a fault, if not one."""
 
 
 @asynccontextmanager
-async def staged(house: House) -> AsyncIterator[Stage]:
-    """A stage that is open, with somebody who takes webhooks."""
+async def open_scenario(cluster: Cluster) -> AsyncIterator[Scenario]:
+    """An open scenario, with a receiver for webhooks."""
     async with receiver(says(answer(200, b"taken"))) as inbox:
-        app = house.app(lease=3600, egress_allow="127.0.0.1", concurrency=8)
-        stage = Stage(app, house, inbox)
-        await stage.begin()
+        app = cluster.app(lease=3600, egress_allow="127.0.0.1", concurrency=8)
+        scenario = Scenario(app, cluster, inbox)
+        await scenario.begin()
         try:
-            yield stage
+            yield scenario
         finally:
             with contextlib.suppress(Exception):
-                await asyncio.gather(*stage.asked, return_exceptions=True)
+                await asyncio.gather(*scenario.calls, return_exceptions=True)

@@ -1,8 +1,8 @@
 """Every await of some modules, found in their syntax trees and made to fail on demand.
 
 The code of the functions is replaced by the same code in which each `await` and `async with` passes
-through here. Faults strike only where the world is waited for: an await of a function that is
-itself instrumented is struck inside that function.
+through here. Faults are raised only where code waits for I/O: an await of a function that is
+itself instrumented fails inside that function.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN = (ast.AsyncFor,)
 
 
 class Fault(NamedTuple):
-    """What goes wrong at a point: before what is awaited there took effect, or after."""
+    """An error at a point: before the awaited call took effect, or after."""
 
     point: str
     when: str
@@ -30,14 +30,14 @@ class Fault(NamedTuple):
     is_cancellation: bool
 
     def can_strike(self, awaitable: object) -> bool:
-        """Whether it can happen there: who waits for a thread's end does not ask the store."""
+        """Whether it can happen there: awaiting a thread does not use the store."""
         return self.is_cancellation or inspect.iscoroutine(awaitable)
 
 
 class Awaits:
-    """The points of some modules, which of them were reached, and the fault that is armed.
+    """The points of some modules, which of them were reached, and the fault to raise.
 
-    Only what happens `within` counts.
+    Only code for which `within` returns True counts.
     """
 
     def __init__(self, *modules: ModuleType, within: Callable[[], bool]) -> None:
@@ -47,12 +47,12 @@ class Awaits:
         self.found: set[str] = set()
         self.reached: list[str] = []
         self.passed: set[str] = set()
-        """Reached, but what is awaited there is instrumented itself."""
+        """Reached, but the awaited function is instrumented itself."""
         self.fault: Fault | None = None
 
     @contextmanager
     def instrumented(self) -> Iterator[Awaits]:
-        """Have the modules pass through here."""
+        """Make the modules pass through here."""
         before: list[tuple[FunctionType, CodeType]] = []
         for module in self._modules:
             codes = self._instrument(module)
@@ -81,7 +81,7 @@ class Awaits:
         return codes
 
     async def wait(self, point: str, awaitable: Any) -> Any:
-        """Await it, and fail before or after if that is armed."""
+        """Await it, and fail before or after if a fault is set."""
         if not self._within():
             return await awaitable
         if self._is_instrumented(awaitable):
@@ -91,13 +91,13 @@ class Awaits:
         if fault is None or not fault.can_strike(awaitable):
             return await awaitable
         if fault.when == "before":
-            await _struck(fault, awaitable)
+            await _raise_before(fault, awaitable)
         result = await awaitable
         if fault.when == "after":
             try:
                 await fault.strike()
             except BaseException:
-                # A connection that was opened for nobody, as the driver itself would do.
+                # Close the connection that the caller never gets, as the driver would.
                 if hasattr(result, "terminate"):
                     result.terminate()
                 raise
@@ -135,13 +135,13 @@ class _Around:
             return await self._manager.__aenter__()
         fault = self._awaits._at(self._point)
         if fault is not None and fault.when == "before":
-            await _struck(fault, self._manager)
+            await _raise_before(fault, self._manager)
         entered = await self._manager.__aenter__()
         if fault is not None and fault.when == "after":
             try:
                 await fault.strike()
             except BaseException as error:
-                # Whoever fails to enter leaves nothing entered.
+                # A failed enter must leave nothing entered.
                 await self._manager.__aexit__(type(error), error, error.__traceback__)
                 raise
         return entered
@@ -151,7 +151,7 @@ class _Around:
 
 
 class _Hooks(ast.NodeTransformer):
-    """Wraps what is awaited in a call that names the point."""
+    """Wraps each awaited expression in a call that names the point."""
 
     def __init__(self, module: str, found: set[str]) -> None:
         self._module = module
@@ -159,7 +159,9 @@ class _Hooks(ast.NodeTransformer):
         self._within: list[str] = []
 
     def visit(self, node: ast.AST) -> Any:
-        assert not isinstance(node, UNKNOWN), f"{self._module}: teach this test {type(node)}"
+        assert not isinstance(node, UNKNOWN), (
+            f"{self._module}: this test does not support {type(node)}"
+        )
         assert not (isinstance(node, ast.comprehension) and node.is_async), self._module
         is_named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         if is_named:
@@ -183,10 +185,10 @@ class _Hooks(ast.NodeTransformer):
 
     def _point(self, awaited: str) -> str:
         where = f"{self._module}:{'.'.join(self._within)}"
-        point, again = f"{where}: {awaited}", 1
+        point, count = f"{where}: {awaited}", 1
         while point in self._found:
-            again += 1
-            point = f"{where}: {awaited} ({again})"
+            count += 1
+            point = f"{where}: {awaited} ({count})"
         self._found.add(point)
         return point
 
@@ -216,8 +218,8 @@ def functions_of(module: ModuleType) -> Iterator[FunctionType]:
                 yield found
 
 
-async def _struck(fault: Fault, awaitable: Any) -> None:
-    """Strike before it is awaited; if that ends the one who would, nobody waits for it."""
+async def _raise_before(fault: Fault, awaitable: Any) -> None:
+    """Raise before the call; if that ends the caller, close what would have been awaited."""
     try:
         await fault.strike()
     except BaseException:
@@ -227,7 +229,7 @@ async def _struck(fault: Fault, awaitable: Any) -> None:
         raise
 
 
-async def breathe(turns: int = 10) -> None:
-    """Let the others run, and hear whether we were cancelled."""
+async def yield_to_tasks(turns: int = 10) -> None:
+    """Let other tasks run, and notice a cancellation."""
     for _ in range(turns):
         await asyncio.tasks.sleep(0)

@@ -7,7 +7,7 @@ import pytest
 
 from duly.failpoints import arm
 from duly.testing import VirtualClock
-from tests.engine.house import House
+from tests.engine.cluster import Cluster
 
 START = datetime(2026, 6, 1, 9, tzinfo=UTC)
 
@@ -18,17 +18,17 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-async def house(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[House]:
-    """On SQLite, where the store is no matter."""
-    found = House(sqlite_url, clock)
+async def cluster(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Cluster]:
+    """On SQLite, for tests that do not depend on the store."""
+    found = Cluster(sqlite_url, clock)
     yield found
     await found.close()
 
 
 @pytest.fixture
-async def any_house(database_url: str, clock: VirtualClock) -> AsyncIterator[House]:
+async def any_cluster(database_url: str, clock: VirtualClock) -> AsyncIterator[Cluster]:
     """On each store in turn."""
-    found = House(database_url, clock)
+    found = Cluster(database_url, clock)
     yield found
     await found.close()
 

@@ -1,4 +1,4 @@
-"""Taking deliveries in: yes only after the store said so, and commits that are shared."""
+"""Accepting deliveries: confirmed only after the commit, and with shared commits."""
 
 import asyncio
 from datetime import timedelta
@@ -7,19 +7,21 @@ import pytest
 
 from duly import App, Conflict
 from duly.failpoints import FailpointRaised, arm
-from tests.engine.house import Gate, House
+from tests.engine.cluster import Barrier, Cluster
 
 
-async def with_work(house: House) -> App:
-    app = house.app()
-    app.handler("work")(Gate().handle)
+async def with_work(cluster: Cluster) -> App:
+    app = cluster.app()
+    app.handler("work")(Barrier().handle)
     await app.open()
     return app
 
 
 @pytest.mark.requirement("D1")
-async def test_a_failure_before_the_commit_is_a_no_and_nothing_is_stored(any_house: House) -> None:
-    app = await with_work(any_house)
+async def test_a_failure_before_the_commit_is_an_error_and_nothing_is_stored(
+    any_cluster: Cluster,
+) -> None:
+    app = await with_work(any_cluster)
     arm("deliver.before=raise")
     with pytest.raises(FailpointRaised):
         await app.deliver("work", 1)
@@ -30,28 +32,28 @@ async def test_a_failure_before_the_commit_is_a_no_and_nothing_is_stored(any_hou
 
 
 @pytest.mark.requirement("D1")
-async def test_after_a_lost_answer_the_same_key_finds_the_delivery(any_house: House) -> None:
-    app = await with_work(any_house)
+async def test_after_a_lost_response_the_same_key_finds_the_delivery(any_cluster: Cluster) -> None:
+    app = await with_work(any_cluster)
     arm("deliver.after=drop@1")
     with pytest.raises(ConnectionError):
         await app.deliver("work", 1, key="k")
-    again = await app.deliver("work", 1, key="k")
-    assert again.known
-    assert [each.id for each in await app.list()] == [again.id]
+    second = await app.deliver("work", 1, key="k")
+    assert second.known
+    assert [each.id for each in await app.list()] == [second.id]
 
 
 @pytest.mark.requirement("D1")
-async def test_whoever_hears_yes_finds_it_in_the_store_of_another(any_house: House) -> None:
-    app = await with_work(any_house)
-    other = any_house.app()
+async def test_an_accepted_delivery_is_visible_to_other_processes(any_cluster: Cluster) -> None:
+    app = await with_work(any_cluster)
+    other = any_cluster.app()
     await other.open()
     for number in range(3):
         accepted = await app.deliver("work", number)
         assert (await other.get(accepted.id)).state == "pending"
 
 
-async def test_callers_that_come_at_once_each_get_their_own_answer(any_house: House) -> None:
-    app = await with_work(any_house)
+async def test_concurrent_callers_get_their_own_responses(any_cluster: Cluster) -> None:
+    app = await with_work(any_cluster)
     first = await app.deliver("work", "taken", key="taken")
     calls = [app.deliver("work", number, key=f"k{number}") for number in range(50)]
     conflict = app.deliver("work", "other", key="taken")
@@ -65,8 +67,8 @@ async def test_callers_that_come_at_once_each_get_their_own_answer(any_house: Ho
     assert (answers[51].id, answers[51].known) == (first.id, True)
 
 
-async def test_a_caller_that_gave_up_takes_nobody_with_it(house: House) -> None:
-    app = await with_work(house)
+async def test_a_cancelled_caller_does_not_affect_others(cluster: Cluster) -> None:
+    app = await with_work(cluster)
     gone = asyncio.create_task(app.deliver("work", "gone"))
     stays = asyncio.create_task(app.deliver("work", "stays"))
     for _ in range(3):
@@ -79,10 +81,10 @@ async def test_a_caller_that_gave_up_takes_nobody_with_it(house: House) -> None:
 @pytest.mark.parametrize(
     ("after", "hinted"), [(0, True), (59, True), (61, False), (timedelta(days=9), False)]
 )
-async def test_only_what_is_due_soon_wakes_the_workers(
-    any_house: House, after: float | timedelta, hinted: bool
+async def test_only_deliveries_due_soon_wake_the_workers(
+    any_cluster: Cluster, after: float | timedelta, hinted: bool
 ) -> None:
-    app, hints = await with_work(any_house), []
+    app, hints = await with_work(any_cluster), []
     app.store.wakeups.listen(lambda: hints.append(1))
     await app.deliver("work", after=after)
     assert bool(hints) == hinted

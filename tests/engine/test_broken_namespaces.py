@@ -1,4 +1,4 @@
-"""A namespace that a loop stumbles over is told by its name, and the others do not feel it."""
+"""A namespace that makes a loop fail is named in the event, and does not affect the others."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import duly
 from duly import App, Delivery
 from duly.domain.events import Event
 from duly.engine.monitoring.alert_monitor import LOOK_SECONDS, AlertMonitor, AlertMonitors
-from tests.engine.house import House, Life, heard
+from tests.engine.cluster import Cluster, WorkerProcess, record_events
 
 
 def broken(*_: Any) -> Any:
-    raise RuntimeError("a row that nobody can read")
+    raise RuntimeError("an unreadable row")
 
 
 async def three_schedules(app: App) -> list[str]:
@@ -31,20 +31,20 @@ async def three_schedules(app: App) -> list[str]:
     return ran
 
 
-async def worked(life: Life, house: House) -> None:
-    house.clock.advance(10)
-    await life.engine.worker.planner.tick()
-    while await life.engine.worker.step():
+async def plan_and_work(process: WorkerProcess, cluster: Cluster) -> None:
+    cluster.clock.advance(10)
+    await process.engine.worker.planner.tick()
+    while await process.engine.worker.step():
         pass
 
 
 @pytest.mark.requirement("C1")
 @pytest.mark.parametrize("which", ["a", "default"])
-async def test_a_namespace_that_cannot_be_planned_holds_up_no_other(
-    any_house: House, monkeypatch: pytest.MonkeyPatch, which: str
+async def test_a_namespace_that_cannot_be_planned_does_not_block_others(
+    any_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    app = any_house.app()
-    told = heard(app, monkeypatch)
+    app = any_cluster.app()
+    events = record_events(app, monkeypatch)
     ran = await three_schedules(app)
     engine = app.engine(stepped=True)
     store = engine.worker.store if which == "default" else engine.worker.store.within(which)
@@ -53,72 +53,72 @@ async def test_a_namespace_that_cannot_be_planned_holds_up_no_other(
     monkeypatch.setattr(store.schedules, "zones", broken)
     await engine.prepare()
     for _ in range(3):
-        await worked(Life(app, engine), any_house)
+        await plan_and_work(WorkerProcess(app, engine), any_cluster)
     for each in {"a", "b", "default"} - {which}:
         assert ran.count(each) == 3
-    failed = {each.namespace for each in told if type(each).__name__ == "LoopFailed"}
+    failed = {each.namespace for each in events if type(each).__name__ == "LoopFailed"}
     assert failed == {None if which == "default" else which}
 
 
 @pytest.mark.requirement("C1")
-async def test_a_namespace_that_cannot_be_planned_is_left_alone_for_a_while(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_a_namespace_that_cannot_be_planned_is_skipped_for_a_while(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = house.app()
+    app = cluster.app()
     await three_schedules(app)
-    life = await house.born(app)
-    for store in (life.engine.worker.store, life.engine.worker.store.within("a")):
+    process = await cluster.start_worker(app)
+    for store in (process.engine.worker.store, process.engine.worker.store.within("a")):
         monkeypatch.setattr(store.plans, "ready", broken)
-    house.clock.advance(10)
+    cluster.clock.advance(10)
     for _ in range(3):
-        await life.engine.worker.planner.tick()
+        await process.engine.worker.planner.tick()
     assert app.telemetry.counts["LoopFailed"] == 2
-    house.clock.advance(6)
-    await life.engine.worker.planner.tick()
+    cluster.clock.advance(6)
+    await process.engine.worker.planner.tick()
     assert app.telemetry.counts["LoopFailed"] == 4
 
 
 @pytest.mark.requirement("S4")
-async def test_a_clock_that_steps_is_told_once_for_all_namespaces(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_a_clock_step_is_reported_once_for_all_namespaces(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = house.app()
-    told = heard(app, monkeypatch)
+    app = cluster.app()
+    events = record_events(app, monkeypatch)
     await three_schedules(app)
-    life = await house.born(app)
+    process = await cluster.start_worker(app)
     for seconds in (20, 400, -300, 400):
-        house.clock.step(timedelta(seconds=seconds))
-        await life.engine.worker.planner.tick()
+        cluster.clock.step(timedelta(seconds=seconds))
+        await process.engine.worker.planner.tick()
     kinds = ("ClockStepped", "ClockIsBehind", "PlannerTicked")
-    of_the_clock = [each for each in told if type(each).__name__ in kinds]
+    of_the_clock = [each for each in events if type(each).__name__ in kinds]
     assert {type(each).__name__ for each in of_the_clock} == set(kinds)
     assert {each.namespace for each in of_the_clock} == {None}
 
 
 class Broken(AlertMonitor):
-    """One that cannot look."""
+    """An alert monitor that fails."""
 
     def __init__(self) -> None:
-        self.looked = 0
+        self.ticks = 0
         super().__init__(None, broken, broken, {}, None)  # type: ignore[arg-type]
 
     async def tick(self) -> Any:
-        self.looked += 1
+        self.ticks += 1
         broken()
 
 
 @pytest.mark.requirement("S4")
-async def test_a_namespace_that_cannot_be_watched_holds_up_no_other() -> None:
-    told: list[Event] = []
+async def test_a_namespace_that_cannot_be_monitored_does_not_block_others() -> None:
+    events: list[Event] = []
     others = {f"t{number}": Broken() for number in range(6)}
 
     async def names() -> list[str]:
         return sorted(others)
 
     own = Broken()
-    watchmen = AlertMonitors(own, told.append, names, others.__getitem__)
+    monitors = AlertMonitors(own, events.append, names, others.__getitem__)
     for _ in range(2):
-        assert (await watchmen.tick()).seconds <= LOOK_SECONDS
-    assert own.looked == 2
-    assert all(each.looked for each in others.values())
-    assert {each.namespace for each in told} == {None, *others}
+        assert (await monitors.tick()).seconds <= LOOK_SECONDS
+    assert own.ticks == 2
+    assert all(each.ticks for each in others.values())
+    assert {each.namespace for each in events} == {None, *others}

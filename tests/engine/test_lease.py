@@ -1,4 +1,4 @@
-"""The lease and the heart that renews it."""
+"""The lease, and the heartbeat that renews it."""
 
 import asyncio
 import threading
@@ -15,8 +15,8 @@ from duly.testing import VirtualClock
 pytestmark = pytest.mark.requirement("D7")
 
 
-class Beaten:
-    """A roster that notes who beats, from which thread, and answers as told."""
+class FakeWorkers:
+    """A workers table that records the heartbeats' threads and returns given answers."""
 
     def __init__(self, *answers: bool | Exception) -> None:
         self.answers = list(answers)
@@ -33,35 +33,35 @@ class Beaten:
         return answer
 
 
-class OneStore:
-    """A store of which only the roster is used."""
+class FakeStore:
+    """A store of which only the workers are used."""
 
-    def __init__(self, workers: Beaten, one_loop: bool = False) -> None:
+    def __init__(self, workers: FakeWorkers, one_loop: bool = False) -> None:
         self.workers = workers
         self.one_loop = one_loop
 
     @asynccontextmanager
-    async def beside(self) -> AsyncIterator[Beaten]:
+    async def beside(self) -> AsyncIterator[FakeWorkers]:
         yield self.workers
 
 
-async def beaten(workers: Beaten, *, one_loop: bool = False, seconds: float = 0.03) -> Lease:
-    """Beat until the roster has nothing left to answer."""
+async def beat_all(workers: FakeWorkers, *, one_loop: bool = False, seconds: float = 0.03) -> Lease:
+    """Send heartbeats until all answers are used."""
     clock: Any = VirtualClock()
     lease = Lease(7, seconds, clock)
-    store: Any = OneStore(workers, one_loop)
+    store: Any = FakeStore(workers, one_loop)
     lost = asyncio.Event()
-    heart = Heartbeat(lease, store, clock, lost.set)
-    heart.start()
+    heartbeat = Heartbeat(lease, store, clock, lost.set)
+    heartbeat.start()
     loop = asyncio.get_running_loop()
     assert await loop.run_in_executor(None, workers.done.wait, 10)
-    await heart.stop()
+    await heartbeat.stop()
     if lease.lost:
         await asyncio.wait_for(lost.wait(), 10)
     return lease
 
 
-def test_a_lease_holds_until_its_time_is_over() -> None:
+def test_a_lease_is_valid_until_its_time_is_over() -> None:
     clock = VirtualClock()
     lease = Lease(7, 12.0, clock)
     clock.advance(11.9)
@@ -75,7 +75,7 @@ def test_a_lease_holds_until_its_time_is_over() -> None:
     assert not lease.holds()
 
 
-def test_a_lost_lease_never_holds_again() -> None:
+def test_a_lost_lease_is_never_valid_again() -> None:
     clock = VirtualClock()
     lease = Lease(7, 12.0, clock)
     lease.lost = True
@@ -83,29 +83,29 @@ def test_a_lost_lease_never_holds_again() -> None:
     assert not lease.holds()
 
 
-async def test_the_heart_beats_on_a_thread_of_its_own() -> None:
-    workers = Beaten(True, True, True)
-    lease = await beaten(workers)
+async def test_the_heartbeat_runs_on_its_own_thread() -> None:
+    workers = FakeWorkers(True, True, True)
+    lease = await beat_all(workers)
     assert set(workers.threads) == {"duly-heartbeat"}
     assert not lease.lost
 
 
-async def test_where_the_store_belongs_to_one_loop_the_heart_beats_there() -> None:
-    workers = Beaten(True, True, True)
-    lease = await beaten(workers, one_loop=True)
+async def test_the_heartbeat_runs_on_the_loop_of_a_store_that_belongs_to_one_loop() -> None:
+    workers = FakeWorkers(True, True, True)
+    lease = await beat_all(workers, one_loop=True)
     assert set(workers.threads) == {threading.current_thread().name}
     assert not lease.lost
 
 
 @pytest.mark.parametrize("one_loop", [False, True])
-async def test_a_worker_declared_dead_hears_of_it(one_loop: bool) -> None:
-    lease = await beaten(Beaten(True, False), one_loop=one_loop)
+async def test_a_worker_that_was_declared_dead_loses_its_lease(one_loop: bool) -> None:
+    lease = await beat_all(FakeWorkers(True, False), one_loop=one_loop)
     assert lease.lost
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), RuntimeError("anything")])
-async def test_a_beat_that_failed_is_only_a_beat_missed(error: Exception) -> None:
-    workers = Beaten(error, error, True)
-    lease = await beaten(workers)
+async def test_a_failed_heartbeat_does_not_lose_the_lease(error: Exception) -> None:
+    workers = FakeWorkers(error, error, True)
+    lease = await beat_all(workers)
     assert len(workers.threads) >= 3
     assert not lease.lost

@@ -1,4 +1,4 @@
-"""One way to run every loop."""
+"""The runner of all loops."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from duly.errors import StoreUnavailable
 
 
 class Scripted:
-    """A loop whose ticks do as they were told, and which then stops itself."""
+    """A loop with scripted ticks, which stops itself after the last."""
 
     name = "scripted"
 
@@ -40,9 +40,9 @@ async def run(loop: Scripted) -> list[Event]:
 
 
 @pytest.mark.requirement("D14")
-async def test_a_store_that_is_away_is_told_once_and_outlived() -> None:
-    away = StoreUnavailable("no route")
-    events = await run(Scripted(away, away, NOW))
+async def test_an_unavailable_store_is_reported_once_and_does_not_end_the_loop() -> None:
+    unavailable = StoreUnavailable("no route")
+    events = await run(Scripted(unavailable, unavailable, NOW))
     assert events == [
         StoreUnreachable(loop="scripted", problem="no route"),
         StoreReachable(loop="scripted", failures=2),
@@ -50,7 +50,7 @@ async def test_a_store_that_is_away_is_told_once_and_outlived() -> None:
 
 
 @pytest.mark.requirement("D14")
-async def test_any_other_failure_is_told_and_outlived() -> None:
+async def test_any_other_error_is_reported_and_does_not_end_the_loop() -> None:
     events = await run(Scripted(ValueError("odd"), NOW))
     failed = events[0]
     assert isinstance(failed, LoopFailed)

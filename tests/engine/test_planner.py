@@ -1,4 +1,4 @@
-"""The planner at work: the next occurrence always on the agenda, whatever the clock does."""
+"""The planner: every schedule has its next occurrence, whatever the clock does."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -21,8 +21,8 @@ from duly.domain.time.rules import at, cron, every, yearly
 from duly.domain.time.zones import fingerprint, zone_data_version
 from duly.engine.planner import AGAIN_SECONDS, LOOK_AGAIN_SECONDS
 from duly.testing import VirtualClock, run_until_idle
+from tests.engine.cluster import Barrier, Cluster, WorkerProcess, states
 from tests.engine.conftest import START
-from tests.engine.house import Gate, House, Life, states
 from tests.stores.schedule_probe import sql_moment
 from tests.stores.store_probe import StoreProbe
 
@@ -36,17 +36,17 @@ SECOND, MINUTE, HOUR, DAY = (
 
 
 class Worker:
-    """A process that notes what its handler is given, and everything that it tells."""
+    """A process that records handled deliveries and all events."""
 
-    def __init__(self, house: House, **settings: Any) -> None:
-        self.house = house
-        self.clock: VirtualClock = house.clock
-        self.app: App = house.app(**settings)
-        self.told: list[Event] = []
+    def __init__(self, cluster: Cluster, **settings: Any) -> None:
+        self.cluster = cluster
+        self.clock: VirtualClock = cluster.clock
+        self.app: App = cluster.app(**settings)
+        self.events: list[Event] = []
         self.handled: list[tuple[datetime, int]] = []
         emit = self.app.telemetry.emit
-        self.app.telemetry.emit = lambda event: (self.told.append(event), emit(event))[1]  # type: ignore[method-assign]
-        self.life: Life
+        self.app.telemetry.emit = lambda event: (self.events.append(event), emit(event))[1]  # type: ignore[method-assign]
+        self.process: WorkerProcess
 
         @self.app.handler("work", retry=duly.delays(600))
         async def work(delivery: Delivery[Any]) -> None:
@@ -57,18 +57,18 @@ class Worker:
         await self.app.open()
 
     async def begin(self) -> None:
-        """Start a worker, but without its loops."""
-        self.life = await self.house.born(self.app)
+        """Start a worker without its loops."""
+        self.process = await self.cluster.start_worker(self.app)
 
     async def declare(self, name: str, rule: Any, payload: Any = None, **options: Any) -> None:
         await self.app.schedule(name, rule, "work", payload, **options)
 
     async def tick(self) -> float:
-        """One look of the planner; returns how long it would wait."""
-        return (await self.life.engine.worker.planner.tick()).seconds
+        """One tick of the planner; returns how long it would wait."""
+        return (await self.process.engine.worker.planner.tick()).seconds
 
     async def work(self) -> int:
-        """Deliver all that is due."""
+        """Run everything that is due."""
         return await run_until_idle(self.app)
 
     async def sql(self, text: str) -> list[dict[str, Any]]:
@@ -79,11 +79,11 @@ class Worker:
         return [row["occurrence"] for row in rows]
 
     def of(self, kind: type[Event]) -> list[Any]:
-        return [each for each in self.told if isinstance(each, kind)]
+        return [each for each in self.events if isinstance(each, kind)]
 
 
 def minutes(many: int) -> list[str]:
-    """The identities of the first minutes after the start."""
+    """The occurrence ids of the first minutes after the start."""
     return [f"2026-06-01T{9 + n // 60:02}:{n % 60:02}:00Z" for n in range(1, many + 1)]
 
 
@@ -92,15 +92,15 @@ def clock_times(found: list[tuple[datetime, int]]) -> list[tuple[str, int]]:
 
 
 @pytest.fixture
-async def worker(any_house: House) -> Worker:
+async def worker(any_cluster: Cluster) -> Worker:
     """On each store in turn."""
-    found = Worker(any_house)
+    found = Worker(any_cluster)
     await found.open()
     return found
 
 
 @pytest.mark.requirement("C1")
-async def test_each_occurrence_is_delivered_at_its_moment_and_the_next_is_there(
+async def test_each_occurrence_is_delivered_at_its_moment_and_the_next_is_planned(
     worker: Worker,
 ) -> None:
     await worker.declare("often", QUARTERS)
@@ -116,7 +116,7 @@ async def test_each_occurrence_is_delivered_at_its_moment_and_the_next_is_there(
     assert not worker.of(ClockStepped)
 
 
-async def test_the_planner_waits_until_something_is_due_but_never_long(worker: Worker) -> None:
+async def test_the_planner_waits_until_a_schedule_is_due_but_never_long(worker: Worker) -> None:
     await worker.begin()
     assert await worker.tick() == worker.app.settings.poll
     await worker.declare("often", QUARTERS)
@@ -132,7 +132,7 @@ async def test_the_planner_waits_until_something_is_due_but_never_long(worker: W
 
 @pytest.mark.requirement("D10")
 @pytest.mark.parametrize("ending", ["dead", "hanging", "expired", "cancelled"])
-async def test_however_one_ends_the_next_is_made(worker: Worker, ending: str) -> None:
+async def test_the_next_occurrence_is_planned_however_one_ends(worker: Worker, ending: str) -> None:
     @worker.app.handler("fails", retry=duly.no_retry)
     async def fails(delivery: Delivery[Any]) -> None:
         if ending == "hanging":
@@ -149,7 +149,7 @@ async def test_however_one_ends_the_next_is_made(worker: Worker, ending: str) ->
         late = 2 * MINUTE if ending == "expired" else timedelta()
         await quarter_passes(worker, START + turn * 15 * MINUTE + late - worker.clock.now())
         if ending != "hanging":
-            await worker.life.finish()
+            await worker.process.finish()
     found = await states(worker.app)
     assert found.pop("pending") == 1
     ended = {"hanging": "processing", "expired": "cancelled"}.get(ending, ending)
@@ -159,14 +159,14 @@ async def test_however_one_ends_the_next_is_made(worker: Worker, ending: str) ->
 
 
 @pytest.mark.requirement("C1")
-async def test_a_clock_that_steps_back_eight_minutes_repeats_nothing_and_is_told(
+async def test_a_clock_eight_minutes_back_repeats_nothing_and_is_reported(
     worker: Worker,
 ) -> None:
     await worker.declare("often", QUARTERS, catch_up="all")
     await worker.declare("minutes", every("1m"), catch_up="all")
     await worker.begin()
     worker.clock.advance(31 * MINUTE)
-    await worker.life.engine.worker.planner.catch_up()
+    await worker.process.engine.worker.planner.catch_up()
     made = await worker.occurrences()
     worker.clock.step(-8 * MINUTE)
     for _ in range(7):
@@ -177,7 +177,7 @@ async def test_a_clock_that_steps_back_eight_minutes_repeats_nothing_and_is_told
     assert stepped.seconds == pytest.approx(-480)
     assert (behind.seconds, behind.planning_stops) == (pytest.approx(480), False)
     worker.clock.advance(17 * MINUTE)
-    await worker.life.engine.worker.planner.catch_up()
+    await worker.process.engine.worker.planner.catch_up()
     found = await worker.occurrences()
     assert sorted(found) == sorted([*minutes(48), *minutes(61)[14::15]])
     assert len(worker.of(ClockIsBehind)) == 1
@@ -196,9 +196,9 @@ async def test_a_clock_fifteen_minutes_back_stops_planning_but_not_deliveries(
     await worker.declare("often", QUARTERS, catch_up="all")
     await worker.begin()
     worker.clock.advance(30 * MINUTE)
-    await worker.life.engine.worker.planner.catch_up()
+    await worker.process.engine.worker.planner.catch_up()
     worker.clock.step(-15 * MINUTE)
-    # Made by a clock that is wrong: the planner would have something to do, and does not.
+    # Created by a wrong clock: the planner would have work, and must not do it.
     await worker.declare("minutes", every("1m"))
     for _ in range(4):
         worker.clock.advance(MINUTE)
@@ -207,16 +207,16 @@ async def test_a_clock_fifteen_minutes_back_stops_planning_but_not_deliveries(
     (behind,) = worker.of(ClockIsBehind)
     assert behind.planning_stops
     await worker.app.deliver("plain", "goes on")
-    worker.life.engine.worker.membership.lease.renew(worker.clock.monotonic())
-    await worker.life.tick()
-    await worker.life.finish()
+    worker.process.engine.worker.membership.lease.renew(worker.clock.monotonic())
+    await worker.process.tick()
+    await worker.process.finish()
     assert seen == ["goes on"]
     worker.clock.step(16 * MINUTE)
     assert await worker.tick() == 0
     assert (await worker.app.store.schedules.get("minutes")).progress.runs > 1
 
 
-async def test_a_clock_that_goes_back_still_further_is_told_again(worker: Worker) -> None:
+async def test_a_clock_that_goes_back_further_is_reported_again(worker: Worker) -> None:
     await worker.declare("minutes", every("1m"))
     await worker.begin()
     worker.clock.advance(30 * MINUTE)
@@ -243,34 +243,36 @@ async def test_a_clock_that_goes_back_still_further_is_told_again(worker: Worker
         ("all", [(f"{(9 * 60 + 15 * n) // 60 % 24:02}:{15 * n % 60:02}", 0) for n in range(1, 97)]),
     ],
 )
-async def test_a_clock_that_steps_forward_takes_the_way_of_an_outage_and_is_told(
+async def test_a_clock_that_steps_forward_is_handled_like_an_outage_and_reported(
     worker: Worker, catch_up: str, handled: list[tuple[str, int]]
 ) -> None:
     await worker.declare("often", QUARTERS, catch_up=catch_up)
     await worker.begin()
     await worker.tick()
-    await worker.life.tick()
+    await worker.process.tick()
     worker.clock.step(DAY)
-    # The dispatcher comes first, and yet what is merged must not go out.
+    # The dispatcher runs first, but merged occurrences must not be executed.
     for _ in range(3):
-        await worker.life.tick()
-        await worker.life.finish()
+        await worker.process.tick()
+        await worker.process.finish()
     assert clock_times(worker.handled) == handled
     (stepped,) = worker.of(ClockStepped)
     assert stepped.seconds == pytest.approx(86_400)
 
 
 @pytest.mark.requirement("C3")
-async def test_after_a_day_away_what_is_merged_never_goes_out(any_house: House) -> None:
-    first = Worker(any_house)
+async def test_after_a_day_of_outage_merged_occurrences_are_not_executed(
+    any_cluster: Cluster,
+) -> None:
+    first = Worker(any_cluster)
     await first.open()
     for catch_up in ("all", "latest", "skip"):
         await first.declare(catch_up, QUARTERS, catch_up=catch_up)
     await first.declare("birthday", yearly(6, 1, "12:00"), catch_up="skip")
     await first.declare("once", at("2026-06-01T12:00Z"), window=1)
     await first.app.close()
-    any_house.clock.advance(DAY)
-    second = Worker(any_house)
+    any_cluster.clock.advance(DAY)
+    second = Worker(any_cluster)
     assert await second.work() == 96 + 1 + 1 + 1 + 1
     assert sorted(merged for _, merged in second.handled) == [0] * 99 + [95]
     await second.open()
@@ -281,76 +283,76 @@ async def test_after_a_day_away_what_is_merged_never_goes_out(any_house: House) 
     assert counts == {"all": (97, 0, 0), "latest": (2, 95, 0), "skip": (2, 0, 95)}
 
 
-async def gated(house: House, overlap: str, **options: Any) -> tuple[Worker, Gate]:
-    worker, gate = Worker(house), Gate()
-    worker.app.handler("gate", retry=duly.delays(600))(gate.handle)
+async def with_barrier(cluster: Cluster, overlap: str, **options: Any) -> tuple[Worker, Barrier]:
+    worker, barrier = Worker(cluster), Barrier()
+    worker.app.handler("gate", retry=duly.delays(600))(barrier.handle)
     await worker.open()
     await worker.app.schedule("often", QUARTERS, "gate", overlap=overlap, **options)
     await worker.begin()
-    return worker, gate
+    return worker, barrier
 
 
 async def quarter_passes(
-    worker: Worker, by: timedelta = 15 * MINUTE, gate: Gate | None = None
+    worker: Worker, by: timedelta = 15 * MINUTE, barrier: Barrier | None = None
 ) -> None:
-    """Time passes, and whatever is due is claimed; with a gate, all stands at it or is over."""
+    """Advance the clock and claim due deliveries; with a barrier, wait until all reached it."""
     worker.clock.advance(by)
-    worker.life.engine.worker.membership.lease.renew(worker.clock.monotonic())
-    await worker.life.engine.worker.planner.catch_up()
-    await worker.life.tick()
+    worker.process.engine.worker.membership.lease.renew(worker.clock.monotonic())
+    await worker.process.engine.worker.planner.catch_up()
+    await worker.process.tick()
     async with asyncio.timeout(10):
-        while gate is not None and worker.life.engine.running > gate.inside:
+        while barrier is not None and worker.process.engine.running > barrier.inside:
             await asyncio.tasks.sleep(0)
-    await worker.life.engine.worker.settler.flush()
+    await worker.process.engine.worker.settler.flush()
 
 
-def entered(gate: Gate) -> list[str]:
-    return [each["scheduled_for"][11:16] for each in gate.entered]
+def entered(barrier: Barrier) -> list[str]:
+    return [each["scheduled_for"][11:16] for each in barrier.entered]
 
 
 @pytest.mark.requirement("C4")
-async def test_without_a_word_occurrences_may_overlap(any_house: House) -> None:
-    worker, gate = await gated(any_house, "allow")
+async def test_occurrences_may_overlap_by_default(any_cluster: Cluster) -> None:
+    worker, barrier = await with_barrier(any_cluster, "allow")
     for _ in range(3):
-        await quarter_passes(worker, gate=gate)
-    assert (entered(gate), gate.inside) == (["09:15", "09:30", "09:45"], 3)
-    gate.open.set()
-    await worker.life.finish()
+        await quarter_passes(worker, barrier=barrier)
+    assert (entered(barrier), barrier.inside) == (["09:15", "09:30", "09:45"], 3)
+    barrier.open.set()
+    await worker.process.finish()
 
 
 @pytest.mark.requirement("C4")
-async def test_skip_does_not_run_what_falls_due_while_an_earlier_one_is_unfinished(
-    any_house: House,
+async def test_skip_does_not_run_an_occurrence_while_an_earlier_one_is_unfinished(
+    any_cluster: Cluster,
 ) -> None:
-    worker, gate = await gated(any_house, "skip")
+    worker, barrier = await with_barrier(any_cluster, "skip")
     for _ in range(3):
-        await quarter_passes(worker, gate=gate)
-    assert entered(gate) == ["09:15"]
+        await quarter_passes(worker, barrier=barrier)
+    assert entered(barrier) == ["09:15"]
     assert (await worker.app.store.schedules.get("often")).progress.skipped == 2
     skipped = await worker.app.list(state="cancelled")
     assert [each.reason for each in skipped] == ["overlap"] * 2
     for each in skipped:
         assert [was.outcome for was in await worker.app.deliveries.history(each.id)] == ["skipped"]
-    gate.open.set()
-    await worker.life.finish()
-    await quarter_passes(worker, gate=gate)
-    assert entered(gate) == ["09:15", "10:00"]
-    await worker.life.finish()
+    barrier.open.set()
+    await worker.process.finish()
+    await quarter_passes(worker, barrier=barrier)
+    assert entered(barrier) == ["09:15", "10:00"]
+    await worker.process.finish()
     assert (await worker.app.store.schedules.get("often")).progress.skipped == 2
 
 
 @pytest.mark.requirement("C4")
-async def test_queue_lets_them_wait_and_then_run_in_their_order(any_house: House) -> None:
-    worker, gate = await gated(any_house, "queue")
+async def test_queue_runs_occurrences_one_after_the_other(any_cluster: Cluster) -> None:
+    worker, barrier = await with_barrier(any_cluster, "queue")
     for _ in range(4):
-        await quarter_passes(worker, gate=gate)
-    assert entered(gate) == ["09:15"]
-    gate.open.set()
+        await quarter_passes(worker, barrier=barrier)
+    assert entered(barrier) == ["09:15"]
+    barrier.open.set()
     for _ in range(12):
-        await worker.life.finish()
-        await quarter_passes(worker, 10 * SECOND, gate)
-    assert entered(gate) == ["09:15", "09:30", "09:45", "10:00"]
-    assert gate.most_inside == 1
+        await worker.process.finish()
+        await quarter_passes(worker, 10 * SECOND, barrier)
+    assert entered(barrier) == ["09:15", "09:30", "09:45", "10:00"]
+    assert barrier.most_inside == 1
     done = await worker.app.list(state="completed")
     assert [each.attempt for each in done] == [1] * 4
     for each in done:
@@ -362,8 +364,10 @@ async def test_queue_lets_them_wait_and_then_run_in_their_order(any_house: House
 
 @pytest.mark.requirement("C4")
 @pytest.mark.parametrize("overlap", ["skip", "queue"])
-async def test_one_that_waits_for_its_retry_is_unfinished(any_house: House, overlap: str) -> None:
-    worker, tried = Worker(any_house), []
+async def test_a_delivery_that_waits_for_its_retry_is_unfinished(
+    any_cluster: Cluster, overlap: str
+) -> None:
+    worker, tried = Worker(any_cluster), []
 
     @worker.app.handler("stumbles", retry=duly.delays(1000))
     async def stumbles(delivery: Delivery[Any]) -> None:
@@ -386,8 +390,8 @@ async def test_one_that_waits_for_its_retry_is_unfinished(any_house: House, over
 
 
 @pytest.mark.requirement("C4")
-async def test_what_its_own_retry_brings_back_is_not_skipped(any_house: House) -> None:
-    worker, tried = Worker(any_house), []
+async def test_a_retry_is_not_skipped_because_of_itself(any_cluster: Cluster) -> None:
+    worker, tried = Worker(any_cluster), []
 
     @worker.app.handler("stumbles", retry=duly.delays(60))
     async def stumbles(delivery: Delivery[Any]) -> None:
@@ -402,8 +406,8 @@ async def test_what_its_own_retry_brings_back_is_not_skipped(any_house: House) -
     assert (await worker.app.store.schedules.get("often")).progress.skipped == 0
 
 
-async def computed_otherwise(worker: Worker, name: str, **columns: str) -> None:
-    """As if the schedule had been computed, an hour late, from other zone data."""
+async def change_zone_data(worker: Worker, name: str, **columns: str) -> None:
+    """Make a schedule look computed, an hour late, from other zone data."""
     probe = StoreProbe(worker.app.store, worker.clock)  # type: ignore[arg-type]
     progress = (await worker.app.store.schedules.get(name)).progress
     assert progress.made_at is not None
@@ -425,7 +429,7 @@ NEWER = {"zone_hash": "newer", "zone_version": "2199a"}
 
 
 @pytest.mark.requirement("C2")
-async def test_new_zone_data_moves_what_is_pending_at_the_next_start_with_an_audit_entry(
+async def test_new_zone_data_moves_pending_occurrences_at_the_next_start_with_an_audit_entry(
     worker: Worker,
 ) -> None:
     rules = {
@@ -435,13 +439,13 @@ async def test_new_zone_data_moves_what_is_pending_at_the_next_start_with_an_aud
     }
     for name, rule in rules.items():
         await worker.declare(name, rule)
-        await computed_otherwise(worker, name, **OLDER)
+        await change_zone_data(worker, name, **OLDER)
     await worker.begin()
     for name in rules:
         progress = (await worker.app.store.schedules.get(name)).progress
-        booked = await worker.app.get(progress.made_id or "")
+        delivery = await worker.app.get(progress.made_id or "")
         noon = START.replace(hour=12)
-        assert progress.made_at == progress.next_at == booked.due_at == booked.next_at == noon
+        assert progress.made_at == progress.next_at == delivery.due_at == delivery.next_at == noon
     rows = await worker.sql("select zone_hash, zone_version from duly.progress")
     known = {(row["zone_hash"], row["zone_version"]) for row in rows}
     assert known == {(fingerprint("Europe/Oslo"), zone_data_version())}
@@ -452,22 +456,22 @@ async def test_new_zone_data_moves_what_is_pending_at_the_next_start_with_an_aud
     assert entries[0].detail == {"zone": "Europe/Oslo", "from": "2020a", "to": zone_data_version()}
     (changed,) = worker.of(ZoneDataChanged)
     assert (changed.zone, changed.schedules) == ("Europe/Oslo", 3)
-    await worker.life.engine.worker.planner.at_start()
+    await worker.process.engine.worker.planner.at_start()
     assert len(worker.of(ZoneDataChanged)) == 1
 
 
 @pytest.mark.requirement("C2")
-async def test_new_zone_data_leaves_alone_what_went_out(worker: Worker) -> None:
+async def test_new_zone_data_does_not_change_executed_occurrences(worker: Worker) -> None:
     await worker.declare("daily", cron("0 14 * * *", tz="Europe/Oslo"))
-    await computed_otherwise(worker, "daily", **OLDER)
+    await change_zone_data(worker, "daily", **OLDER)
     worker.clock.advance(4 * HOUR + SECOND)
     await worker.begin()
-    await worker.life.engine.worker.planner.catch_up()
-    await worker.life.tick()
-    await worker.life.finish()
+    await worker.process.engine.worker.planner.catch_up()
+    await worker.process.tick()
+    await worker.process.finish()
     (done,) = await worker.app.list(state="completed")
     await worker.sql("update duly.progress set zone_hash = 'older', zone_version = '2020a'")
-    await worker.life.engine.worker.planner.at_start()
+    await worker.process.engine.worker.planner.at_start()
     assert await worker.app.get(done.id) == done
     assert len(await worker.app.list()) == 2
 
@@ -475,7 +479,7 @@ async def test_new_zone_data_leaves_alone_what_went_out(worker: Worker) -> None:
 @pytest.mark.requirement("C2")
 async def test_an_instance_with_older_zone_data_undoes_nothing(worker: Worker) -> None:
     await worker.declare("daily", cron("0 14 * * *", tz="Europe/Oslo"))
-    await computed_otherwise(worker, "daily", **NEWER)
+    await change_zone_data(worker, "daily", **NEWER)
     before = await worker.app.store.schedules.get("daily")
     await worker.begin()
     assert await worker.app.store.schedules.get("daily") == before
@@ -483,26 +487,26 @@ async def test_an_instance_with_older_zone_data_undoes_nothing(worker: Worker) -
 
 
 @pytest.mark.requirement("C2")
-async def test_what_an_older_instance_planned_is_known_as_such(worker: Worker) -> None:
-    """Or a newer one, seeing its own mark on the row, would never compute it anew."""
+async def test_plans_of_an_older_instance_have_its_zone_version(worker: Worker) -> None:
+    """Otherwise a newer instance would never compute them again."""
     await worker.declare("daily", cron("0 14 * * *", tz="Europe/Oslo"))
     await worker.sql("update duly.progress set zone_hash = 'newer', zone_version = '2199a'")
     await worker.begin()
     worker.clock.advance(DAY)
-    await worker.life.engine.worker.planner.catch_up()
+    await worker.process.engine.worker.planner.catch_up()
     (row,) = await worker.sql("select zone_hash from duly.progress")
     assert row["zone_hash"] == fingerprint("Europe/Oslo")
 
 
 @pytest.mark.requirement("C2", "D3")
-async def test_a_zone_or_rule_from_the_future_does_not_keep_anyone_from_starting(
+async def test_an_unknown_zone_or_rule_does_not_prevent_a_start(
     worker: Worker,
 ) -> None:
     oslo = cron("0 14 * * *", tz="Europe/Oslo")
     for name in ("apple", "lunar", "mars", "pear"):
         await worker.declare(name, oslo)
     for name in ("apple", "lunar", "pear"):
-        await computed_otherwise(worker, name, **OLDER)
+        await change_zone_data(worker, name, **OLDER)
     await worker.sql("update duly.schedules set rule = '{\"kind\":\"lunar\"}' where name = 'lunar'")
     for version in ("2199a", "2020a"):
         await worker.sql(
@@ -517,7 +521,7 @@ async def test_a_zone_or_rule_from_the_future_does_not_keep_anyone_from_starting
 
 
 @pytest.mark.requirement("D3")
-async def test_what_cannot_be_read_is_told_once_and_left_alone_while_others_go_on(
+async def test_an_unreadable_schedule_is_reported_once_and_others_continue(
     worker: Worker,
 ) -> None:
     for name in ("apple", "lunar", "pear"):
@@ -527,15 +531,15 @@ async def test_what_cannot_be_read_is_told_once_and_left_alone_while_others_go_o
     await worker.begin()
     for _ in range(12):
         worker.clock.advance(15 * MINUTE)
-        await worker.life.engine.worker.planner.catch_up()
+        await worker.process.engine.worker.planner.catch_up()
         await worker.tick()
-    (told,) = worker.of(ScheduleUnreadable)
-    assert told.schedule == "lunar"
-    assert "lunar" in told.problem
+    (event,) = worker.of(ScheduleUnreadable)
+    assert event.schedule == "lunar"
+    assert "lunar" in event.problem
     assert await worker.sql("select * from duly.schedules where name = 'lunar'") == before
     for name in ("apple", "pear"):
         assert (await worker.app.store.schedules.get(name)).progress.runs == 13
-    # Somebody mends it: within a minute it is planned again, and what it missed is caught up.
+    # After a repair it is planned within a minute, and catches up.
     (apple,) = await worker.sql("select rule from duly.schedules where name = 'apple'")
     await worker.sql(f"update duly.schedules set rule = '{apple['rule']}' where name = 'lunar'")
     worker.clock.advance(LOOK_AGAIN_SECONDS + 1)
@@ -545,14 +549,14 @@ async def test_what_cannot_be_read_is_told_once_and_left_alone_while_others_go_o
 
 
 @pytest.mark.requirement("D15")
-async def test_the_sweeper_mends_and_counts_a_schedule_without_its_next_occurrence(
+async def test_the_sweeper_restores_and_counts_a_missing_next_occurrence(
     worker: Worker,
 ) -> None:
     await worker.declare("often", QUARTERS)
     await worker.begin()
     await worker.sql("delete from duly.agenda")
     await worker.sql("delete from duly.deliveries")
-    (sweeper,) = [each for each in worker.life.engine._loops if each.name == "sweeper"]
+    (sweeper,) = [each for each in worker.process.engine._loops if each.name == "sweeper"]
     for _ in range(3):
         await sweeper.tick()
     (swept,) = worker.of(SweptUp)
@@ -561,10 +565,10 @@ async def test_the_sweeper_mends_and_counts_a_schedule_without_its_next_occurren
     assert clock_times(worker.handled) == [("09:15", 0)]
 
 
-async def test_a_start_waits_for_what_another_planner_is_at(postgres_url: str) -> None:
+async def test_a_start_waits_for_a_concurrent_planner(postgres_url: str) -> None:
     clock = VirtualClock(START)
-    house = House(postgres_url, clock)
-    first, second = Worker(house), Worker(house)
+    cluster = Cluster(postgres_url, clock)
+    first, second = Worker(cluster), Worker(cluster)
     await first.open()
     await second.open()
     await first.declare("often", QUARTERS, catch_up="all")
@@ -575,18 +579,18 @@ async def test_a_start_waits_for_what_another_planner_is_at(postgres_url: str) -
         start = asyncio.create_task(engine.worker.planner.at_start())
         for _ in range(50):
             await asyncio.tasks.sleep(0)
-        assert not start.done(), "it would claim what is about to be merged"
+        assert not start.done(), "it would claim occurrences that will be merged"
         assert (await engine.worker.planner.tick()).seconds == AGAIN_SECONDS
     async with asyncio.timeout(20):
         await start
     assert (await first.app.store.schedules.get("often")).progress.runs == 5
-    await house.close()
+    await cluster.close()
 
 
-async def test_a_planner_that_hangs_does_not_hold_up_a_start_for_ever(postgres_url: str) -> None:
+async def test_a_hanging_planner_does_not_block_a_start_forever(postgres_url: str) -> None:
     clock = VirtualClock(START, sleeping_moves_it=True)
-    house = House(postgres_url, clock)
-    first, second = Worker(house), Worker(house)
+    cluster = Cluster(postgres_url, clock)
+    first, second = Worker(cluster), Worker(cluster)
     await first.open()
     await second.open()
     await first.declare("often", QUARTERS)
@@ -594,12 +598,12 @@ async def test_a_planner_that_hangs_does_not_hold_up_a_start_for_ever(postgres_u
     async with first.app.store.plans.lock_due(clock.now(), 10, []), asyncio.timeout(30):
         await second.app.engine().worker.planner.at_start()
     assert clock.now() - START > HOUR + 29 * SECOND
-    await house.close()
+    await cluster.close()
 
 
 async def test_a_real_engine_plans_by_itself(database_url: str) -> None:
-    """With its loops, on the real clock: an interval of a second goes on and on."""
-    app, said = App(database_url, environment={}, poll=0.05), asyncio.Semaphore(0)
+    """With its loops and the real clock, every second."""
+    app, handled_one = App(database_url, environment={}, poll=0.05), asyncio.Semaphore(0)
     moments: list[datetime] = []
 
     @app.schedule(every("1s"))
@@ -607,14 +611,14 @@ async def test_a_real_engine_plans_by_itself(database_url: str) -> None:
     async def tick(delivery: Delivery[Any]) -> None:
         assert delivery.scheduled_for is not None
         moments.append(delivery.scheduled_for)
-        said.release()
+        handled_one.release()
 
     async with app:
         engine = app.engine()
         await engine.start()
         async with asyncio.timeout(20):
             for _ in range(3):
-                await said.acquire()
+                await handled_one.acquire()
         await engine.stop()
     assert moments == [moments[0] + n * SECOND for n in range(len(moments))]
     assert datetime.now(UTC) - moments[-1] < 10 * SECOND

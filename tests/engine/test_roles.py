@@ -1,4 +1,4 @@
-"""What one process does of it all: each part alone, and none that is not asked for."""
+"""The roles of a process: each alone, and nothing that is not chosen."""
 
 import asyncio
 from datetime import timedelta
@@ -10,9 +10,9 @@ from duly import App
 from duly.domain.roles import Role, roles_of
 from duly.errors import BadSetting
 from duly.testing import VirtualClock
+from tests.engine.cluster import Cluster, states
 from tests.engine.conftest import START
-from tests.engine.house import House, states
-from tests.engine.test_supervisor import counting_app, heard
+from tests.engine.test_supervisor import counting_app, wait_for
 
 
 def loops() -> set[str]:
@@ -20,26 +20,26 @@ def loops() -> set[str]:
 
 
 @pytest.fixture
-async def apart(postgres_url: str, clock: VirtualClock) -> House:
-    return House(postgres_url, clock)
+async def cluster(postgres_url: str, clock: VirtualClock) -> Cluster:
+    return Cluster(postgres_url, clock)
 
 
-async def with_missed_occurrences(house: House) -> App:
-    app = house.app()
+async def with_missed_occurrences(cluster: Cluster) -> App:
+    app = cluster.app()
     app.expect("work")
     await app.open()
     await app.schedule("often", duly.every("1m", anchor=START), "work", catch_up="all")
-    house.clock.advance(timedelta(minutes=3, seconds=30))
+    cluster.clock.advance(timedelta(minutes=3, seconds=30))
     return app
 
 
-def test_roles_may_be_named_in_any_mix() -> None:
+def test_roles_can_be_combined() -> None:
     assert roles_of("api,worker , planner api") == frozenset(Role)
     assert roles_of("worker") == {Role.WORKER}
 
 
 @pytest.mark.requirement("S1")
-async def test_the_api_alone_accepts_and_claims_plans_and_registers_nothing(
+async def test_the_api_alone_only_accepts(
     postgres_url: str,
 ) -> None:
     app, _, seen = counting_app(postgres_url, role="api")
@@ -55,9 +55,9 @@ async def test_the_api_alone_accepts_and_claims_plans_and_registers_nothing(
 
 
 @pytest.mark.requirement("S1")
-async def test_the_planner_alone_plans_and_claims_nothing(apart: House) -> None:
-    await with_missed_occurrences(apart)
-    app = apart.app(role="planner")
+async def test_the_planner_alone_only_plans(cluster: Cluster) -> None:
+    await with_missed_occurrences(cluster)
+    app = cluster.app(role="planner")
     await app.open()
     engine = app.engine()
     await engine.start()
@@ -66,49 +66,47 @@ async def test_the_planner_alone_plans_and_claims_nothing(apart: House) -> None:
     assert await app.store.workers.all() == []
     await engine.stop()
     assert (await states(app))["pending"] > 3
-    await apart.close()
+    await cluster.close()
 
 
 @pytest.mark.requirement("S1")
-async def test_a_worker_alone_claims_and_leaves_planning_to_others(postgres_url: str) -> None:
-    app, said, seen = counting_app(postgres_url, role="worker")
+async def test_a_worker_alone_claims_and_does_not_plan(postgres_url: str) -> None:
+    app, handled, seen = counting_app(postgres_url, role="worker")
     accepting, _, _ = counting_app(postgres_url, role="api")
     async with app, accepting:
         engine = app.engine()
         await engine.start()
-        await accepting.deliver("work", "from elsewhere")
-        await heard(said, 1)
+        await accepting.deliver("work", "from another process")
+        await wait_for(handled, 1)
         assert "dispatcher" in loops()
         assert "planner" not in loops()
         await engine.stop()
-    assert seen == ["from elsewhere"]
+    assert seen == ["from another process"]
 
 
 @pytest.mark.requirement("S1", "C3")
-async def test_a_worker_alone_claims_nothing_that_is_to_be_merged(apart: House) -> None:
-    first = await with_missed_occurrences(apart)
+async def test_a_worker_alone_claims_no_occurrence_that_will_be_merged(cluster: Cluster) -> None:
+    first = await with_missed_occurrences(cluster)
     await first.schedule("often", duly.every("1m", anchor=START), "work", catch_up="latest")
-    apart.clock.advance(timedelta(minutes=10))
-    app = apart.app(role="worker")
+    cluster.clock.advance(timedelta(minutes=10))
+    app = cluster.app(role="worker")
     merged: list[int] = []
 
     @app.handler("work")
     async def work(delivery: duly.Delivery[object]) -> None:
         merged.append((await app.get(delivery.id)).merged)
 
-    life = await apart.born(app)
-    await life.tick()
-    await life.finish()
+    process = await cluster.start_worker(app)
+    await process.tick()
+    await process.finish()
     assert len(merged) == 1
     assert merged[0] > 0
-    await apart.close()
+    await cluster.close()
 
 
 @pytest.mark.requirement("S1")
 @pytest.mark.parametrize("role", ["api", "worker", "planner", "api,planner", "api,worker"])
-async def test_a_file_has_one_process_that_has_to_be_worker_and_planner(
-    sqlite_url: str, role: str
-) -> None:
+async def test_a_sqlite_file_needs_one_process_with_all_roles(sqlite_url: str, role: str) -> None:
     app = App(sqlite_url, environment={}, role=role)
     with pytest.raises(BadSetting, match=r"role: a SQLite file belongs to one process.*PostgreSQL"):
         app.engine()

@@ -1,4 +1,4 @@
-"""A machine whose clock jumps an hour forth and back while deliveries with half an hour run."""
+"""A clock that jumps an hour forward and back while deliveries that expire in half an hour run."""
 
 import random
 import time
@@ -13,28 +13,28 @@ from duly.ports import ClaimRequest
 from duly.stores.sqlite.clock import BELIEVED_AFTER_SECONDS, Steady
 from duly.system import SystemClock
 from duly.testing import VirtualClock
-from tests.engine.house import Gate, House, Life, states
+from tests.engine.cluster import Barrier, Cluster, WorkerProcess, states
 
 HOUR, HALF_AN_HOUR = timedelta(hours=1), timedelta(minutes=30)
 A_WHILE = timedelta(minutes=5)
 
 
 class JumpingClock(SystemClock):
-    """This machine's clock, of which every second reading is an hour off."""
+    """The system clock, with every second reading an hour off."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self.is_right = True
 
     def now(self) -> datetime:
-        """The present, or an hour off."""
+        """The current time, or an hour off."""
         steps = (timedelta(),) if self.is_right else (timedelta(), timedelta(), HOUR, -HOUR)
         return super().now() + self._random.choice(steps)
 
 
 @pytest.mark.requirement("D7", "D11")
 @pytest.mark.parametrize("seed", range(3))
-async def test_no_step_of_the_clock_cancels_what_has_time_left(
+async def test_a_clock_step_expires_no_delivery_that_has_time_left(
     database_url: str, seed: int
 ) -> None:
     clock, began = JumpingClock(seed), datetime.now(UTC)
@@ -64,68 +64,72 @@ async def test_no_step_of_the_clock_cancels_what_has_time_left(
 
 
 async def deliver_many(app: App, expires_at: datetime, many: int) -> None:
-    """Some alone, some in streams, where those behind the head are started later."""
+    """Some alone, some in streams, where those behind the head start later."""
     await app.deliver_many(
         {
             "target": "work",
             "payload": number,
             "expires_at": expires_at,
-            "stream": f"line {number % 7}" if number % 2 else None,
+            "stream": f"s {number % 7}" if number % 2 else None,
         }
         for number in range(many)
     )
 
 
 @pytest.mark.requirement("D7")
-async def test_what_expires_behind_its_head_in_a_run_is_not_attempted(any_house: House) -> None:
-    app, done = any_house.app(), []
+async def test_a_delivery_that_expires_behind_its_head_is_not_attempted(
+    any_cluster: Cluster,
+) -> None:
+    app, done = any_cluster.app(), []
 
     @app.handler("work")
     async def work(delivery: Delivery[int]) -> None:
         done.append(delivery.payload)
         if delivery.payload == 0:
-            any_house.clock.advance(60)
+            any_cluster.clock.advance(60)
 
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     for number, seconds in enumerate((600, 30, 600)):
-        expires_at = any_house.clock.now() + timedelta(seconds=seconds)
-        await app.deliver("work", number, stream="line", expires_at=expires_at)
-    while await life.engine.worker.step():
+        expires_at = any_cluster.clock.now() + timedelta(seconds=seconds)
+        await app.deliver("work", number, stream="s", expires_at=expires_at)
+    while await process.engine.worker.step():
         pass
     assert done == [0, 2]
     assert await states(app) == {"completed": 2, "cancelled": 1}
 
 
 @pytest.mark.requirement("D7")
-async def test_a_claim_says_what_is_left_by_the_clock_of_the_store(any_house: House) -> None:
-    app, gate = any_house.app(), Gate()
-    app.handler("work")(gate.handle)
-    life = await any_house.born(app)
-    soon = any_house.clock.now() + timedelta(seconds=90)
+async def test_a_claim_returns_the_remaining_time_by_the_clock_of_the_store(
+    any_cluster: Cluster,
+) -> None:
+    app, barrier = any_cluster.app(), Barrier()
+    app.handler("work")(barrier.handle)
+    process = await any_cluster.start_worker(app)
+    soon = any_cluster.clock.now() + timedelta(seconds=90)
     await app.deliver("work", "alone", expires_at=soon)
     await app.deliver("work", "for ever")
-    await app.deliver("work", "in line", stream="line", expires_at=soon)
-    any_house.clock.advance(30)
-    found = await claimed(life)
-    assert found == {'"alone"': 60.0, '"for ever"': None, '"in line"': 60.0}
+    await app.deliver("work", "in a stream", stream="s", expires_at=soon)
+    any_cluster.clock.advance(30)
+    found = await claimed(process)
+    assert found == {'"alone"': 60.0, '"for ever"': None, '"in a stream"': 60.0}
 
 
-async def claimed(life: Life) -> dict[str, float | None]:
-    agenda, worker = life.app.store.agenda, life.engine.worker.membership.worker
-    asks = [
+async def claimed(process: WorkerProcess) -> dict[str, float | None]:
+    agenda, worker = process.app.store.agenda, process.engine.worker.membership.worker
+    requests = [
         ClaimRequest(each.priority, each.target, each.due_at, 9) for each in await agenda.survey()
     ]
-    rows = await agenda.claim(worker << 32, 9, asks)
+    rows = await agenda.claim(worker << 32, 9, requests)
     return {each.payload.decode(): each.expires_in for each in rows}
 
 
 class WallClock(VirtualClock):
-    """A clock that the test moves, on the wall only: the store has its own."""
+    """A wall clock that the test moves; the store has its own."""
 
     virtual = False
 
 
-def test_the_present_of_the_store_is_carried_on_whatever_the_wall_says() -> None:
+def test_the_time_of_the_store_does_not_follow_the_wall_clock() -> None:
     clock = WallClock()
     known, noon = StoreClock(clock), datetime(2026, 6, 1, 12, tzinfo=UTC)
     known.observe(noon)
@@ -133,14 +137,14 @@ def test_the_present_of_the_store_is_carried_on_whatever_the_wall_says() -> None
     clock.step(3600)
     assert known.now() == noon + timedelta(seconds=5)
     known.observe(noon + timedelta(seconds=4.95))
-    assert known.now() == noon + timedelta(seconds=5), "a slow answer sets nothing back"
+    assert known.now() == noon + timedelta(seconds=5), "a slow answer does not set it back"
     known.observe(noon + timedelta(seconds=6))
     assert known.now() == noon + timedelta(seconds=6)
     known.observe(noon - HOUR)
     assert known.now() == noon - HOUR, "the store's clock was stepped"
 
 
-def test_without_a_clock_of_its_own_a_store_believes_a_step_once_it_has_lasted() -> None:
+def test_a_store_without_a_clock_accepts_a_step_once_it_has_lasted() -> None:
     clock = WallClock()
     steady, began = Steady(clock), clock.now()
     clock.advance(3)
@@ -155,7 +159,7 @@ def test_without_a_clock_of_its_own_a_store_believes_a_step_once_it_has_lasted()
     assert steady.now() == clock.now() < began
 
 
-def test_without_a_clock_of_its_own_a_store_follows_small_corrections_at_once() -> None:
+def test_a_store_without_a_clock_follows_small_corrections_at_once() -> None:
     clock = WallClock()
     steady = Steady(clock)
     for _ in range(20):
@@ -165,13 +169,13 @@ def test_without_a_clock_of_its_own_a_store_follows_small_corrections_at_once() 
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="only Linux has two such clocks")
-def test_the_clock_that_counts_leases_goes_on_while_the_machine_sleeps() -> None:
+def test_the_clock_of_leases_continues_while_the_machine_sleeps() -> None:
     assert system.SLEEPLESS == time.CLOCK_BOOTTIME
 
 
 @pytest.mark.requirement("D7")
 @pytest.mark.parametrize("how", ["deliver", "deliver_many"])
-async def test_what_is_due_at_once_wakes_workers_by_a_clock_that_is_behind_too(
+async def test_a_delivery_due_now_wakes_workers_even_if_the_clock_is_behind(
     postgres_url: str, how: str
 ) -> None:
     clock = WallClock(datetime.now(UTC) - HOUR)

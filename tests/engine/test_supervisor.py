@@ -1,4 +1,4 @@
-"""The whole engine with its loops running: start, work, trouble, stop."""
+"""The whole engine with its loops: start, work, failures, stop."""
 
 import asyncio
 from typing import Any
@@ -8,41 +8,43 @@ import pytest
 from duly import App, Delivery
 from duly.errors import StoreIsOwned
 from duly.failpoints import FailpointRaised, arm
-from tests.engine.house import only, states
+from tests.engine.cluster import only_delivery, states
 
 DEADLINE_SECONDS = 30
 
 
 def counting_app(url: str, **settings: Any) -> tuple[App, asyncio.Semaphore, list[Any]]:
-    """A real app: its handler notes the payload and says so."""
+    """A real app whose handler records the payload and releases a semaphore."""
     app = App(url, environment={}, **{"poll": 0.05, **settings})
-    said, seen = asyncio.Semaphore(0), []
+    handled, seen = asyncio.Semaphore(0), []
 
     @app.handler("work")
     async def work(delivery: Delivery[Any]) -> None:
         seen.append(delivery.payload)
-        said.release()
+        handled.release()
 
-    return app, said, seen
+    return app, handled, seen
 
 
-async def heard(said: asyncio.Semaphore, times: int) -> None:
+async def wait_for(handled: asyncio.Semaphore, times: int) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         for _ in range(times):
-            await said.acquire()
+            await handled.acquire()
 
 
 @pytest.mark.parametrize("place", ["claim.before", "claim.after", "settle.before", "settle.after"])
-async def test_the_loops_outlive_a_failure_at_every_place(database_url: str, place: str) -> None:
-    app, said, seen = counting_app(database_url)
+async def test_the_loops_survive_a_failure_at_every_failpoint(
+    database_url: str, place: str
+) -> None:
+    app, handled, seen = counting_app(database_url)
     async with app:
         await app.deliver_many(("work", number) for number in range(20))
         arm(f"{place}=drop@1")
         engine = app.engine()
         await engine.start()
-        await heard(said, 20)
+        await wait_for(handled, 20)
         await app.deliver("work", "after")
-        await heard(said, 1)
+        await wait_for(handled, 1)
         await engine.stop()
         assert await states(app) == {"completed": 21}
         assert app.telemetry.counts["refused"] == 0
@@ -50,14 +52,14 @@ async def test_the_loops_outlive_a_failure_at_every_place(database_url: str, pla
 
 
 @pytest.mark.requirement("D14")
-async def test_a_heart_that_stumbles_beats_on(database_url: str) -> None:
-    app, said, _ = counting_app(database_url, lease=6)
+async def test_a_failing_heartbeat_continues(database_url: str) -> None:
+    app, handled, _ = counting_app(database_url, lease=6)
     async with app:
         arm("heartbeat.before=raise%2")
         engine = app.engine()
         await engine.start()
         await app.deliver("work")
-        await heard(said, 1)
+        await wait_for(handled, 1)
         beats = set()
         async with asyncio.timeout(DEADLINE_SECONDS):
             while len(beats) < 3:
@@ -69,7 +71,7 @@ async def test_a_heart_that_stumbles_beats_on(database_url: str) -> None:
 
 
 @pytest.mark.requirement("D3")
-async def test_a_start_that_fails_leaves_no_heart_behind(sqlite_url: str) -> None:
+async def test_a_failed_start_leaves_no_heartbeat_running(sqlite_url: str) -> None:
     first, _, _ = counting_app(sqlite_url)
     async with first:
         await first.deliver("work")
@@ -84,7 +86,7 @@ async def test_a_start_that_fails_leaves_no_heart_behind(sqlite_url: str) -> Non
             await engine.start()
         assert not engine.worker.membership.is_beating
         assert engine.running == 0
-        assert (await only(second)).state == "processing"
+        assert (await only_delivery(second)).state == "processing"
 
 
 async def test_a_second_engine_on_the_same_file_is_refused(sqlite_url: str) -> None:
@@ -122,8 +124,8 @@ async def test_two_workers_share_the_work_and_none_is_done_twice(postgres_url: s
     assert sorted(apps[0][2] + apps[1][2]) == list(range(300))
 
 
-async def test_a_hint_from_another_process_is_heard(postgres_url: str) -> None:
-    app, said, _ = counting_app(postgres_url, poll=60)
+async def test_a_hint_from_another_process_wakes_the_worker(postgres_url: str) -> None:
+    app, handled, _ = counting_app(postgres_url, poll=60)
     producer, _, _ = counting_app(postgres_url)
     async with app, producer:
         engine = app.engine()
@@ -132,8 +134,8 @@ async def test_a_hint_from_another_process_is_heard(postgres_url: str) -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):
             while wakeups._ear is None:
                 await asyncio.tasks.sleep(0)
-        # More than once, since the first may be found by the look that follows the start.
+        # More than once, since the survey after the start may find the first.
         for _ in range(5):
             await producer.deliver("work")
-            await heard(said, 1)
+            await wait_for(handled, 1)
         await engine.stop()

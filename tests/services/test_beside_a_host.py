@@ -146,7 +146,7 @@ async def test_a_worker_beside_a_host_works_until_its_block_ends(database_url: s
     async with asyncio.timeout(SECONDS):
         async with app.worker() as working:
             assert working is app
-            (worker,) = await app.workers.all()
+            (worker,) = await app.workers.list()
             assert worker.alive
             assert handlers() == before
             with pytest.raises(Conflict, match="works already"):
@@ -159,7 +159,7 @@ async def test_a_worker_beside_a_host_works_until_its_block_ends(database_url: s
     assert left == [accepted.id]
     async with app:
         assert (await app.get(accepted.id)).state == "completed"
-        assert [each.ended_how for each in await app.workers.all()] == ["stopped"]
+        assert [each.ended_how for each in await app.workers.list()] == ["stopped"]
         # An app that was open stays open.
         async with app.worker():
             pass

@@ -1,4 +1,4 @@
-"""How a worker shares its free slots among what waits."""
+"""How a worker shares its free slots among waiting groups."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -12,28 +12,28 @@ from duly.engine.store_clock import StoreClock
 from duly.engine.work_signal import WorkSignal
 from duly.ports import ClaimableGroup, ClaimRequest
 from duly.testing import VirtualClock
-from tests.engine.house import admission, directory
+from tests.engine.cluster import admission, directory
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 EARLIER, LATER = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
 
 
 class NoStore:
-    """Gates that nobody may ask the store about."""
+    """Gates that must not use the store."""
 
     async def revise(self, *_: Any) -> dict[int, Any]:
-        raise AssertionError("the store was asked")
+        raise AssertionError("the store was used")
 
 
-def learned(
-    *openings: tuple[int, int, datetime], targets: Iterable[int] = (1, 2, 3)
+def work_with(
+    *groups: tuple[int, int, datetime], targets: Iterable[int] = (1, 2, 3)
 ) -> ClaimableWork:
     agenda: Any = None
     names = {number: f"work-{number}" for number in targets}
     gates = admission(NoStore(), names, concurrency=10)
     clock = StoreClock(VirtualClock(NOW))
     found = ClaimableWork(agenda, directory(names), gates, WorkSignal(), clock)
-    found.learn([ClaimableGroup(*each) for each in openings])
+    found.learn([ClaimableGroup(*each) for each in groups])
     return found
 
 
@@ -43,9 +43,9 @@ def claimed(priority: int, target: int, ready_at: datetime) -> Claimed:
     )
 
 
-def test_higher_priorities_are_asked_for_first() -> None:
-    openings = learned((2, 1, EARLIER), (9, 1, NOW), (5, 1, EARLIER))
-    assert openings.asks(10, NOW) == [
+def test_higher_priorities_are_claimed_first() -> None:
+    groups = work_with((2, 1, EARLIER), (9, 1, NOW), (5, 1, EARLIER))
+    assert groups.asks(10, NOW) == [
         ClaimRequest(9, 1, NOW, 10),
         ClaimRequest(5, 1, EARLIER, 10),
         ClaimRequest(2, 1, EARLIER, 10),
@@ -53,60 +53,60 @@ def test_higher_priorities_are_asked_for_first() -> None:
 
 
 def test_targets_of_one_priority_share_evenly() -> None:
-    openings = learned((5, 1, NOW), (5, 2, NOW), (5, 3, NOW))
-    assert {ask.quota for ask in openings.asks(10, NOW)} == {4}
+    groups = work_with((5, 1, NOW), (5, 2, NOW), (5, 3, NOW))
+    assert {ask.quota for ask in groups.asks(10, NOW)} == {4}
 
 
-def test_no_level_starves() -> None:
-    openings = learned((9, 1, NOW), (5, 1, NOW), (1, 1, NOW))
+def test_no_priority_starves() -> None:
+    groups = work_with((9, 1, NOW), (5, 1, NOW), (1, 1, NOW))
     rounds = 3 * FIRST_LOOK_EVERY
-    first = [openings.asks(1, NOW)[0].priority for _ in range(rounds)]
+    first = [groups.asks(1, NOW)[0].priority for _ in range(rounds)]
     assert set(first) == {9, 5, 1}
     assert first.count(9) > rounds / 2
 
 
-def test_what_is_not_due_or_not_served_is_not_asked_for() -> None:
-    openings = learned((9, 1, LATER), (5, 77, EARLIER))
-    assert openings.asks(10, NOW) == []
-    assert openings.next_due() == LATER
-    assert learned().next_due() is None
+def test_groups_that_are_not_due_or_not_served_are_not_claimed() -> None:
+    groups = work_with((9, 1, LATER), (5, 77, EARLIER))
+    assert groups.asks(10, NOW) == []
+    assert groups.next_due() == LATER
+    assert work_with().next_due() is None
 
 
-def test_what_must_run_alone_is_asked_for_alone() -> None:
-    openings = learned((ALONE, 2, EARLIER), (9, 1, EARLIER))
-    assert openings.has_suspects(NOW)
-    assert openings.suspect(NOW) == [ClaimRequest(ALONE, 2, EARLIER, 1)]
-    assert [ask.priority for ask in openings.asks(5, NOW)] == [9]
-    assert not learned((ALONE, 2, LATER)).has_suspects(NOW)
+def test_suspects_are_claimed_alone() -> None:
+    groups = work_with((ALONE, 2, EARLIER), (9, 1, EARLIER))
+    assert groups.has_suspects(NOW)
+    assert groups.suspect(NOW) == [ClaimRequest(ALONE, 2, EARLIER, 1)]
+    assert [ask.priority for ask in groups.asks(5, NOW)] == [9]
+    assert not work_with((ALONE, 2, LATER)).has_suspects(NOW)
 
 
-def test_a_claim_that_filled_all_slots_leaves_more_to_come() -> None:
-    openings = learned((5, 1, EARLIER))
-    asked = openings.asks(2, NOW)
-    assert openings.note(asked, [claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 2)
-    assert openings.asks(2, NOW) == [ClaimRequest(5, 1, NOW, 2)]
+def test_a_claim_that_filled_all_slots_leaves_more_to_claim() -> None:
+    groups = work_with((5, 1, EARLIER))
+    requests = groups.asks(2, NOW)
+    assert groups.note(requests, [claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 2)
+    assert groups.asks(2, NOW) == [ClaimRequest(5, 1, NOW, 2)]
 
 
-def test_an_opening_that_came_short_is_empty() -> None:
-    openings = learned((5, 1, EARLIER), (5, 2, EARLIER))
-    asked = openings.asks(4, NOW)
-    assert openings.note(asked, [claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 4)
-    asked = openings.asks(4, NOW)
-    assert asked == [ClaimRequest(5, 1, NOW, 4)]
-    assert not openings.note(asked, [claimed(5, 1, NOW)], 4)
-    assert openings.next_due() is None
+def test_a_group_that_returned_too_few_is_empty() -> None:
+    groups = work_with((5, 1, EARLIER), (5, 2, EARLIER))
+    requests = groups.asks(4, NOW)
+    assert groups.note(requests, [claimed(5, 1, EARLIER), claimed(5, 1, NOW)], 4)
+    requests = groups.asks(4, NOW)
+    assert requests == [ClaimRequest(5, 1, NOW, 4)]
+    assert not groups.note(requests, [claimed(5, 1, NOW)], 4)
+    assert groups.next_due() is None
 
 
-@pytest.mark.parametrize("brought", [0, 1])
-def test_a_claim_for_nothing_more_says_so(brought: int) -> None:
-    openings = learned((5, 1, EARLIER))
-    asked = openings.asks(4, NOW)
-    assert not openings.note(asked, [claimed(5, 1, EARLIER)] * brought, 4)
+@pytest.mark.parametrize("returned", [0, 1])
+def test_a_claim_that_returned_too_few_has_no_more(returned: int) -> None:
+    groups = work_with((5, 1, EARLIER))
+    requests = groups.asks(4, NOW)
+    assert not groups.note(requests, [claimed(5, 1, EARLIER)] * returned, 4)
 
 
 @pytest.mark.requirement("C8")
-def test_of_more_targets_than_slots_each_gets_its_turn() -> None:
-    found = learned(*((5, target, NOW) for target in range(20)), targets=range(20))
-    asked = [ask for _ in range(10) for ask in found.asks(4, NOW)]
-    assert {ask.quota for ask in asked} == {1}
-    assert [sum(ask.target == target for ask in asked) for target in range(20)] == [2] * 20
+def test_with_more_targets_than_slots_each_gets_its_turn() -> None:
+    found = work_with(*((5, target, NOW) for target in range(20)), targets=range(20))
+    requests = [ask for _ in range(10) for ask in found.asks(4, NOW)]
+    assert {ask.quota for ask in requests} == {1}
+    assert [sum(ask.target == target for ask in requests) for target in range(20)] == [2] * 20

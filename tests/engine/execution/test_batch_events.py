@@ -1,4 +1,4 @@
-"""What is told of a batch: every one is counted, some stand for the others in time."""
+"""The event of a batch: every delivery is counted, and a sample is timed."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,17 +24,17 @@ def settlement(
 
 
 @pytest.mark.parametrize("many", [0, 1, 15, 16, 17, 100, 1000])
-def test_of_many_a_few_stand_for_all(many: int) -> None:
-    told = batch_event([settlement() for _ in range(many)], NAMES, Call(on_time=3, seconds=0.5))
-    assert sum(each.weight for each in told.timed) == many
-    assert len(told.timed) <= SAMPLE
-    assert {(each.pickup, each.run, each.late) for each in told.timed} <= {(5.0, 2.0, 90.0)}
-    assert (told.completed, told.on_time, told.seconds) == (many, 3, 0.5)
-    assert told.completed_by == ({"work": many} if many else {})
-    assert told.tries == ({1: many} if many else {})
+def test_a_sample_with_weights_is_timed_for_all(many: int) -> None:
+    event = batch_event([settlement() for _ in range(many)], NAMES, Call(on_time=3, seconds=0.5))
+    assert sum(each.weight for each in event.timed) == many
+    assert len(event.timed) <= SAMPLE
+    assert {(each.pickup, each.run, each.late) for each in event.timed} <= {(5.0, 2.0, 90.0)}
+    assert (event.completed, event.on_time, event.seconds) == (many, 3, 0.5)
+    assert event.completed_by == ({"work": many} if many else {})
+    assert event.tries == ({1: many} if many else {})
 
 
-def test_a_mixed_batch_is_counted_by_what_became_of_each() -> None:
+def test_a_mixed_batch_is_counted_by_verdict() -> None:
     batch = [
         settlement(),
         settlement(target=2, attempt=3),
@@ -44,9 +44,16 @@ def test_a_mixed_batch_is_counted_by_what_became_of_each() -> None:
         settlement(Verdict.EXPIRED),
         settlement(Verdict.SKIPPED),
     ]
-    told = batch_event(batch, NAMES, Call(refused=1))
-    counts = (told.completed, told.retried, told.dead, told.released, told.expired, told.skipped)
-    assert (*counts, told.refused) == (2, 1, 1, 1, 1, 1, 1)
-    assert told.completed_by == {"work": 1, "mail": 1}
-    assert told.tries == {1: 1, 3: 1, 4: 1}
-    assert [each.late for each in told.timed] == [90.0, None, None, None]
+    event = batch_event(batch, NAMES, Call(refused=1))
+    counts = (
+        event.completed,
+        event.retried,
+        event.dead,
+        event.released,
+        event.expired,
+        event.skipped,
+    )
+    assert (*counts, event.refused) == (2, 1, 1, 1, 1, 1, 1)
+    assert event.completed_by == {"work": 1, "mail": 1}
+    assert event.tries == {1: 1, 3: 1, 4: 1}
+    assert [each.late for each in event.timed] == [90.0, None, None, None]

@@ -1,4 +1,4 @@
-"""Between claim and settle every await fails in every way: nothing is lost, doubled or spent."""
+"""Every await between claim and settle fails in every way: nothing is lost, repeated or spent."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ import duly.transports.webhooks.exchanges
 import duly.transports.webhooks.sender
 from duly.errors import StoreUnavailable
 from duly.failpoints import arm
-from tests.engine.attempts import ATTEMPTING, ATTEMPTS, SPENDING, WRITING, Stage, staged
-from tests.engine.awaits import Awaits, Fault, breathe
-from tests.engine.house import House
+from tests.engine.attempts import ATTEMPTING, ATTEMPTS, SPENDING, WRITING, Scenario, open_scenario
+from tests.engine.awaits import Awaits, Fault, yield_to_tasks
+from tests.engine.cluster import Cluster
 
 pytestmark = pytest.mark.long
 
@@ -49,42 +49,40 @@ MODULES = (
     duly.transports.webhooks.sender,
 )
 DEEPER = (duly.stores.store, duly.stores.sqlite.database, duly.stores.postgres.database)
-"""Failing too where an attempt goes through them, which by far not all of them is for."""
-ELSEWHERE = {
-    "engine.execution.task_pool:TaskPool._work": "what fails in an attempt was caught there",
+"""Modules of which an attempt uses only a part; they fail there too."""
+NOT_IN_ATTEMPTS = {
+    "engine.execution.task_pool:TaskPool._work": "errors of an attempt are caught before",
     "engine.execution.delivery_runner:DeliveryRunner.let_finish": "claims",
     "engine.execution.delivery_runner:DeliveryRunner.drain": "stops",
     "engine.execution.delivery_runner:DeliveryRunner._end": "stops",
-    "stores.deliveries.inbox:Inbox.prune": "upkeep",
+    "stores.deliveries.inbox:Inbox.prune": "maintenance",
     "stores.deliveries.steps:record_with": "settles",
     "stores.deliveries.transactions:PostgresTransaction._set_up": (
-        "behind a pooler; who awaits it is walked"
+        "behind a pooler; its caller is tested"
     ),
-    "stores.deliveries.transactions:block": "a transaction of the app's, in no attempt",
+    "stores.deliveries.transactions:block": "a transaction of the app, outside of attempts",
     "stores.deliveries.transactions:PostgresTransaction.commit": (
-        "a transaction of the app's, in no attempt"
+        "a transaction of the app, outside of attempts"
     ),
     "stores.deliveries.transactions:SqliteTransaction.commit": (
-        "a transaction of the app's, in no attempt"
+        "a transaction of the app, outside of attempts"
     ),
     "transports.webhooks.exchanges:Exchanges.close": "stops",
-    "transports.webhooks.sender:Webhooks.try_out": "asked for by people",
+    "transports.webhooks.sender:Webhooks.try_out": "called by operators",
     "transports.webhooks.sender:Webhooks.prepare": "starts",
     "transports.webhooks.sender:Webhooks.close": "stops",
 }
-"""Functions of the same files that no attempt goes through, and what they are for."""
+"""Functions of the same files that no attempt calls, and what calls them."""
 ONLY_AFTER_A_FAULT = {
     "stores.deliveries.transactions:PostgresTransaction._commit: self.roll_back()",
     "stores.deliveries.transactions:PostgresTransaction.begin: "
     "borrowed.__aexit__(type(error), error, error.__traceback__)",
 }
-"""Awaits that clean up; the trials with faults go through them."""
+"""Awaits that clean up; the trials with faults reach them."""
 SOMETIMES = {
-    "stores.postgres.database:from_place.connect": (
-        "opens a connection if all others are in use just then"
-    ),
+    "stores.postgres.database:from_place.connect": ("opens a connection if all others are in use"),
 }
-"""Functions that an attempt goes through or not, as its timing will have it."""
+"""Functions that an attempt calls or not, depending on timing."""
 TRIAL_SECONDS = 10
 
 
@@ -95,28 +93,28 @@ def awaits() -> Iterator[Awaits]:
 
 
 @pytest.fixture
-async def stage(any_house: House, awaits: Awaits) -> AsyncIterator[Stage]:
-    async with staged(any_house) as found:
-        # Armed for nothing that is passed here, so that whatever looks for failpoints goes there.
+async def scenario(any_cluster: Cluster, awaits: Awaits) -> AsyncIterator[Scenario]:
+    async with open_scenario(any_cluster) as found:
+        # Enables failpoints without raising any, so that code which checks for them runs too.
         arm("migrate.middle=raise")
         yield found
 
 
 @pytest.mark.requirement("V1", "D9", "D13", "F5")
 @pytest.mark.parametrize("kind", ATTEMPTS)
-async def test_whatever_fails_between_claim_and_settle_is_handed_back(
-    stage: Stage, awaits: Awaits, kind: str
+async def test_an_attempt_that_fails_between_claim_and_settle_is_handed_back(
+    scenario: Scenario, awaits: Awaits, kind: str
 ) -> None:
-    await trial(stage, awaits, kind, None)
-    # Again, since some of it happens only the first time, as when a connection is opened.
+    await trial(scenario, awaits, kind, None)
+    # A second time, since some awaits happen only the first time, such as opening a connection.
     awaits.reached.clear()
-    await trial(stage, awaits, kind, None)
+    await trial(scenario, awaits, kind, None)
     points = list(dict.fromkeys(awaits.reached))
     assert points
     for point in points:
         for when in ("before", "after"):
-            for fault in (stopped(stage, point, when), away(stage, point, when)):
-                problem = await problem_of(stage, awaits, kind, fault)
+            for fault in (stopped(scenario, point, when), unavailable(scenario, point, when)):
+                problem = await problem_of(scenario, awaits, kind, fault)
                 assert not problem, problem
 
 
@@ -130,99 +128,99 @@ def function_of(point: str) -> str:
     return point.split(": ")[0]
 
 
-def stopped(stage: Stage, point: str, when: str) -> Fault:
-    """The worker is told to stop and waits for nobody."""
-    runner = stage.life.engine.worker.runner
+def stopped(scenario: Scenario, point: str, when: str) -> Fault:
+    """The worker stops and waits for no handler."""
+    runner = scenario.process.engine.worker.runner
 
     async def strike() -> None:
-        stage.stopping = asyncio.get_running_loop().create_task(runner.drain(0))
-        await breathe()
+        scenario.stopping = asyncio.get_running_loop().create_task(runner.drain(0))
+        await yield_to_tasks()
 
     return Fault(point, when, strike, is_cancellation=True)
 
 
-def away(stage: Stage, point: str, when: str) -> Fault:
-    """The store goes away."""
+def unavailable(scenario: Scenario, point: str, when: str) -> Fault:
+    """The store is unavailable."""
 
     async def strike() -> None:
-        raise StoreUnavailable("away", source=stage.app.store.source)
+        raise StoreUnavailable("unavailable", source=scenario.app.store.source)
 
     return Fault(point, when, strike, is_cancellation=False)
 
 
-async def problem_of(stage: Stage, awaits: Awaits, kind: str, fault: Fault) -> str | None:
-    cause = "stopped" if fault.is_cancellation else "away"
+async def problem_of(scenario: Scenario, awaits: Awaits, kind: str, fault: Fault) -> str | None:
+    cause = "stopped" if fault.is_cancellation else "unavailable"
     try:
         async with asyncio.timeout(TRIAL_SECONDS):
-            await trial(stage, awaits, kind, fault)
+            await trial(scenario, awaits, kind, fault)
     except (AssertionError, TimeoutError) as error:
         return f"{cause} {fault.when} {fault.point}: {type(error).__name__} {error}"
     return None
 
 
-async def trial(stage: Stage, awaits: Awaits, kind: str, fault: Fault | None) -> None:
-    """Make one attempt with the fault, and then as many without as it takes."""
-    stage.trials += 1
-    before = await stage.effects()
-    await stage.forget_connections()
-    ids = await ATTEMPTS[kind](stage)
+async def trial(scenario: Scenario, awaits: Awaits, kind: str, fault: Fault | None) -> None:
+    """Make one attempt with the fault, and then as many without as it needs."""
+    scenario.trials += 1
+    before = await scenario.effects()
+    await scenario.forget_connections()
+    ids = await ATTEMPTS[kind](scenario)
     awaits.fault = fault
-    await stage.tick()
-    await finish(stage)
+    await scenario.tick()
+    await finish(scenario)
     for _ in range(10):
-        if {(await stage.app.get(id)).state for id in ids} <= {"completed", "dead"}:
+        if {(await scenario.app.get(id)).state for id in ids} <= {"completed", "dead"}:
             break
-        stage.house.clock.advance(15)
-        await stage.tick()
-        await finish(stage)
+        scenario.cluster.clock.advance(15)
+        await scenario.tick()
+        await finish(scenario)
     missed, awaits.fault = awaits.fault, None
-    assert missed is None or function_of(missed.point) in SOMETIMES, "it was not reached"
-    await check(stage, kind, ids)
-    written = (await stage.effects())[len(before) :]
-    order = [ids.index(each) for each in stage.ran if each in ids]
+    assert missed is None or function_of(missed.point) in SOMETIMES, "the await was not reached"
+    await check(scenario, kind, ids)
+    written = (await scenario.effects())[len(before) :]
+    order = [ids.index(each) for each in scenario.executed if each in ids]
     assert order == sorted(order), "out of order"
     assert written == (ids if kind in WRITING else []), f"wrote {written} for {ids}"
 
 
-async def finish(stage: Stage) -> None:
-    """Let what runs end, be it because of a stop, and settle it."""
-    runner = stage.life.engine.worker.runner
+async def finish(scenario: Scenario) -> None:
+    """Wait for running handlers, even those of a stop, and settle them."""
+    runner = scenario.process.engine.worker.runner
     await runner.drain(None)
-    if stage.stopping is not None:
-        await stage.stopping
-        stage.stopping, runner.is_draining = None, False
-    await stage.life.engine.worker.settler.flush()
-    await asyncio.gather(*stage.asked, return_exceptions=True)
+    if scenario.stopping is not None:
+        await scenario.stopping
+        scenario.stopping, runner.is_draining = None, False
+    await scenario.process.engine.worker.settler.flush()
+    await asyncio.gather(*scenario.calls, return_exceptions=True)
 
 
-async def check(stage: Stage, kind: str, ids: list[str]) -> None:
+async def check(scenario: Scenario, kind: str, ids: list[str]) -> None:
     for id in ids:
-        booked = await stage.app.get(id)
-        outcomes = [each.outcome for each in await stage.app.deliveries.history(id)]
-        ended = (booked.state, booked.attempt)
-        assert ended == ("completed", SPENDING.get(kind, 1)), f"{ended} {booked.error} {outcomes}"
+        delivery = await scenario.app.get(id)
+        outcomes = [each.outcome for each in await scenario.app.deliveries.history(id)]
+        ended = (delivery.state, delivery.attempt)
+        assert ended == ("completed", SPENDING.get(kind, 1)), f"{ended} {delivery.error} {outcomes}"
         failures = outcomes.count("retry")
-        assert failures == booked.attempt - 1, outcomes
+        assert failures == delivery.attempt - 1, outcomes
         assert set(outcomes) <= {"released", "deferred", "completed", "retry"}
 
 
 @pytest.mark.requirement("V1")
 async def test_every_await_between_claim_and_settle_is_reached_by_an_attempt(
-    stage: Stage, awaits: Awaits
+    scenario: Scenario, awaits: Awaits
 ) -> None:
     for kind in ATTEMPTS:
-        await trial(stage, awaits, kind, None)
+        await trial(scenario, awaits, kind, None)
     reached = {*awaits.reached, *awaits.passed}
-    other = ("Sqlite",) if "postgres" in stage.house.url else ("Postgres", "EnclosedSession")
+    other = ("Sqlite",) if "postgres" in scenario.cluster.url else ("Postgres", "EnclosedSession")
     missed = {
         each
         for each in awaits.found - reached
         if module_of(each) in {each.__name__.removeprefix("duly.") for each in MODULES}
-        and function_of(each) not in ELSEWHERE
+        and function_of(each) not in NOT_IN_ATTEMPTS
         and not any(name in each for name in other)
         and each not in ONLY_AFTER_A_FAULT
     }
-    assert not missed, "add an attempt that goes through these, or say what they are for:\n" + (
+    assert not missed, "add an attempt that reaches these, or add them to NOT_IN_ATTEMPTS:\n" + (
         "\n".join(sorted(missed))
     )
     assert reached

@@ -1,4 +1,4 @@
-"""One attempt from start to settlement: how it ends, and what is written about it."""
+"""One attempt from start to settlement: how it ends, and what is written."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ import duly
 from duly import Delivery, Reason
 from duly.errors import StoreUnavailable
 from duly.testing import run_until_idle
-from tests.engine.house import Gate, House, only, states
+from tests.engine.cluster import Barrier, Cluster, only_delivery, states
 from tests.stores.store_probe import StoreProbe
 
 
@@ -61,9 +61,9 @@ FAILURES = [
 @pytest.mark.parametrize("kind", ["async", "sync"])
 @pytest.mark.parametrize(("fail", "reason", "verdict"), FAILURES)
 async def test_every_failure_has_its_reason(
-    house: House, kind: str, fail: Callable[[], None], reason: str, verdict: str
+    cluster: Cluster, kind: str, fail: Callable[[], None], reason: str, verdict: str
 ) -> None:
-    app = house.app()
+    app = cluster.app()
 
     async def handle(delivery: Delivery[Any]) -> None:
         fail()
@@ -75,19 +75,19 @@ async def test_every_failure_has_its_reason(
     async with app:
         await app.deliver("work")
         assert await asyncio.wait_for(run_until_idle(app), 30) == 1
-        booked = await only(app)
-        (attempt,) = await app.attempts(booked.id)
+        delivery = await only_delivery(app)
+        (attempt,) = await app.attempts(delivery.id)
         assert app.telemetry.counts["AttemptFailed"] == 1
-    assert (booked.reason, attempt.reason) == (reason, reason)
-    assert (attempt.outcome, attempt.attempt, booked.attempt) == (verdict, 1, 1)
-    assert booked.state == ("dead" if verdict == "dead" else "pending")
-    assert booked.error
-    assert attempt.error == booked.error
+    assert (delivery.reason, attempt.reason) == (reason, reason)
+    assert (attempt.outcome, attempt.attempt, delivery.attempt) == (verdict, 1, 1)
+    assert delivery.state == ("dead" if verdict == "dead" else "pending")
+    assert delivery.error
+    assert attempt.error == delivery.error
 
 
 @pytest.mark.requirement("F1")
-async def test_a_payload_that_cannot_be_read_is_a_serialization_error(house: House) -> None:
-    app, called = house.app(), []
+async def test_an_unreadable_payload_is_a_serialization_error(cluster: Cluster) -> None:
+    app, called = cluster.app(), []
 
     @app.handler("work")
     async def work(delivery: Delivery[Order]) -> None:
@@ -96,15 +96,15 @@ async def test_a_payload_that_cannot_be_read_is_a_serialization_error(house: Hou
     async with app:
         await app.deliver("work", {"number": "seven"})
         await run_until_idle(app)
-        booked = await only(app)
-    assert (booked.state, booked.reason) == ("dead", Reason.SERIALIZATION_ERROR)
-    assert "number" in (booked.error or "")
+        delivery = await only_delivery(app)
+    assert (delivery.state, delivery.reason) == ("dead", Reason.SERIALIZATION_ERROR)
+    assert "number" in (delivery.error or "")
     assert called == []
 
 
 @pytest.mark.requirement("F1")
-async def test_a_reason_can_have_its_own_retry_rule(house: House) -> None:
-    app = house.app()
+async def test_a_reason_can_have_its_own_retry_rule(cluster: Cluster) -> None:
+    app = cluster.app()
     plan = duly.exponential().on("validation_failure", duly.delays(7))
 
     @app.handler("work", retry=plan)
@@ -114,17 +114,19 @@ async def test_a_reason_can_have_its_own_retry_rule(house: House) -> None:
     async with app:
         await app.deliver("work")
         assert await run_until_idle(app) == 1
-        assert (await only(app)).next_at == house.clock.now() + timedelta(seconds=7)
+        assert (await only_delivery(app)).next_at == cluster.clock.now() + timedelta(seconds=7)
         assert await run_until_idle(app, within=60) == 1
-        assert (await only(app)).state == "dead"
+        assert (await only_delivery(app)).state == "dead"
 
 
 @pytest.mark.requirement("F1")
 @pytest.mark.parametrize("kind", ["async", "sync"])
-async def test_a_handler_that_outlives_its_deadline_is_a_timeout(house: House, kind: str) -> None:
+async def test_a_handler_that_outlives_its_deadline_is_a_timeout(
+    cluster: Cluster, kind: str
+) -> None:
     import threading
 
-    app, ends = house.app(), threading.Event()
+    app, ends = cluster.app(), threading.Event()
 
     async def hang(delivery: Delivery[Any]) -> None:
         await asyncio.Event().wait()
@@ -140,41 +142,43 @@ async def test_a_handler_that_outlives_its_deadline_is_a_timeout(house: House, k
             if kind == "sync":
                 while not app.telemetry.counts["HandlerOverran"]:
                     await asyncio.tasks.sleep(0)
-                assert (await only(app)).state == "processing"
+                assert (await only_delivery(app)).state == "processing"
                 ends.set()
             assert await running == 1
-        booked = await only(app)
-    assert (booked.state, booked.attempt) == ("pending", 1)
-    assert booked.reason == Reason.TIMEOUT_EXCEEDED
-    assert booked.error == "it took longer than 0.02 seconds"
+        delivery = await only_delivery(app)
+    assert (delivery.state, delivery.attempt) == ("pending", 1)
+    assert delivery.reason == Reason.TIMEOUT_EXCEEDED
+    assert delivery.error == "it took longer than 0.02 seconds"
 
 
-async def test_a_deadline_strikes_only_whom_it_concerns(house: House) -> None:
-    app, gate = house.app(), Gate()
+async def test_a_deadline_ends_only_its_own_handler(cluster: Cluster) -> None:
+    app, barrier = cluster.app(), Barrier()
 
     @app.handler("slow", timeout=0.02)
     async def slow(delivery: Delivery[Any]) -> None:
         await asyncio.Event().wait()
 
-    app.handler("patient")(gate.handle)
-    life = await house.born(app)
+    app.handler("patient")(barrier.handle)
+    process = await cluster.start_worker(app)
     await app.deliver("patient")
     await app.deliver("slow")
-    await life.tick()
-    slot_freed = life.engine.worker.signal.wake
+    await process.tick()
+    slot_freed = process.engine.worker.signal.wake
     slot_freed.clear()
     await asyncio.wait_for(slot_freed.wait(), 10)
-    assert life.engine.running == 1
-    gate.open.set()
-    await life.finish()
+    assert process.engine.running == 1
+    barrier.open.set()
+    await process.finish()
     assert {each.target: each.state for each in await app.list()} == {
         "slow": "pending",
         "patient": "completed",
     }
 
 
-async def test_an_error_that_no_store_could_keep_stops_nobody(any_house: House) -> None:
-    app = any_house.app()
+async def test_an_error_text_that_no_store_accepts_does_not_block_others(
+    any_cluster: Cluster,
+) -> None:
+    app = any_cluster.app()
 
     @app.handler("work")
     async def work(delivery: Delivery[int]) -> None:
@@ -190,11 +194,11 @@ async def test_an_error_that_no_store_could_keep_stops_nobody(any_house: House) 
 
 
 @pytest.mark.requirement("F2")
-async def test_retry_times_survive_a_restart(any_house: House) -> None:
-    clock, tries = any_house.clock, []
+async def test_retry_times_survive_a_restart(any_cluster: Cluster) -> None:
+    clock, tries = any_cluster.clock, []
 
     def failing_app() -> duly.App:
-        app = any_house.app()
+        app = any_cluster.app()
 
         @app.handler("work", retry=duly.exponential(base=30, cap=100, attempts=4, jitter=0))
         async def work(delivery: Delivery[Any]) -> None:
@@ -213,8 +217,8 @@ async def test_retry_times_survive_a_restart(any_house: House) -> None:
         assert await run_until_idle(app) == 0
         clock.advance(1)
         assert await run_until_idle(app) == 1
-        booked = await app.get(id)
-        assert (booked.attempt, booked.next_at) == (2, start + timedelta(seconds=90))
+        delivery = await app.get(id)
+        assert (delivery.attempt, delivery.next_at) == (2, start + timedelta(seconds=90))
     async with failing_app() as app:
         assert await run_until_idle(app, within=timedelta(days=1)) == 2
         assert (await app.get(id)).state == "dead"
@@ -223,8 +227,8 @@ async def test_retry_times_survive_a_restart(any_house: House) -> None:
 
 
 @pytest.mark.requirement("F2")
-async def test_a_plan_on_the_delivery_comes_before_its_handlers(house: House) -> None:
-    app = house.app()
+async def test_the_retry_plan_of_a_delivery_overrides_that_of_its_handler(cluster: Cluster) -> None:
+    app = cluster.app()
 
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
@@ -240,8 +244,8 @@ async def test_a_plan_on_the_delivery_comes_before_its_handlers(house: House) ->
 
 
 @pytest.mark.requirement("F2")
-async def test_nobody_sleeps_while_holding_work(house: House) -> None:
-    app = house.app(concurrency=1)
+async def test_a_waiting_retry_holds_no_slot(cluster: Cluster) -> None:
+    app = cluster.app(concurrency=1)
 
     @app.handler("work")
     async def work(delivery: Delivery[str]) -> None:
@@ -253,13 +257,13 @@ async def test_nobody_sleeps_while_holding_work(house: House) -> None:
         await app.deliver("work", "fine")
         assert await run_until_idle(app) == 2
         (waiting,) = await app.list(state="pending")
-    assert (waiting.worker, waiting.claimed_at) != (None, house.clock.now())
-    assert waiting.next_at == house.clock.now() + timedelta(hours=1)
+    assert (waiting.worker, waiting.claimed_at) != (None, cluster.clock.now())
+    assert waiting.next_at == cluster.clock.now() + timedelta(hours=1)
 
 
 @pytest.mark.requirement("F3")
-async def test_the_last_attempt_makes_the_dead_letter_in_its_own_write(any_house: House) -> None:
-    app = any_house.app()
+async def test_the_last_attempt_and_the_dead_letter_are_one_write(any_cluster: Cluster) -> None:
+    app = any_cluster.app()
 
     @app.handler("work", retry=duly.delays(0, 0))
     async def work(delivery: Delivery[Any]) -> None:
@@ -268,25 +272,25 @@ async def test_the_last_attempt_makes_the_dead_letter_in_its_own_write(any_house
     async with app:
         id = (await app.deliver("work")).id
         assert await run_until_idle(app) == 3
-        booked, history = await app.get(id), await app.deliveries.history(id)
-    assert (booked.state, booked.attempt) == ("dead", 3)
+        delivery, history = await app.get(id), await app.deliveries.history(id)
+    assert (delivery.state, delivery.attempt) == ("dead", 3)
     assert [(each.outcome, each.attempt) for each in history] == [
         ("retry", 1),
         ("retry", 2),
         ("dead", 3),
     ]
-    assert booked.finished_at == history[-1].finished_at
+    assert delivery.finished_at == history[-1].finished_at
 
 
-async def test_what_expired_is_not_attempted(any_house: House) -> None:
-    app, gate = any_house.app(), Gate()
-    gate.open.set()
-    app.handler("work")(gate.handle)
+async def test_an_expired_delivery_is_not_attempted(any_cluster: Cluster) -> None:
+    app, barrier = any_cluster.app(), Barrier()
+    barrier.open.set()
+    app.handler("work")(barrier.handle)
     async with app:
-        soon = any_house.clock.now() + timedelta(seconds=10)
+        soon = any_cluster.clock.now() + timedelta(seconds=10)
         late = await app.deliver("work", "late", expires_at=soon)
-        house_time = any_house.clock.advance(10)
-        fine = await app.deliver("work", "fine", expires_at=house_time + timedelta(microseconds=1))
+        now = any_cluster.clock.advance(10)
+        fine = await app.deliver("work", "fine", expires_at=now + timedelta(microseconds=1))
         assert await run_until_idle(app) == 1
         assert ((await app.get(late.id)).state, (await app.get(fine.id)).state) == (
             "cancelled",
@@ -294,12 +298,12 @@ async def test_what_expired_is_not_attempted(any_house: House) -> None:
         )
         assert (await app.get(late.id)).attempt == 0
         assert [each.outcome for each in await app.deliveries.history(late.id)] == ["expired"]
-    assert gate.entered == ["fine"]
+    assert barrier.entered == ["fine"]
 
 
 @pytest.mark.requirement("D3")
-async def test_a_retry_plan_that_cannot_be_read_stops_nobody(any_house: House) -> None:
-    app = any_house.app()
+async def test_an_unreadable_retry_plan_does_not_block_others(any_cluster: Cluster) -> None:
+    app = any_cluster.app()
 
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[str]) -> None:
@@ -309,7 +313,7 @@ async def test_a_retry_plan_that_cannot_be_read_stops_nobody(any_house: House) -
     async with app:
         bad = await app.deliver("work", "fails")
         await app.deliver("work", "fine")
-        probe = StoreProbe(app.store, any_house.clock)  # type: ignore[arg-type]
+        probe = StoreProbe(app.store, any_cluster.clock)  # type: ignore[arg-type]
         await probe.sql(f"update duly.deliveries set retry = '{{nonsense' where id = '{bad.id}'")
         assert await run_until_idle(app) == 2
         assert await states(app) == {"dead": 1, "completed": 1}
@@ -317,8 +321,8 @@ async def test_a_retry_plan_that_cannot_be_read_stops_nobody(any_house: House) -
 
 
 @pytest.mark.requirement("D9")
-async def test_every_attempt_carries_the_same_id_and_its_number(any_house: House) -> None:
-    app, seen = any_house.app(), []
+async def test_every_attempt_has_the_same_id_and_its_number(any_cluster: Cluster) -> None:
+    app, seen = any_cluster.app(), []
 
     @app.handler("work", retry=duly.delays(1, 1))
     async def work(delivery: Delivery[Any]) -> None:
@@ -332,29 +336,29 @@ async def test_every_attempt_carries_the_same_id_and_its_number(any_house: House
 
 
 @pytest.mark.requirement("D13", "F6")
-@pytest.mark.parametrize("asked", ["unfinished_before", "enlist", "join"])
-async def test_cut_off_before_its_handler_was_called_it_is_handed_back(
-    any_house: House, monkeypatch: pytest.MonkeyPatch, asked: str
+@pytest.mark.parametrize("method", ["unfinished_before", "enlist", "join"])
+async def test_a_delivery_interrupted_before_its_handler_is_handed_back(
+    any_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    app, gate = any_house.app(lease=3600), Gate()
-    app.handler("work", retry=duly.no_retry)(gate.handle)
-    life = await any_house.born(app)
-    ways = {"unfinished_before": {"overlap": "skip"}, "join": {"overlap": "queue"}}
-    terms = ways.get(asked, {"stream": "team:7"})
-    await app.schedule("each", duly.every("1m"), "work", **terms)
-    any_house.clock.advance(60)
+    app, barrier = any_cluster.app(lease=3600), Barrier()
+    app.handler("work", retry=duly.no_retry)(barrier.handle)
+    process = await any_cluster.start_worker(app)
+    options_by_method = {"unfinished_before": {"overlap": "skip"}, "join": {"overlap": "queue"}}
+    options = options_by_method.get(method, {"stream": "team:7"})
+    await app.schedule("each", duly.every("1m"), "work", **options)
+    any_cluster.clock.advance(60)
     began = asyncio.Event()
 
     async def hangs(*_: Any) -> None:
         began.set()
         await asyncio.Event().wait()
 
-    store = app.store.schedules if asked == "unfinished_before" else app.store.streams
-    monkeypatch.setattr(store, asked, hangs)
-    assert await life.tick() == 1
+    store = app.store.schedules if method == "unfinished_before" else app.store.streams
+    monkeypatch.setattr(store, method, hangs)
+    assert await process.tick() == 1
     assert began.is_set()
-    await life.engine.worker.runner.drain(0)
-    await life.engine.worker.settler.flush()
+    await process.engine.worker.runner.drain(0)
+    await process.engine.worker.settler.flush()
     cut, *_ = sorted(await app.list(), key=lambda each: each.due_at)
     assert (cut.state, cut.attempt, cut.error) == ("pending", 0, None)
-    assert gate.entered == []
+    assert barrier.entered == []

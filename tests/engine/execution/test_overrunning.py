@@ -1,4 +1,4 @@
-"""Handlers that cannot be ended: what they hold stays theirs, and nobody else is held up."""
+"""Handlers that cannot be ended: their deliveries stay held, and no other is blocked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import duly.testing
 from duly import App, Delivery, Reason
 from duly.engine.execution import delivery_runner as dispatching
 from duly.transports.handlers import deadlines
-from tests.engine.house import House, Life, only
+from tests.engine.cluster import Cluster, WorkerProcess, only_delivery
 
 SECONDS = 20
 NAME: ContextVar[str] = ContextVar("name", default="")
@@ -26,7 +26,7 @@ NAME: ContextVar[str] = ContextVar("name", default="")
 
 @pytest.fixture
 def leave() -> Iterator[threading.Event]:
-    """Lets the threads of the test end, at the latest at its end."""
+    """Lets the threads of the test end, at the latest when the test ends."""
     found = threading.Event()
     yield found
     found.set()
@@ -34,7 +34,7 @@ def leave() -> Iterator[threading.Event]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is cancelled again is so soon."""
+    """Shorten the time until a handler is cancelled again."""
     monkeypatch.setattr(deadlines, "FIRST_AGAIN", 0.01)
     monkeypatch.setattr(dispatching, "CANCEL_SECONDS", (0.02, 0.02))
 
@@ -46,7 +46,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 def swallowing(app: App, *, until_cancelled: int) -> list[int]:
-    """A handler that goes on until it was cancelled so often; returns the count."""
+    """A handler that continues until it was cancelled this often; returns the count."""
     cancelled = [0]
 
     @app.handler("swallow", timeout=0.02, retry=duly.no_retry)
@@ -60,11 +60,11 @@ def swallowing(app: App, *, until_cancelled: int) -> list[int]:
     return cancelled
 
 
-def hanging(app: App, leave: threading.Event, **terms: Any) -> list[Any]:
-    """A plain handler that hangs until it is let go, and then returns; its payloads."""
+def hanging(app: App, leave: threading.Event, **options: Any) -> list[Any]:
+    """A plain handler that hangs until `leave` is set; returns its payloads."""
     entered: list[Any] = []
 
-    @app.handler("hang", **{"timeout": 0.02, "retry": duly.delays(0), **terms})
+    @app.handler("hang", **{"timeout": 0.02, "retry": duly.delays(0), **options})
     def hang(delivery: Delivery[Any]) -> None:
         entered.append(delivery.payload)
         assert leave.wait(SECONDS)
@@ -74,23 +74,23 @@ def hanging(app: App, leave: threading.Event, **terms: Any) -> list[Any]:
 
 @pytest.mark.requirement("F5", "D7")
 async def test_a_stream_waits_for_a_thread_that_runs_on_after_its_timeout(
-    any_house: House, leave: threading.Event
+    any_cluster: Cluster, leave: threading.Event
 ) -> None:
-    app = any_house.app()
+    app = any_cluster.app()
     entered = hanging(app, leave)
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     first = await app.deliver("hang", 1, stream="s")
     await app.deliver("hang", 2, stream="s")
-    await life.tick()
+    await process.tick()
     await until(lambda: app.telemetry.counts["HandlerOverran"] == 1)
-    assert await life.tick() == 1
+    assert await process.tick() == 1
     assert entered == [1]
     (stuck, *_) = await app.list(state="processing")
     assert stuck.id == first.id
     leave.set()
-    await life.finish()
-    booked = await app.get(first.id)
-    assert (booked.state, booked.reason, booked.attempt) == (
+    await process.finish()
+    delivery = await app.get(first.id)
+    assert (delivery.state, delivery.reason, delivery.attempt) == (
         "pending",
         Reason.TIMEOUT_EXCEEDED,
         1,
@@ -99,75 +99,75 @@ async def test_a_stream_waits_for_a_thread_that_runs_on_after_its_timeout(
 
 
 @pytest.mark.requirement("D7")
-async def test_what_runs_on_after_its_timeout_is_shown_as_stuck(
-    any_house: House, leave: threading.Event
+async def test_a_handler_that_overruns_its_timeout_is_shown_as_stuck(
+    any_cluster: Cluster, leave: threading.Event
 ) -> None:
-    app = any_house.app()
+    app = any_cluster.app()
     hanging(app, leave)
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     accepted = await app.deliver("hang")
-    await life.tick()
+    await process.tick()
     await until(lambda: app.telemetry.counts["HandlerOverran"] == 1)
-    any_house.clock.advance(3000)
-    await app.store.workers.beat(life.engine.worker.membership.worker)
+    any_cluster.clock.advance(3000)
+    await app.store.workers.beat(process.engine.worker.membership.worker)
     (found,) = await app.stats.stuck(timedelta(seconds=300))
     assert found.id == accepted.id
     assert "has been running it since" in found.why
     leave.set()
-    await life.finish()
+    await process.finish()
 
 
 @pytest.mark.requirement("F5")
-async def test_threads_that_hang_take_their_slots_and_no_more(
-    house: House, leave: threading.Event
+async def test_hanging_threads_use_only_their_own_slots(
+    cluster: Cluster, leave: threading.Event
 ) -> None:
-    app, done = house.app(concurrency=5), []
+    app, done = cluster.app(concurrency=5), []
     entered = hanging(app, leave)
 
     @app.handler("healthy", timeout=0.5, retry=duly.no_retry)
     def healthy(delivery: Delivery[int]) -> None:
         done.append(delivery.payload)
 
-    life = await house.born(app)
+    process = await cluster.start_worker(app)
     await app.deliver_many([("hang", n) for n in range(4)])
-    await until_running(life, 4)
+    await until_running(process, 4)
     await until(lambda: app.telemetry.counts["HandlerOverran"] == 4)
     await app.deliver_many([("healthy", n) for n in range(10)])
     async with asyncio.timeout(SECONDS):
         while len(done) < 10:
-            await life.tick()
-            await life.engine.worker.settler.flush()
+            await process.tick()
+            await process.engine.worker.settler.flush()
     leave.set()
-    await life.finish()
+    await process.finish()
     assert sorted(done) == list(range(10))
     assert sorted(entered) == [0, 1, 2, 3]
     assert {each.state for each in await app.list(target="healthy")} == {"completed"}
 
 
-async def until_running(life: Life, many: int) -> None:
+async def until_running(process: WorkerProcess, many: int) -> None:
     async with asyncio.timeout(SECONDS):
-        while await life.tick() < many:
+        while await process.tick() < many:
             pass
 
 
 @pytest.mark.requirement("F5")
-async def test_threads_left_behind_hold_up_no_later_worker(
-    house: House, leave: threading.Event
+async def test_threads_left_behind_do_not_block_a_later_worker(
+    cluster: Cluster, leave: threading.Event
 ) -> None:
-    app, done = house.app(concurrency=1, drain=0), threading.Event()
+    app, done = cluster.app(concurrency=1, drain=0), threading.Event()
     entered = hanging(app, leave)
 
     @app.handler("healthy", timeout=SECONDS)
     def healthy(delivery: Delivery[Any]) -> None:
         done.set()
 
-    life = await house.born(app)
+    process = await cluster.start_worker(app)
     await app.deliver("hang")
-    await until_running(life, 1)
+    await until_running(process, 1)
     await until(lambda: bool(entered))
-    await life.engine.stop()
+    await process.engine.stop()
     accepted = await app.deliver("healthy", priority=9)
-    later = await house.born(app)
+    later = await cluster.start_worker(app)
     await later.tick()
     await later.engine.worker.settler.flush()
     await until(done.is_set)
@@ -175,76 +175,76 @@ async def test_threads_left_behind_hold_up_no_later_worker(
     await later.engine.worker.settler.flush()
     assert (await app.get(accepted.id)).state == "completed"
     leave.set()
-    await until(lambda: not life.engine.running)
+    await until(lambda: not process.engine.running)
 
 
 @pytest.mark.requirement("D13", "D7")
 @pytest.mark.parametrize("kind", ["async", "thread"])
-async def test_what_cannot_be_ended_stays_held_when_the_worker_stops(
-    any_house: House, leave: threading.Event, kind: str
+async def test_deliveries_whose_handlers_cannot_be_ended_stay_held_when_the_worker_stops(
+    any_cluster: Cluster, leave: threading.Event, kind: str
 ) -> None:
-    app = any_house.app(drain=0)
-    entered, let_go = hanging(app, leave, timeout=SECONDS), asyncio.Event()
+    app = any_cluster.app(drain=0)
+    entered, released = hanging(app, leave, timeout=SECONDS), asyncio.Event()
 
     @app.handler("swallow", timeout=SECONDS)
     async def swallow(delivery: Delivery[Any]) -> None:
         entered.append(delivery.payload)
-        while not let_go.is_set():
+        while not released.is_set():
             with contextlib.suppress(asyncio.CancelledError):
-                await let_go.wait()
+                await released.wait()
 
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     accepted = await app.deliver("hang" if kind == "thread" else "swallow", 7)
-    await until_running(life, 1)
+    await until_running(process, 1)
     await until(lambda: bool(entered))
     async with asyncio.timeout(SECONDS):
-        await life.engine.stop()
+        await process.engine.stop()
     assert app.telemetry.counts["WorkerStopped"] == 1
     (row,) = await app.store.workers.all()
     assert (row.ended_how, row.holding) == (None, 1)
     assert (await app.get(accepted.id)).state == "processing"
     leave.set()
-    let_go.set()
-    await until(lambda: not life.engine.running)
+    released.set()
+    await until(lambda: not process.engine.running)
 
 
 @pytest.mark.requirement("D13")
 async def test_a_thread_that_ends_within_the_drain_time_is_completed(
-    any_house: House, leave: threading.Event
+    any_cluster: Cluster, leave: threading.Event
 ) -> None:
-    app = any_house.app()
+    app = any_cluster.app()
     entered = hanging(app, leave, timeout=SECONDS)
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     accepted = await app.deliver("hang", 7)
-    await until_running(life, 1)
+    await until_running(process, 1)
     await until(lambda: bool(entered))
-    stopping = asyncio.create_task(life.engine.worker.runner.drain(0))
-    await life.breathe()
+    stopping = asyncio.create_task(process.engine.worker.runner.drain(0))
+    await process.yield_to_tasks()
     leave.set()
     assert await stopping == 1
-    await life.engine.worker.settler.flush()
-    booked = await app.get(accepted.id)
-    assert (booked.state, booked.attempt) == ("completed", 1)
+    await process.engine.worker.settler.flush()
+    delivery = await app.get(accepted.id)
+    assert (delivery.state, delivery.attempt) == ("completed", 1)
 
 
 @pytest.mark.requirement("F1")
-async def test_a_deadline_cancels_again_until_the_handler_ends(any_house: House) -> None:
-    app = any_house.app()
+async def test_a_deadline_cancels_again_until_the_handler_ends(any_cluster: Cluster) -> None:
+    app = any_cluster.app()
     cancelled = swallowing(app, until_cancelled=3)
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     await app.deliver("swallow")
-    await life.tick()
+    await process.tick()
     async with asyncio.timeout(SECONDS):
-        await life.finish()
+        await process.finish()
     assert cancelled == [3]
-    booked = await only(app)
-    assert (booked.state, booked.reason) == ("dead", Reason.TIMEOUT_EXCEEDED)
+    delivery = await only_delivery(app)
+    assert (delivery.state, delivery.reason) == ("dead", Reason.TIMEOUT_EXCEEDED)
     assert app.telemetry.counts["HandlerOverran"] == 1
 
 
 @pytest.mark.requirement("D13")
-async def test_a_stop_cancels_again_until_the_handler_ends(any_house: House) -> None:
-    app, entered = any_house.app(), asyncio.Event()
+async def test_a_stop_cancels_again_until_the_handler_ends(any_cluster: Cluster) -> None:
+    app, entered = any_cluster.app(), asyncio.Event()
 
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
@@ -253,19 +253,19 @@ async def test_a_stop_cancels_again_until_the_handler_ends(any_house: House) -> 
             await asyncio.Event().wait()
         await asyncio.Event().wait()
 
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     await app.deliver("work")
-    await life.tick()
+    await process.tick()
     assert entered.is_set()
-    assert await life.engine.worker.runner.drain(0) == 1
-    await life.engine.worker.settler.flush()
-    booked = await only(app)
-    assert (booked.state, booked.attempt) == ("pending", 0)
+    assert await process.engine.worker.runner.drain(0) == 1
+    await process.engine.worker.settler.flush()
+    delivery = await only_delivery(app)
+    assert (delivery.state, delivery.attempt) == ("pending", 0)
 
 
 @pytest.mark.requirement("D13")
-async def test_what_breaks_on_its_way_out_of_a_stop_spends_no_attempt(any_house: House) -> None:
-    app = any_house.app()
+async def test_an_error_during_a_stop_spends_no_attempt(any_cluster: Cluster) -> None:
+    app = any_cluster.app()
 
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
@@ -274,22 +274,22 @@ async def test_what_breaks_on_its_way_out_of_a_stop_spends_no_attempt(any_house:
         finally:
             raise OSError("the connection that it closes is gone")
 
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     await app.deliver("work")
-    await life.tick()
-    await life.engine.worker.runner.drain(0)
-    await life.engine.worker.settler.flush()
-    booked = await only(app)
-    assert (booked.state, booked.attempt) == ("pending", 0)
+    await process.tick()
+    await process.engine.worker.runner.drain(0)
+    await process.engine.worker.settler.flush()
+    delivery = await only_delivery(app)
+    assert (delivery.state, delivery.attempt) == ("pending", 0)
 
 
-async def test_a_plain_handler_sees_the_context_of_its_attempt(house: House) -> None:
-    app, seen = house.app(), []
+async def test_a_plain_handler_sees_the_context_of_its_attempt(cluster: Cluster) -> None:
+    app, seen = cluster.app(), []
 
     @app.handler("work")
     def work(delivery: Delivery[Any]) -> None:
         seen.append(NAME.get())
-        NAME.set("its own")
+        NAME.set("inner")
 
     async with named(), app:
         await app.deliver_many([("work", None)] * 2)

@@ -1,4 +1,4 @@
-"""Counts of schedules in a real Redis: right while it answers, and never in the way."""
+"""Counts of schedules in a real Redis: correct while it answers, and never a cause of failures."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ from duly.engine.monitoring.analytics_exporter import AnalyticsExporter
 from duly.errors import BadSetting
 from duly.ports import AnalyticsFailure
 from duly.transports.redis_analytics import RedisAnalytics
-from tests.engine.house import directory, states
+from tests.engine.cluster import directory, states
 from tests.support.redis import RedisServer
 
 DEADLINE_SECONDS = 30
@@ -33,7 +33,7 @@ def redis() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-async def looking(redis: RedisServer) -> AsyncIterator[Any]:
+async def client(redis: RedisServer) -> AsyncIterator[Any]:
     client: Any = Redis.from_url(redis.url.replace(" ", "%20"), decode_responses=True)
     yield client
     await client.aclose()
@@ -55,30 +55,30 @@ def app_with(database: str, url: str) -> App:
 
 
 async def run_schedules(app: App) -> None:
-    """Let each of three schedules have its one occurrence; returns once all have ended."""
+    """Run three schedules with one occurrence each; returns when all have ended."""
     at = duly.at(datetime.now(UTC) + timedelta(milliseconds=50))
     await app.schedule("good", at, "works")
     await app.schedule("in:one", at, "works", "in its transaction")
     await app.schedule("bad", at, "fails")
-    await app.deliver("works", "of no schedule")
+    await app.deliver("works", "without a schedule")
     async with asyncio.timeout(DEADLINE_SECONDS):
         while await states(app) != {"completed": 3, "dead": 1}:
             pass
 
 
-async def kept(looking: Any) -> dict[str, dict[str, str]]:
-    """What is counted, minutes left out: a test may begin in one and end in the next."""
+async def counts_in(client: Any) -> dict[str, dict[str, str]]:
+    """The counts without their minutes: a test may end in a later minute."""
     found: dict[str, dict[str, str]] = {}
-    for key in await looking.keys("*"):
+    for key in await client.keys("*"):
         name = key.rpartition(":20")[0].removesuffix(":")
-        found.setdefault(name, {}).update(await looking.hgetall(key))
-        assert 0 < await looking.ttl(key) <= 7 * 86400
+        found.setdefault(name, {}).update(await client.hgetall(key))
+        assert 0 < await client.ttl(key) <= 7 * 86400
     return found
 
 
 @pytest.mark.requirement("C9")
-async def test_what_became_of_schedules_is_counted_by_the_minute(
-    database_url: str, redis: RedisServer, looking: Any
+async def test_outcomes_of_schedules_are_counted_by_the_minute(
+    database_url: str, redis: RedisServer, client: Any
 ) -> None:
     app = app_with(database_url, redis.url)
     async with app:
@@ -87,19 +87,19 @@ async def test_what_became_of_schedules_is_counted_by_the_minute(
         await run_schedules(app)
         await engine.stop()
         assert app.telemetry.counts["AnalyticsUnreachable"] == 0
-    assert await kept(looking) == {
+    assert await counts_in(client) == {
         "duly:default:schedule:good": {"completed": "1"},
         "duly:default:schedule:in:one": {"completed": "1"},
         "duly:default:schedule:bad": {"retried": "1", "dead": "1"},
     }
-    (key,) = await looking.keys("duly:default:schedule:good:*")
+    (key,) = await client.keys("duly:default:schedule:good:*")
     minute = datetime.strptime(key[-17:], "%Y-%m-%dT%H:%M%z")
     assert timedelta() <= datetime.now(UTC) - minute < timedelta(minutes=3)
 
 
 @pytest.mark.requirement("C9")
-async def test_a_redis_that_goes_is_told_once_and_its_return_once(
-    sqlite_url: str, redis: RedisServer, looking: Any, monkeypatch: pytest.MonkeyPatch
+async def test_an_unreachable_redis_is_reported_once_and_its_return_once(
+    sqlite_url: str, redis: RedisServer, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_analyst, "WRITE_SECONDS", 0.02)
     redis.stop()
@@ -115,26 +115,26 @@ async def test_a_redis_that_goes_is_told_once_and_its_return_once(
                 await asyncio.tasks.sleep(0)
         await engine.stop()
     assert (counts["AnalyticsUnreachable"], counts["AnalyticsReachable"]) == (1, 1)
-    # It was away from the start: nothing was sent in vain, so nothing is lost.
-    assert (await kept(looking))["duly:default:schedule:good"] == {"completed": "1"}
+    # It was unreachable from the start: no counts were sent, so none are lost.
+    assert (await counts_in(client))["duly:default:schedule:good"] == {"completed": "1"}
 
 
 @pytest.mark.requirement("C9")
-@pytest.mark.parametrize("trouble", ["halted", "wrong password", "wrong kind", "nowhere"])
-async def test_a_redis_that_is_slow_or_wrong_touches_no_delivery(
-    sqlite_url: str, redis: RedisServer, looking: Any, trouble: str
+@pytest.mark.parametrize("problem", ["halted", "wrong password", "wrong kind", "nowhere"])
+async def test_a_slow_or_wrong_redis_affects_no_delivery(
+    sqlite_url: str, redis: RedisServer, client: Any, problem: str
 ) -> None:
     url = redis.url
-    if trouble == "halted":
+    if problem == "halted":
         redis.signal(signal.SIGSTOP)
-    elif trouble == "wrong password":
+    elif problem == "wrong password":
         url = url.replace("pass word", "wrong")
-    elif trouble == "nowhere":
+    elif problem == "nowhere":
         url = "redis://no.such.host.invalid:6379/0"
     else:
         minute = datetime.now(UTC).replace(second=0, microsecond=0)
         for at in (minute, minute + timedelta(minutes=1)):
-            await looking.set(f"duly:default:schedule:good:{at:%Y-%m-%dT%H:%MZ}", "not a hash")
+            await client.set(f"duly:default:schedule:good:{at:%Y-%m-%dT%H:%MZ}", "not a hash")
     app = app_with(sqlite_url, url)
     async with app:
         engine = app.engine()
@@ -142,19 +142,19 @@ async def test_a_redis_that_is_slow_or_wrong_touches_no_delivery(
         await run_schedules(app)
         await engine.stop()
     assert app.telemetry.counts["AnalyticsUnreachable"] <= 1
-    if trouble == "halted":
+    if problem == "halted":
         redis.signal(signal.SIGCONT)
 
 
 @pytest.mark.requirement("C9")
-async def test_trouble_says_whether_anything_was_sent(redis: RedisServer, looking: Any) -> None:
+async def test_a_failure_reports_whether_counts_were_sent(redis: RedisServer, client: Any) -> None:
     analytics = RedisAnalytics(redis.url.replace(" ", "%20"), "shop", timedelta(days=1))
     counts = {Count("good", LONG_AGO, "completed"): 2}
     assert await analytics.add(counts) is None
     redis.stop()
     gone = await analytics.add(counts)
     redis.start()
-    await looking.set(key_of("shop", Count("good", LONG_AGO, "completed")), "not a hash")
+    await client.set(key_of("shop", Count("good", LONG_AGO, "completed")), "not a hash")
     wrong = await analytics.add(counts)
     await analytics.close()
     assert gone is not None
@@ -162,16 +162,16 @@ async def test_trouble_says_whether_anything_was_sent(redis: RedisServer, lookin
     assert (gone.unsent, wrong.unsent) == (True, False)
 
 
-class Away:
-    """A place that takes nothing."""
+class Unavailable:
+    """An analytics store that accepts nothing."""
 
     def __init__(self, unsent: bool) -> None:
         self.unsent = unsent
-        self.asked: list[int] = []
+        self.totals: list[int] = []
 
     async def add(self, counts: Any) -> AnalyticsFailure | None:
-        self.asked.append(counts.total())
-        return AnalyticsFailure("away", self.unsent)
+        self.totals.append(counts.total())
+        return AnalyticsFailure("unavailable", self.unsent)
 
     async def close(self) -> None: ...
 
@@ -182,28 +182,28 @@ def settled(n: int) -> Settlement:
 
 
 @pytest.mark.requirement("C9")
-async def test_what_cannot_be_written_takes_bounded_memory() -> None:
-    told: list[Any] = []
-    away = Away(unsent=True)
-    analyst = AnalyticsExporter(away, told.append)
-    analyst.note([settled(n) for n in range(engine_analyst.MOST + 500)], directory({}))
-    pauses = [(await analyst.tick()).seconds for _ in range(6)]
-    assert away.asked == [engine_analyst.MOST] * 6
+async def test_unwritten_counts_take_bounded_memory() -> None:
+    events: list[Any] = []
+    analytics = Unavailable(unsent=True)
+    exporter = AnalyticsExporter(analytics, events.append)
+    exporter.note([settled(n) for n in range(engine_analyst.MOST + 500)], directory({}))
+    pauses = [(await exporter.tick()).seconds for _ in range(6)]
+    assert analytics.totals == [engine_analyst.MOST] * 6
     assert pauses == [2.0, 4.0, 8.0, 10.0, 10.0, 10.0]
-    assert len(told) == 1
-    away.add = lambda counts: asyncio.sleep(0)  # type: ignore[method-assign]
-    await analyst.tick()
-    assert (told[1].failures, told[1].lost) == (6, 500)
+    assert len(events) == 1
+    analytics.add = lambda counts: asyncio.sleep(0)  # type: ignore[method-assign]
+    await exporter.tick()
+    assert (events[1].failures, events[1].lost) == (6, 500)
 
 
 @pytest.mark.requirement("C9")
-async def test_what_may_have_been_written_is_not_written_again() -> None:
-    away = Away(unsent=False)
-    analyst = AnalyticsExporter(away, lambda event: None)
-    analyst.note([settled(1)], directory({}))
+async def test_counts_that_may_have_been_written_are_not_written_again() -> None:
+    analytics = Unavailable(unsent=False)
+    exporter = AnalyticsExporter(analytics, lambda event: None)
+    exporter.note([settled(1)], directory({}))
     for _ in range(2):
-        await analyst.tick()
-    assert away.asked == [1, 0]
+        await exporter.tick()
+    assert analytics.totals == [1, 0]
 
 
 def test_a_minute_is_the_utc_minute_in_which_it_ended() -> None:
@@ -221,9 +221,7 @@ def test_a_minute_is_the_utc_minute_in_which_it_ended() -> None:
         "redis://:banana@host/0?clientname=me@elsewhere",
     ],
 )
-def test_what_is_no_address_of_a_redis_is_refused_without_telling_it(
-    sqlite_url: str, url: str
-) -> None:
+def test_an_invalid_redis_url_is_refused_without_showing_it(sqlite_url: str, url: str) -> None:
     with pytest.raises(BadSetting, match="analytics: ") as refused:
         App(sqlite_url, environment={}, analytics=url).engine()
     assert "banana" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""What the log leaves out it counts: each event is a line of its own or part of a summary."""
+"""Each event is a log line of its own, or counted in a summary."""
 
 import asyncio
 import logging
@@ -16,8 +16,8 @@ from duly.telemetry import Telemetry
 from duly.telemetry.log_messages import LIMITED, ONLY_COUNTED, WORDING
 from duly.telemetry.telemetry import LINES_PER_SECOND
 from duly.testing import VirtualClock
+from tests.engine.cluster import Barrier, Cluster
 from tests.engine.conftest import START
-from tests.engine.house import Gate, House
 
 pytestmark = pytest.mark.requirement("D11")
 
@@ -34,25 +34,25 @@ SAMPLES: dict[Any, Any] = {
 SUMMARIES = set(LIMITED.values())
 
 
-class Lines(logging.Handler):
-    """The log lines of duly, as the events that they tell."""
+class LogLines(logging.Handler):
+    """The log lines of duly, as the events that they report."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.logged: list[tuple[str, dict[str, Any]]] = []
         self.more = asyncio.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.told.append((record.event, record.facts))  # type: ignore[attr-defined]
+        self.logged.append((record.event, record.facts))  # type: ignore[attr-defined]
         self.more.set()
 
     def of(self, kind: type[Event]) -> list[dict[str, Any]]:
-        return [facts for event, facts in self.told if event == kind.__name__]
+        return [facts for event, facts in self.logged if event == kind.__name__]
 
     def left_out(self) -> int:
         return sum(facts["deliveries"] for kind in SUMMARIES for facts in self.of(kind))
 
-    async def until_all_are_told(self, kind: type[Event], many: int) -> None:
+    async def until_all_are_logged(self, kind: type[Event], many: int) -> None:
         async with asyncio.timeout(60):
             while len(self.of(kind)) + self.left_out() < many:
                 self.more.clear()
@@ -60,8 +60,8 @@ class Lines(logging.Handler):
 
 
 @pytest.fixture
-def lines() -> Iterator[Lines]:
-    found, logger = Lines(), logging.getLogger("duly")
+def lines() -> Iterator[LogLines]:
+    found, logger = LogLines(), logging.getLogger("duly")
     level = logger.level
     logger.addHandler(found)
     logger.setLevel(logging.DEBUG)
@@ -71,7 +71,7 @@ def lines() -> Iterator[Lines]:
 
 
 def sample(kind: type[Event]) -> Event:
-    """An event with something in every field."""
+    """An event with a value in every field."""
     values = {}
     for field in msgspec.structs.fields(kind):
         choices = get_args(field.type) if type(None) in get_args(field.type) else (field.type,)
@@ -80,9 +80,7 @@ def sample(kind: type[Event]) -> Event:
 
 
 @pytest.mark.parametrize("kind", WORDING, ids=lambda kind: kind.__name__)
-def test_of_each_kind_of_event_every_one_is_told_or_counted(
-    kind: type[Event], lines: Lines
-) -> None:
+def test_every_event_is_logged_or_counted(kind: type[Event], lines: LogLines) -> None:
     telemetry = Telemetry(VirtualClock(START).monotonic)
     for _ in range(MANY):
         telemetry.emit(sample(kind))
@@ -90,18 +88,18 @@ def test_of_each_kind_of_event_every_one_is_told_or_counted(
     left_out = 0 if kind in SUMMARIES else lines.left_out()
     assert len(lines.of(kind)) + left_out == MANY
     assert (left_out > 0) is (kind in LIMITED)
-    before = len(lines.told)
+    before = len(lines.logged)
     telemetry.summarize()
-    assert len(lines.told) == before, "nothing is told twice"
+    assert len(lines.logged) == before, "nothing is logged twice"
 
 
-def test_every_kind_of_event_has_words_or_is_only_counted() -> None:
+def test_every_event_class_has_a_text_or_is_only_counted() -> None:
     kinds = {each for each in Event.__subclasses__() if each.__module__ == events.__name__}
     assert kinds == set(WORDING) | ONLY_COUNTED
 
 
 @pytest.mark.parametrize("kind", LIMITED, ids=lambda kind: kind.__name__)
-def test_each_second_has_its_own_lines(kind: type[Event], lines: Lines) -> None:
+def test_each_second_has_its_own_limit(kind: type[Event], lines: LogLines) -> None:
     clock = VirtualClock(START)
     telemetry = Telemetry(clock.monotonic)
     for _ in range(3):
@@ -114,14 +112,14 @@ def test_each_second_has_its_own_lines(kind: type[Event], lines: Lines) -> None:
     assert summaries == [MANY - LINES_PER_SECOND] * 3
 
 
-async def test_a_worker_tells_the_rest_of_a_backlog_while_it_runs(
-    database_url: str, lines: Lines
+async def test_a_worker_logs_the_summary_of_a_backlog_while_it_runs(
+    database_url: str, lines: LogLines
 ) -> None:
     app = App(database_url, environment={}, grace=60)
 
     @app.handler("work")
     async def work(delivery: Delivery[int]) -> None:
-        """Take it."""
+        """Do nothing."""
 
     async with app:
         long_ago = app.clock.now() - timedelta(hours=1)
@@ -129,7 +127,7 @@ async def test_a_worker_tells_the_rest_of_a_backlog_while_it_runs(
             {"target": "work", "payload": n, "at": long_ago} for n in range(MANY)
         )
         running = asyncio.create_task(app.run(signals=False))
-        await lines.until_all_are_told(events.DeliveryLate, MANY)
+        await lines.until_all_are_logged(events.DeliveryLate, MANY)
         assert not running.done()
         app.stop()
         await running
@@ -137,21 +135,21 @@ async def test_a_worker_tells_the_rest_of_a_backlog_while_it_runs(
     assert len(lines.of(events.DeliveryLate)) + lines.left_out() == MANY
 
 
-async def test_whoever_stops_or_closes_tells_the_rest_first(house: House, lines: Lines) -> None:
-    app, gate = house.app(), Gate()
-    gate.open.set()
-    app.handler("work")(gate.handle)
+async def test_a_stop_logs_the_summary_first(cluster: Cluster, lines: LogLines) -> None:
+    app, barrier = cluster.app(), Barrier()
+    barrier.open.set()
+    app.handler("work")(barrier.handle)
     await app.open()
     await app.deliver_many({"target": "work", "payload": n, "at": START} for n in range(MANY))
-    house.clock.advance(timedelta(days=1))
-    life = await house.born(app)
-    while await life.engine.worker.step():
+    cluster.clock.advance(timedelta(days=1))
+    process = await cluster.start_worker(app)
+    while await process.engine.worker.step():
         pass
     assert len(lines.of(events.DeliveryLate)) == LINES_PER_SECOND
     assert lines.left_out() == 0
-    await life.engine.stop()
+    await process.engine.stop()
     assert lines.left_out() == MANY - LINES_PER_SECOND
-    assert lines.told[-1][0] == "WorkerStopped"
+    assert lines.logged[-1][0] == "WorkerStopped"
 
 
 def test_the_same_traceback_is_logged_once_a_second(caplog: pytest.LogCaptureFixture) -> None:

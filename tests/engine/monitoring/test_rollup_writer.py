@@ -1,4 +1,4 @@
-"""Minutes: what happened is written beside the deliveries, once a second and at the end."""
+"""Rollups: counts by minute, written once a second and at the end."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 import duly
 from duly.records.stats import Point, Series
-from tests.engine.house import House
+from tests.engine.cluster import Cluster
 
 pytestmark = pytest.mark.requirement("S3")
 
@@ -16,23 +16,23 @@ def counts(series: Series, *names: str) -> list[tuple[Any, ...]]:
     return [tuple(getattr(each, name) for name in names) for each in series.points]
 
 
-async def test_each_minute_has_what_happened_in_it(any_house: House) -> None:
-    app = any_house.app(grace=60)
+async def test_each_minute_has_its_own_counts(any_cluster: Cluster) -> None:
+    app = any_cluster.app(grace=60)
 
     @app.handler("work")
     async def work(delivery: duly.Delivery[Any]) -> None:
-        any_house.clock.advance(2)
+        any_cluster.clock.advance(2)
         if delivery.payload == "bad":
             raise ValueError("no")
 
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     await app.deliver("work", "good")
     await app.deliver("work", "bad", retry=duly.no_retry)
-    await life.engine.worker.step()
+    await process.engine.worker.step()
     await app.rollup_writer.tick()
-    any_house.clock.advance(60)
-    await app.deliver("work", "good", at=any_house.clock.now() - timedelta(seconds=90))
-    await life.engine.worker.step()
+    any_cluster.clock.advance(60)
+    await app.deliver("work", "good", at=any_cluster.clock.now() - timedelta(seconds=90))
+    await process.engine.worker.step()
     series = await app.series(since=120)
     names = ("accepted", "completed", "failed", "dead", "on_time", "late")
     assert counts(series, *names)[-2:] == [(2, 1, 1, 1, 2, 0), (1, 1, 0, 0, 0, 1)]
@@ -42,68 +42,70 @@ async def test_each_minute_has_what_happened_in_it(any_house: House) -> None:
     assert (whole.accepted, whole.completed) == (3, 2)
 
 
-async def test_workers_add_up_and_namespaces_do_not(any_house: House) -> None:
+async def test_workers_add_up_and_namespaces_do_not(any_cluster: Cluster) -> None:
     for namespace in ("one", "one", "two"):
-        app = any_house.app(namespace=namespace)
+        app = any_cluster.app(namespace=namespace)
         app.expect("work")
         await app.open()
         await app.deliver("work")
         await app.close()
     for namespace, many in (("one", 2), ("two", 1), ("three", 0)):
-        app = any_house.app(namespace=namespace)
+        app = any_cluster.app(namespace=namespace)
         await app.open()
         assert counts(await app.series(since=60), "accepted")[-1] == (many,)
 
 
-async def test_what_a_transaction_of_a_handler_completed_counts_too(any_house: House) -> None:
-    app = any_house.app()
+async def test_deliveries_completed_in_a_handlers_transaction_count_too(
+    any_cluster: Cluster,
+) -> None:
+    app = any_cluster.app()
 
     @app.handler("work")
     async def work(delivery: duly.Delivery[Any]) -> None:
         await delivery.transaction.fetch("select 1")
 
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     await app.deliver("work")
-    await life.engine.worker.step()
+    await process.engine.worker.step()
     await app.rollup_writer.tick()
     assert counts(await app.series(since=60), "completed", "on_time")[-1] == (1, 1)
 
 
-async def test_a_write_that_failed_is_made_up_for(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_a_failed_write_is_repeated(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = house.app()
+    app = cluster.app()
     app.expect("work")
     await app.open()
     await app.deliver_many([("work", 1), ("work", 2)])
 
-    async def away(*_: Any) -> None:
+    async def unavailable(*_: Any) -> None:
         raise duly.StoreUnavailable("gone")
 
     with monkeypatch.context() as broken:
-        broken.setattr(app.store.rollups, "add", away)
+        broken.setattr(app.store.rollups, "add", unavailable)
         with pytest.raises(duly.StoreUnavailable):
             await app.rollup_writer.tick()
     assert counts(await app.series(since=60), "accepted")[-1] == (2,)
 
 
-async def test_minutes_are_forgotten_after_35_days(any_house: House) -> None:
-    app = any_house.app()
+async def test_rollups_are_deleted_after_35_days(any_cluster: Cluster) -> None:
+    app = any_cluster.app()
     app.expect("work")
     await app.open()
     await app.deliver("work")
     await app.rollup_writer.tick()
-    before = any_house.clock.now()
-    any_house.clock.advance(timedelta(days=34))
-    await app.store.maintenance.prune(timedelta(days=1), timedelta(days=1), _NONE, 10)
-    assert sum(each.accepted for each in (await _then(app, before)).points) == 1
-    any_house.clock.advance(timedelta(days=2))
-    await app.store.maintenance.prune(timedelta(days=1), timedelta(days=1), _NONE, 10)
-    assert sum(each.accepted for each in (await _then(app, before)).points) == 0
+    before = any_cluster.clock.now()
+    any_cluster.clock.advance(timedelta(days=34))
+    await app.store.maintenance.prune(timedelta(days=1), timedelta(days=1), BEGINNING, 10)
+    assert sum(each.accepted for each in (await series_around(app, before)).points) == 1
+    any_cluster.clock.advance(timedelta(days=2))
+    await app.store.maintenance.prune(timedelta(days=1), timedelta(days=1), BEGINNING, 10)
+    assert sum(each.accepted for each in (await series_around(app, before)).points) == 0
 
 
-_NONE = "00000000-0000-0000-0000-000000000000"
+BEGINNING = "00000000-0000-0000-0000-000000000000"
 
 
-async def _then(app: duly.App, at: Any) -> Series:
+async def series_around(app: duly.App, at: Any) -> Series:
     return await app.series(at - timedelta(minutes=5), at + timedelta(minutes=5))

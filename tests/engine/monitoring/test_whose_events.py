@@ -1,4 +1,4 @@
-"""What a worker tells of another namespace bears that one's name."""
+"""Events of a worker about another namespace have that namespace's name."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from duly.domain.events import Event
 from duly.records.reason import Reason
 from duly.testing import RecordingTransport
 from duly.transports.handlers import deadlines
-from tests.engine.house import House, Life, heard
+from tests.engine.cluster import Cluster, WorkerProcess, record_events
 from tests.stores.store_probe import StoreProbe
 
 
-def whose(told: Sequence[Event], kind: str) -> list[str | None]:
-    return [each.namespace for each in told if type(each).__name__ == kind]
+def namespaces_of(events: Sequence[Event], kind: str) -> list[str | None]:
+    return [each.namespace for each in events if type(each).__name__ == kind]
 
 
 @pytest.mark.requirement("F5")
 @pytest.mark.parametrize("namespace", ["two", "default"])
-async def test_an_overrun(house: House, monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
+async def test_an_overrun_has_the_namespace(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, namespace: str
+) -> None:
     monkeypatch.setattr(deadlines, "FIRST_AGAIN", 0.01)
-    app, leave = house.app(), threading.Event()
+    app, leave = cluster.app(), threading.Event()
 
-    told: list[Event] = []
+    events: list[Event] = []
     overran = asyncio.Event()
 
     def emit(event: Event) -> None:
-        told.append(event)
+        events.append(event)
         overran.set()
 
     monkeypatch.setattr(app.handlers, "_emit", emit)
@@ -44,22 +46,24 @@ async def test_an_overrun(house: House, monkeypatch: pytest.MonkeyPatch, namespa
     def slow(_: Delivery[Any]) -> None:
         leave.wait(20)
 
-    life = await house.born(app)
+    process = await cluster.start_worker(app)
     await app.within(namespace).deliver("slow", {})
-    await life.tick()
+    await process.tick()
     async with asyncio.timeout(20):
         await overran.wait()
     leave.set()
-    await life.finish()
-    assert whose(told, "HandlerOverran") == [None if namespace == "default" else namespace]
+    await process.finish()
+    assert namespaces_of(events, "HandlerOverran") == [
+        None if namespace == "default" else namespace
+    ]
 
 
 @pytest.mark.requirement("C5")
-async def test_a_circuit_and_an_endpoint_that_is_disabled(
-    any_house: House, monkeypatch: pytest.MonkeyPatch
+async def test_circuit_and_endpoint_events_have_the_namespace(
+    any_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = any_house.app()
-    told = heard(app, monkeypatch)
+    app = any_cluster.app()
+    events = record_events(app, monkeypatch)
     failed = [Failed(Reason.TRANSPORT_UNAVAILABLE, "no answer")] * 20
     answers = [*failed, Completed(), Failed(Reason.UNKNOWN, "410", gone=True)]
     await app.open()
@@ -69,47 +73,49 @@ async def test_a_circuit_and_an_endpoint_that_is_disabled(
     await engine.prepare()
     await tenant.deliver_many([(duly.endpoint("old"), None)] * 22)
     for _ in range(60):
-        any_house.clock.advance(3600)
+        any_cluster.clock.advance(3600)
         await engine.worker.step()
         await engine.worker.admission.tick()
     for kind in ("CircuitOpened", "CircuitClosed", "EndpointDisabled"):
-        assert set(whose(told, kind)) == {"two"}, kind
-    await Life(app, engine).kill()
+        assert set(namespaces_of(events, kind)) == {"two"}, kind
+    await WorkerProcess(app, engine).kill()
 
 
 @pytest.mark.requirement("C6")
-async def test_a_secret_that_cannot_be_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreadable_secret_has_the_namespace(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
-    before = house.app(secret_key=one)
+    before = cluster.app(secret_key=one)
     async with before:
         for each in (before, before.within("two")):
             await each.endpoints.add("billing", "https://example.org/in")
-    app = house.app(secret_key=other)
-    told: list[Event] = []
-    monkeypatch.setattr(app.endpoint_cache, "_emit", told.append)
+    app = cluster.app(secret_key=other)
+    events: list[Event] = []
+    monkeypatch.setattr(app.endpoint_cache, "_emit", events.append)
     async with app:
         for namespace in ("default", "two"):
             assert await app.endpoint_cache.reach("billing", namespace) is None
-    assert whose(told, "SecretUnreadable") == [None, "two"]
+    assert namespaces_of(events, "SecretUnreadable") == [None, "two"]
 
 
 @pytest.mark.requirement("D3")
-async def test_a_plan_that_cannot_be_read_and_a_suspect(
-    any_house: House, monkeypatch: pytest.MonkeyPatch
+async def test_an_unreadable_plan_and_a_suspect_have_the_namespace(
+    any_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = any_house.app()
-    told = heard(app, monkeypatch)
+    app = any_cluster.app()
+    events = record_events(app, monkeypatch)
 
     @app.handler("work", retry=duly.no_retry)
     async def work(_: Delivery[Any]) -> None:
         raise ValueError("no")
 
-    life = await any_house.born(app)
+    process = await any_cluster.start_worker(app)
     bad = await app.within("two").deliver("work", {})
-    probe = StoreProbe(app.store, any_house.clock)  # type: ignore[arg-type]
+    probe = StoreProbe(app.store, any_cluster.clock)  # type: ignore[arg-type]
     await probe.sql(f"update duly.deliveries set retry = '{{nonsense' where id = '{bad.id}'")
     place = probe.agenda_id(bad.id)
     await probe.sql(f"update duly.agenda set crashes = 2, priority = 0 where delivery = {place}")
-    await life.engine.worker.step()
-    assert whose(told, "SuspectRuns") == ["two"]
-    assert set(whose(told, "PlanUnreadable")) == {"two"}
+    await process.engine.worker.step()
+    assert namespaces_of(events, "SuspectRuns") == ["two"]
+    assert set(namespaces_of(events, "PlanUnreadable")) == {"two"}

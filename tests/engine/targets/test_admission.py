@@ -1,4 +1,4 @@
-"""Gates at work: every probe tells something or is handed back, and no limit is forgotten."""
+"""Gates in use: every probe has a result or is handed back, and every limit is kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from duly.records.endpoint import Circuit
 from duly.records.reason import Reason
 from duly.records.retry_plan import RetryPlan
 from duly.testing import VirtualClock
-from tests.engine.house import House, Life, admission
+from tests.engine.cluster import Cluster, WorkerProcess, admission
 
 REST = 10
 """Seconds until the first probe."""
@@ -35,7 +35,7 @@ NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
 
 
 class Bank:
-    """The handler `pay`: away until it is back, and slow while it is told so."""
+    """The handler `pay`: fails while it is away, and waits while it is closed."""
 
     def __init__(self, app: App, *, in_transaction: bool = False) -> None:
         self.is_away, self.served = True, list[Any]()
@@ -53,8 +53,8 @@ class Bank:
         self.served.append(delivery.payload)
 
 
-class Wire:
-    """A transport to every endpoint, which answers as it is told."""
+class FixedTransport:
+    """A transport to every endpoint, which returns a fixed outcome."""
 
     def __init__(self) -> None:
         self.answer: Outcome = Failed(Reason.DEPENDENCY_FAILURE, "503")
@@ -83,164 +83,168 @@ async def gate_of(app: App, target: str = "pay") -> Gate:
     return found[number][0].gate
 
 
-async def opened(house: House, app: App) -> Life:
-    """A worker that saw five payments fail, so that the circuit is open."""
-    life = await house.born(app)
+async def open_circuit(cluster: Cluster, app: App) -> WorkerProcess:
+    """A worker after five failed payments, so that the circuit is open."""
+    process = await cluster.start_worker(app)
     await app.deliver_many([("pay", None)] * 5)
     for _ in range(3):
-        await life.engine.worker.step()
+        await process.engine.worker.step()
     assert (await gate_of(app)).circuit is Circuit.OPEN
-    return life
+    return process
 
 
-async def to_the_endpoint(house: House, wire: Wire, **limits: Any) -> Life:
-    """A worker that knows the endpoint `x`."""
-    app = house.app(egress_allow="127.0.0.1")
+async def endpoint_worker(
+    cluster: Cluster, transport: FixedTransport, **limits: Any
+) -> WorkerProcess:
+    """A worker with the endpoint `x`."""
+    app = cluster.app(egress_allow="127.0.0.1")
     await app.open()
     await app.endpoints.add("x", "http://127.0.0.1:1/", **limits)
-    engine = app.engine(wire, stepped=True)
+    engine = app.engine(transport, stepped=True)
     await engine.prepare()
-    return Life(app, engine)
+    return WorkerProcess(app, engine)
 
 
-async def five_failures(house: House, life: Life) -> None:
-    await life.app.deliver_many([(duly.endpoint("x"), None)] * 5)
+async def five_failures(cluster: Cluster, process: WorkerProcess) -> None:
+    await process.app.deliver_many([(duly.endpoint("x"), None)] * 5)
     for _ in range(3):
-        await life.engine.worker.step()
-        house.clock.advance(1)
-    assert (await life.app.endpoints.get("x")).circuit.state is Circuit.OPEN
+        await process.engine.worker.step()
+        cluster.clock.advance(1)
+    assert (await process.app.endpoints.get("x")).circuit.state is Circuit.OPEN
 
 
 @pytest.mark.requirement("F9")
-class TestAProbe:
-    async def test_that_succeeds_in_its_own_transaction_closes_the_circuit(
-        self, any_house: House
+class TestProbe:
+    async def test_a_probe_that_succeeds_in_a_transaction_closes_the_circuit(
+        self, any_cluster: Cluster
     ) -> None:
-        app = any_house.app()
+        app = any_cluster.app()
         bank = Bank(app, in_transaction=True)
-        life = await opened(any_house, app)
+        process = await open_circuit(any_cluster, app)
         bank.is_away = False
         await app.deliver_many([("pay", number) for number in range(3)])
-        any_house.clock.advance(REST)
-        assert await life.engine.worker.step() == 1
+        any_cluster.clock.advance(REST)
+        assert await process.engine.worker.step() == 1
         assert (await gate_of(app)).circuit is Circuit.CLOSED
-        assert await life.engine.worker.step() == 2
+        assert await process.engine.worker.step() == 2
 
-    async def test_is_told_of_though_nothing_else_waits_for_its_target(
-        self, any_house: House
+    async def test_a_probe_is_counted_when_nothing_else_waits_for_its_target(
+        self, any_cluster: Cluster
     ) -> None:
-        app = any_house.app(lease=3600)
+        app = any_cluster.app(lease=3600)
         bank = Bank(app)
-        life = await opened(any_house, app)
+        process = await open_circuit(any_cluster, app)
         bank.is_away = False
         bank.open.clear()
         await app.deliver("pay", "the only one")
-        any_house.clock.advance(REST)
-        assert await life.tick() == 1, "and looks again while it is under way"
+        any_cluster.clock.advance(REST)
+        assert await process.tick() == 1, "also while the probe is running"
         bank.open.set()
-        await life.finish()
-        await life.engine.worker.admission.tick()
+        await process.finish()
+        await process.engine.worker.admission.tick()
         gate = await gate_of(app)
         assert (gate.circuit, gate.failures) == (Circuit.CLOSED, 0)
 
-    async def test_that_finds_one_expired_is_followed_by_the_next_at_once(
-        self, any_house: House
+    async def test_an_expired_probe_is_followed_by_the_next_at_once(
+        self, any_cluster: Cluster
     ) -> None:
-        app = any_house.app()
+        app = any_cluster.app()
         bank = Bank(app)
-        life = await opened(any_house, app)
+        process = await open_circuit(any_cluster, app)
         bank.is_away = False
-        soon = any_house.clock.now() + timedelta(seconds=5)
+        soon = any_cluster.clock.now() + timedelta(seconds=5)
         for number in range(3):
             await app.deliver("pay", number, expires_at=soon)
-        any_house.clock.advance(REST)
+        any_cluster.clock.advance(REST)
         await app.deliver("pay", "fresh")
         for _ in range(4):
-            assert await life.engine.worker.step() == 1
+            assert await process.engine.worker.step() == 1
         assert bank.served == ["fresh"]
         assert (await gate_of(app)).circuit is Circuit.CLOSED
 
-    async def test_for_which_no_slot_was_left_may_go_soon_after(self, any_house: House) -> None:
-        app = any_house.app(concurrency=4)
+    async def test_a_probe_without_a_free_slot_runs_soon_after(self, any_cluster: Cluster) -> None:
+        app = any_cluster.app(concurrency=4)
         bank = Bank(app)
 
         @app.handler("busy")
         async def busy(_: Delivery[Any]) -> None:
             pass
 
-        life = await opened(any_house, app)
+        process = await open_circuit(any_cluster, app)
         bank.is_away = False
         await app.deliver("pay", "waiting")
-        any_house.clock.advance(REST)
+        any_cluster.clock.advance(REST)
         for _ in range(2):
             await app.deliver("busy", priority=9)
-        assert await life.engine.worker.step() == 2
+        assert await process.engine.worker.step() == 2
         assert bank.served == []
-        any_house.clock.advance(1)
-        await life.engine.worker.step()
+        any_cluster.clock.advance(1)
+        await process.engine.worker.step()
         assert bank.served == ["waiting"]
 
     @pytest.mark.parametrize(
         ("answer", "circuit"),
         [(Completed('{"status":204}'), Circuit.CLOSED), (Deferred(1.0), Circuit.OPEN)],
     )
-    async def test_that_does_not_fail_disables_no_endpoint_however_long_it_failed_before(
-        self, any_house: House, answer: Outcome, circuit: Circuit
+    async def test_a_probe_that_does_not_fail_disables_no_endpoint(
+        self, any_cluster: Cluster, answer: Outcome, circuit: Circuit
     ) -> None:
-        wire = Wire()
-        life = await to_the_endpoint(any_house, wire, in_flight=5)
-        await five_failures(any_house, life)
-        wire.answer = answer
-        any_house.clock.advance(timedelta(days=6))
-        await life.engine.worker.step()
-        await life.app.deliver(duly.endpoint("x"))
-        wire.open.clear()
-        assert await life.tick() == 1
-        wire.open.set()
-        await life.finish()
-        await life.engine.worker.admission.tick()
-        endpoint = await life.app.endpoints.get("x")
+        transport = FixedTransport()
+        process = await endpoint_worker(any_cluster, transport, in_flight=5)
+        await five_failures(any_cluster, process)
+        transport.answer = answer
+        any_cluster.clock.advance(timedelta(days=6))
+        await process.engine.worker.step()
+        await process.app.deliver(duly.endpoint("x"))
+        transport.open.clear()
+        assert await process.tick() == 1
+        transport.open.set()
+        await process.finish()
+        await process.engine.worker.admission.tick()
+        endpoint = await process.app.endpoints.get("x")
         assert (endpoint.state, endpoint.state_reason) == ("active", None)
         assert endpoint.circuit.state is circuit
 
 
 @pytest.mark.requirement("C8", "F9")
 @pytest.mark.parametrize("limits", [{}, {"rate": 100.0}, {"in_flight": 5}])
-async def test_one_that_is_resumed_does_not_wait_for_the_probe_of_before(
-    any_house: House, limits: dict[str, Any]
+async def test_a_resumed_endpoint_does_not_wait_for_the_earlier_probe(
+    any_cluster: Cluster, limits: dict[str, Any]
 ) -> None:
-    wire = Wire()
-    life = await to_the_endpoint(any_house, wire, **limits)
-    await five_failures(any_house, life)
-    await life.app.deliver(duly.endpoint("x"))
-    assert await life.engine.worker.step() == 0, "it waits for the probe"
-    wire.answer = Completed()
-    await life.app.endpoints.resume("x")
-    assert await life.engine.worker.step() == 1
+    transport = FixedTransport()
+    process = await endpoint_worker(any_cluster, transport, **limits)
+    await five_failures(any_cluster, process)
+    await process.app.deliver(duly.endpoint("x"))
+    assert await process.engine.worker.step() == 0, "it waits for the probe"
+    transport.answer = Completed()
+    await process.app.endpoints.resume("x")
+    assert await process.engine.worker.step() == 1
 
 
 @pytest.mark.requirement("C8")
-async def test_where_one_at_a_time_goes_the_next_goes_when_it_is_done(any_house: House) -> None:
-    wire = Wire()
-    wire.answer = Completed()
-    life = await to_the_endpoint(any_house, wire, in_flight=1)
-    await life.app.deliver_many([(duly.endpoint("x"), None)] * 3)
+async def test_with_a_limit_of_one_the_next_is_sent_when_the_first_has_ended(
+    any_cluster: Cluster,
+) -> None:
+    transport = FixedTransport()
+    transport.answer = Completed()
+    process = await endpoint_worker(any_cluster, transport, in_flight=1)
+    await process.app.deliver_many([(duly.endpoint("x"), None)] * 3)
     for sent in (1, 2, 3):
-        wire.open.clear()
-        assert await life.tick() == 1, "no time has passed"
-        await life.tick()
-        assert wire.sent == sent, "one at a time"
-        wire.open.set()
-        await life.finish()
+        transport.open.clear()
+        assert await process.tick() == 1, "no time has passed"
+        await process.tick()
+        assert transport.sent == sent, "one at a time"
+        transport.open.set()
+        await process.finish()
 
 
 class Counter:
-    """A store that only notes how many are said to be under way, and can be slow at it."""
+    """A store that only records the count of running deliveries, and can be slow."""
 
     def __init__(self, limit: int) -> None:
         self.limits = TargetLimits(in_flight=limit)
-        self.told, self.slow = 0, ""
-        self.go_on = asyncio.Event()
+        self.recorded, self.slow = 0, ""
+        self.proceed = asyncio.Event()
 
     async def revise(
         self, _: int, targets: Any, decide: Callable[[SeenGate, datetime], GateChange]
@@ -248,25 +252,25 @@ class Counter:
         (target,) = targets
         first, self.slow = self.slow, ""
         if first == "before":
-            await self.go_on.wait()
+            await self.proceed.wait()
         seen = SeenGate(target, "endpoint:x", "active", self.limits, Gate(), 0)
         change = decide(seen, NOW)
-        self.told = self.told if change.in_flight is None else change.in_flight
+        self.recorded = self.recorded if change.in_flight is None else change.in_flight
         if first == "after":
-            await self.go_on.wait()
+            await self.proceed.wait()
         return {target: (seen, change)}
 
 
 @pytest.mark.requirement("C8")
 @pytest.mark.parametrize("slow", ["before", "after"])
-async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
+async def test_the_recorded_count_equals_the_running_deliveries(slow: str) -> None:
     counter, x = Counter(4), 7
     gates = admission(counter, {x: "endpoint:x"}, concurrency=10)
     gates._guarded = {x}
 
     async def claim() -> None:
-        for ask in await gates.passing([ClaimRequest(5, x, NOW, 4)]):
-            for _ in range(ask.quota):
+        for request in await gates.passing([ClaimRequest(5, x, NOW, 4)]):
+            for _ in range(request.quota):
                 gates.begin(x)
         gates.claimed()
 
@@ -274,21 +278,21 @@ async def test_what_others_are_told_is_what_is_under_way(slow: str) -> None:
     for _ in range(3):
         gates.end(x)
     counter.slow = slow
-    # Slow before it is counted: the loop that tells; after it: the claim.
+    # Slow before it is counted: the loop that records; after it: the claim.
     calls = (gates.tick, claim) if slow == "before" else (claim, gates.tick)
     tasks = []
     for call in calls:
         tasks.append(asyncio.create_task(call()))
         for _ in range(5):
             await asyncio.tasks.sleep(0)
-    counter.go_on.set()
+    counter.proceed.set()
     await asyncio.gather(*tasks)
     await gates.tick()
-    assert (counter.told, gates._here[x]) == (4, 4)
+    assert (counter.recorded, gates._here[x]) == (4, 4)
 
 
 @pytest.mark.requirement("C8")
-def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None:
+def test_a_hanging_target_keeps_an_eighth_and_an_answering_one_gets_half() -> None:
     x, y = 7, 8
     targets = {each: f"https://{each}.example.org" for each in (x, y)}
     gates = admission(Counter(0), targets, concurrency=80)
@@ -301,18 +305,18 @@ def test_one_that_hangs_keeps_an_eighth_and_one_that_answers_gets_half() -> None
         gates.end(y)
         if not gates.room(y):
             break
-    assert gates._here[y] == 35, "half of what the one that hangs leaves"
+    assert gates._here[y] == 35, "half of what the hanging target leaves"
     for _ in range(35):
         gates.end(y)
-    assert gates.room(y) == 35, "a rest takes nothing away"
+    assert gates.room(y) == 35, "being idle does not reduce the share"
     failed = Settlement(1, 1, "d", Verdict.RETRY, 1, NOW, NOW, 5, reason=Reason.TIMEOUT_EXCEEDED)
     gates.note(y, failed)
-    assert gates.room(y) == 10, "who fails begins anew"
+    assert gates.room(y) == 10, "after a failure the share starts again"
 
 
 @pytest.fixture
-async def shared_house(postgres_url: str, clock: VirtualClock) -> Any:
-    found = House(postgres_url, clock)
+async def shared_cluster(postgres_url: str, clock: VirtualClock) -> Any:
+    found = Cluster(postgres_url, clock)
     yield found
     await found.close()
 
@@ -323,7 +327,7 @@ WAITING = (
 )
 
 
-async def somebody_waits(app: App) -> None:
+async def until_a_lock_is_awaited(app: App) -> None:
     """Return once a transaction waits for another's lock."""
     database = app.store.database  # type: ignore[attr-defined]
     async with asyncio.timeout(30), database.shared() as connection:
@@ -332,19 +336,19 @@ async def somebody_waits(app: App) -> None:
 
 
 @pytest.mark.requirement("F9")
-async def test_resuming_an_endpoint_and_disabling_it_do_not_wait_for_each_other(
-    shared_house: House, monkeypatch: pytest.MonkeyPatch
+async def test_resuming_and_disabling_an_endpoint_do_not_deadlock(
+    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = shared_house.app()
+    app = shared_cluster.app()
     await app.open()
     await app.endpoints.add("x", "https://example.org/")
     target = (await app.store.endpoints.get("x")).target
-    gates, began, go_on = app.store.gates, asyncio.Event(), asyncio.Event()
+    gates, began, proceed = app.store.gates, asyncio.Event(), asyncio.Event()
     disable = gates._disable  # type: ignore[attr-defined]
 
     async def slow(*given: Any) -> None:
         began.set()
-        await go_on.wait()
+        await proceed.wait()
         await disable(*given)
 
     def failing(seen: SeenGate, now: datetime) -> GateChange:
@@ -358,15 +362,15 @@ async def test_resuming_an_endpoint_and_disabling_it_do_not_wait_for_each_other(
     disabling = asyncio.create_task(gates.revise(1, [target], given_up))
     await began.wait()
     resuming = asyncio.create_task(app.endpoints.resume("x"))
-    await somebody_waits(app)
-    go_on.set()
+    await until_a_lock_is_awaited(app)
+    proceed.set()
     await asyncio.gather(disabling, resuming)
     assert (await app.endpoints.get("x")).state == "active"
 
 
 @pytest.mark.requirement("D3")
-async def test_whoever_waits_for_each_other_is_told_to_try_again(shared_house: House) -> None:
-    app = shared_house.app()
+async def test_a_deadlock_is_reported_as_store_unavailable(shared_cluster: Cluster) -> None:
+    app = shared_cluster.app()
     await app.open()
     numbers = []
     for name in "xy":

@@ -13,7 +13,7 @@ from duly import App, Delivery
 from duly.domain.deliveries.outcomes import Completed
 from duly.errors import StoreUnavailable
 from duly.testing import RecordingTransport, VirtualClock, run_until_idle
-from tests.engine.house import Life
+from tests.engine.cluster import WorkerProcess
 from tests.services.lines import DEADLINE_SECONDS, NAME, Work
 
 SOON = 0.5
@@ -29,27 +29,27 @@ async def shared_work(postgres_url: str, clock: VirtualClock) -> AsyncIterator[W
         yield Work(app)
 
 
-async def born(app: App, transport: RecordingTransport | None = None) -> Life:
+async def start_worker(app: App, transport: RecordingTransport | None = None) -> WorkerProcess:
     """A worker that was prepared but has no loops."""
     engine = app.engine(transport, stepped=True)
     await engine.prepare()
-    return Life(app, engine)
+    return WorkerProcess(app, engine)
 
 
-async def steps(life: Life, many: int = 3) -> None:
+async def steps(process: WorkerProcess, many: int = 3) -> None:
     for _ in range(many):
-        await life.engine.worker.step()
+        await process.engine.worker.step()
 
 
-async def looked_at_again(work: Work, *streams: str) -> Life:
+async def looked_at_again(work: Work, *streams: str) -> WorkerProcess:
     """A worker that did all there was, and has yet to see that nobody is left in the streams."""
     for name in streams:
         for _ in range(2):
             await work.add("first", stream=name, key=f"of {name}")
-    life = await born(work.app)
-    await life.engine.worker.step()
+    process = await start_worker(work.app)
+    await process.engine.worker.step()
     assert work.seen == ["first"] * len(streams)
-    return life
+    return process
 
 
 @pytest.mark.requirement("F5", "D4")
@@ -59,10 +59,10 @@ class TestALaneThatIsLookedAtAgain:
     async def test_holds_up_nobody_who_is_claimed_with_it(
         self, work: Work, clock: VirtualClock
     ) -> None:
-        life = await looked_at_again(work, NAME)
+        process = await looked_at_again(work, NAME)
         clock.advance(SOON)
         await work.add(*range(20), stream=None)
-        await steps(life)
+        await steps(process)
         assert sorted(work.seen[1:]) == list(range(20))
         assert await work.app.store.agenda.survey() == []
 
@@ -71,43 +71,43 @@ class TestALaneThatIsLookedAtAgain:
     ) -> None:
         work = shared_work
         await work.add("first")
-        life = await born(work.app)
+        process = await start_worker(work.app)
         database = work.app.store.database  # type: ignore[attr-defined]
         async with database.shared() as connection, connection.transaction():
             await connection.execute("select from duly.streams for update")
-            await life.engine.worker.step()
+            await process.engine.worker.step()
             clock.advance(SOON)
             await work.add("bystander", stream=None)
-            await steps(life)
+            await steps(process)
             assert work.seen == ["first", "bystander"]
         await work.add("second")
         clock.advance(SOON)
-        await steps(life)
+        await steps(process)
         assert work.seen == ["first", "bystander", "second"]
 
     async def test_does_not_run_what_is_not_due(self, work: Work, clock: VirtualClock) -> None:
-        life = await looked_at_again(work, NAME)
+        process = await looked_at_again(work, NAME)
         await work.add("in an hour", after=HOUR)
         clock.advance(SOON)
-        await steps(life)
+        await steps(process)
         assert work.seen == ["first"]
         clock.advance(HOUR)
-        await steps(life)
+        await steps(process)
         assert work.seen == ["first", "in an hour"]
 
     async def test_does_not_run_what_another_process_serves(
         self, work: Work, clock: VirtualClock
     ) -> None:
         work.app.expect("elsewhere")
-        life = await looked_at_again(work, NAME)
+        process = await looked_at_again(work, NAME)
         ids = await work.add("theirs", target="elsewhere")
         ids += await work.add("ours, after theirs")
         clock.advance(SOON)
-        await steps(life)
+        await steps(process)
         assert work.seen == ["first"]
         assert await work.states(*ids) == ["pending"] * 2
         await run_until_idle(work.app, transport=RecordingTransport("elsewhere"))
-        await steps(life)
+        await steps(process)
         assert work.seen == ["first", "ours, after theirs"]
 
 
@@ -127,20 +127,20 @@ async def test_whoever_is_cancelled_while_a_claim_is_under_way_is_in_no_run(
 ) -> None:
     work = shared_work
     ids = await work.add("a", "b", "c")
-    life = await born(work.app)
+    process = await start_worker(work.app)
     database = work.app.store.database  # type: ignore[attr-defined]
     async with database.shared() as connection:
         await connection.execute(SLOW_CLAIM)
         await connection.execute("select pg_advisory_lock(7)")
-        claiming = asyncio.create_task(life.tick())
+        claiming = asyncio.create_task(process.tick())
         async with asyncio.timeout(DEADLINE_SECONDS):
             while not await connection.fetchval(WAITING):
                 pass
         await work.app.cancel(ids[1])
         await connection.execute("select pg_advisory_unlock(7)")
     await claiming
-    await life.finish()
-    await steps(life)
+    await process.finish()
+    await steps(process)
     assert work.seen == ["a", "c"]
     assert await work.states(*ids) == ["completed", "cancelled", "completed"]
 
@@ -157,8 +157,8 @@ async def test_each_of_a_run_finds_the_context_as_it_was_at_the_start(app: App) 
 
     for number in range(3):
         await app.deliver("work", number, stream=NAME)
-    life = await born(app)
-    await life.tick()
+    process = await start_worker(app)
+    await process.tick()
     assert found == [(0, None), (1, None), (2, None)], "all in one run"
 
 
@@ -222,26 +222,26 @@ async def test_an_end_in_a_run_whose_answer_was_lost_is_counted_once(
     app.expect("work")
     ids = [(await app.deliver("work", number, stream=NAME)).id for number in range(2)]
     held = Held(answer)
-    life = await born(app, held)
-    agenda = life.engine.worker.store.agenda
+    process = await start_worker(app, held)
+    agenda = process.engine.worker.store.agenda
     settle = agenda.settle
 
     async def lost(settlements: Any) -> Any:
         await settle(settlements)
         raise StoreUnavailable("the answer was lost")
 
-    await life.tick()
+    await process.tick()
     assert held.began.is_set()
     with monkeypatch.context() as patched:
         patched.setattr(agenda, "settle", lost)
         with pytest.raises(StoreUnavailable):
-            await life.engine.worker.settler.flush()
+            await process.engine.worker.settler.flush()
     held.open.set()
-    await life.finish()
+    await process.finish()
     for id in ids:
-        booked = await app.get(id)
+        delivery = await app.get(id)
         history = [(each.outcome, each.attempt) for each in await app.deliveries.history(id)]
-        assert (booked.state, booked.attempt, history) == ("completed", 1, [("completed", 1)])
+        assert (delivery.state, delivery.attempt, history) == ("completed", 1, [("completed", 1)])
 
 
 @pytest.mark.requirement("D7")
@@ -249,19 +249,19 @@ class TestALostLease:
     async def test_ends_the_run_that_was_under_way(self, work: Work) -> None:
         gate = work.waits("a")
         await work.add("a", "b")
-        life = await born(work.app)
-        assert await life.tick() == 1
-        await life.engine.worker.membership.register()
+        process = await start_worker(work.app)
+        assert await process.tick() == 1
+        await process.engine.worker.membership.register()
         gate.set()
-        await life.breathe()
+        await process.yield_to_tasks()
         assert work.seen == ["a"], "the other lease is another's"
 
     async def test_does_not_shorten_the_runs_of_the_next(self, work: Work) -> None:
-        life = await born(work.app)
-        await life.engine.worker.lease_monitor.lose_lease()
-        await life.engine.worker.membership.register()
+        process = await start_worker(work.app)
+        await process.engine.worker.lease_monitor.lose_lease()
+        await process.engine.worker.membership.register()
         await work.add("a", "b", "c")
-        await life.tick()
+        await process.tick()
         assert work.seen == ["a", "b", "c"]
 
     @pytest.mark.parametrize("stream", [None, NAME])
@@ -270,13 +270,13 @@ class TestALostLease:
     ) -> None:
         work.waits("abandoned")
         (id,) = await work.add("abandoned", stream=stream)
-        life = await born(work.app)
-        assert await life.tick() == 1
-        await life.engine.worker.lease_monitor.lose_lease()
-        await life.engine.worker.membership.register()
+        process = await start_worker(work.app)
+        assert await process.tick() == 1
+        await process.engine.worker.lease_monitor.lose_lease()
+        await process.engine.worker.membership.register()
         await work.add("next", stream="another")
-        await life.tick()
-        await life.finish()
+        await process.tick()
+        await process.finish()
         assert work.seen == ["abandoned", "next"]
         work.gates.clear()
         clock.advance(HOUR)

@@ -493,7 +493,7 @@ async def test_the_sweep_restores_an_occurrence_that_was_deleted_by_hand(
         assert (await schedules.get(name)).progress.runs == 1
     assert await schedules.occurrences("paused") == []
     assert await schedules.probe.count("agenda") == 5
-    actors = [each.actor for each in await schedules.audit() if each.action == "schedule.repaired"]
+    actors = [each.actor for each in await schedules.audit() if each.action == "schedule.mended"]
     assert actors == ["sweeper"] * 4
 
 

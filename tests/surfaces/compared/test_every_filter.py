@@ -25,7 +25,7 @@ from duly.surfaces.cli.command_line import COMMANDS, command_line
 from duly.surfaces.http.monitoring.health import ProcessHealth
 from duly.system import SystemChance
 from duly.testing import VirtualClock
-from tests.engine.house import Gate
+from tests.engine.cluster import Barrier
 from tests.http.conftest import Client, calling
 from tests.stores.store_probe import StoreProbe
 from tests.surfaces.population import NEEDLE, handlers, populate
@@ -142,8 +142,8 @@ class Stage:
     def __init__(self, url: str) -> None:
         self.clock = VirtualClock(START)
         self.app = opened(url, self.clock)
-        self.gate = Gate()
-        self.app.handler("gate")(self.gate.handle)
+        self.barrier = Barrier()
+        self.app.handler("gate")(self.barrier.handle)
 
     async def __aenter__(self) -> Stage:
         await self.app.open()
@@ -154,7 +154,7 @@ class Stage:
         self.engine = self.app.engine(stepped=True)
         await self.engine.prepare()
         async with asyncio.timeout(10):
-            while self.gate.inside < 2 or self.engine.running > 2:
+            while self.barrier.inside < 2 or self.engine.running > 2:
                 self.engine.worker.signal.hint()
                 await self.engine.worker.dispatcher.tick()
                 await asyncio.tasks.sleep(0)

@@ -1,4 +1,4 @@
-"""Workers that live and die inside a test, on one database and one clock."""
+"""Workers that start and die inside a test, on one database and one clock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from duly.engine.targets.admission import AdmissionControl
 from duly.engine.targets.directory import TargetDirectory
 from duly.engine.work_signal import WorkSignal
 from duly.ports import TargetName
-from duly.records.delivery import Delivery as Booked
+from duly.records.delivery import Delivery as StoredDelivery
 from duly.testing import RecordingTransport, VirtualClock
 
 
-class Gate:
-    """A handler that says when it was entered and leaves when it is let."""
+class Barrier:
+    """A handler that records its payloads and waits until it is opened."""
 
     def __init__(self) -> None:
         self.entered: list[Any] = []
@@ -38,40 +38,40 @@ class Gate:
             self.inside -= 1
 
 
-class Life:
-    """One process: an app, and an engine that was prepared but has no loops."""
+class WorkerProcess:
+    """One process: an app, and an engine that is prepared but runs no loops."""
 
     def __init__(self, app: App, engine: Engine) -> None:
         self.app = app
         self.engine = engine
 
     async def tick(self) -> int:
-        """Claim for all free slots and let what came begin; returns how many run."""
+        """Claim for all free slots and start the handlers; returns how many run."""
         worker, before = self.engine.worker, -1
         while worker.runner.running > before:
             before = worker.runner.running
             worker.signal.hint()
             await worker.dispatcher.tick()
-            await self.breathe()
+            await self.yield_to_tasks()
         return worker.runner.running
 
-    async def breathe(self) -> None:
-        """Let every task go as far as it can without waiting for the world."""
+    async def yield_to_tasks(self) -> None:
+        """Let every task run until it waits for I/O."""
         for _ in range(5):
             await asyncio.tasks.sleep(0)
 
     async def finish(self) -> None:
-        """Wait for what runs and settle it."""
+        """Wait for running handlers and settle them."""
         await self.engine.worker.runner.drain(None)
         await self.engine.worker.settler.flush()
 
     async def kill(self) -> None:
-        """Die without a word: nothing is settled, released or ended."""
+        """Die at once: nothing is settled, released or ended."""
         await self.engine.worker.runner.drain(0)
         await self.app.close()
 
 
-class House:
+class Cluster:
     """Apps that share a database."""
 
     def __init__(self, url: str, clock: VirtualClock) -> None:
@@ -80,17 +80,17 @@ class House:
         self._apps: list[App] = []
 
     def app(self, **settings: Any) -> App:
-        """A new app, as another process would make it."""
+        """A new app, as another process would create it."""
         app = App(self.url, clock=self.clock, environment={}, **settings)
         self._apps.append(app)
         return app
 
-    async def born(self, app: App) -> Life:
+    async def start_worker(self, app: App) -> WorkerProcess:
         """Open the app and prepare a worker."""
         await app.open()
         engine = app.engine(stepped=True)
         await engine.prepare()
-        return Life(app, engine)
+        return WorkerProcess(app, engine)
 
     async def close(self) -> None:
         for app in self._apps:
@@ -108,7 +108,7 @@ def admission(
 
 
 def directory(targets: Mapping[int, str]) -> TargetDirectory:
-    """A directory of these targets, all of them in reach."""
+    """A directory of these targets, all reachable."""
     store: Any = SimpleNamespace(namespace="default")
     found = TargetDirectory(store, RecordingTransport(*targets.values()))
     found.note({number: TargetName("default", name) for number, name in targets.items()})
@@ -123,20 +123,20 @@ async def states(app: App) -> dict[str, int]:
     return found
 
 
-async def only(app: App) -> Booked:
-    """The one delivery there is."""
+async def only_delivery(app: App) -> StoredDelivery:
+    """The only delivery of the store."""
     (found,) = await app.list()
     return found
 
 
-def heard(app: App, monkeypatch: pytest.MonkeyPatch) -> list[Event]:
-    """What is told from now on."""
-    told: list[Event] = []
+def record_events(app: App, monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """The events that are emitted from now on."""
+    recorded: list[Event] = []
     emit = app.telemetry.emit
 
-    def listen(event: Event) -> None:
-        told.append(event)
+    def record(event: Event) -> None:
+        recorded.append(event)
         emit(event)
 
-    monkeypatch.setattr(app.telemetry, "emit", listen)
-    return told
+    monkeypatch.setattr(app.telemetry, "emit", record)
+    return recorded
