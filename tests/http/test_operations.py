@@ -10,7 +10,7 @@ from duly.ports import IdempotentRequest
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
 from tests.http.protocol.test_problems import UNKNOWN
-from tests.services.conftest import START, noted
+from tests.services.conftest import START, record_payloads
 
 pytestmark = pytest.mark.requirement("S2")
 NEW = {"name": "shop", "url": "https://shop.example/hook", "headers": {"X-Api-Key": "hush"}}
@@ -120,7 +120,7 @@ async def test_a_stream_is_looked_at_and_moved(app: App, client: Client) -> None
 
 
 async def test_a_worker_is_drained_and_set_to_work_again(app: App, client: Client) -> None:
-    seen = noted(app)
+    seen = record_payloads(app)
     engine = app.engine(stepped=True)
     await engine.prepare()
     (worker,) = (await client.get("/v1/workers")).json()["items"]

@@ -9,7 +9,7 @@ import pytest
 from duly import App
 from duly.failpoints import arm
 from duly.testing import VirtualClock
-from tests.services.lines import Work
+from tests.services.work import Work
 
 START = datetime(2026, 8, 1, 7, 30, tzinfo=UTC)
 MakeApp = Callable[..., App]
@@ -44,7 +44,7 @@ async def other(other_url: str, clock: VirtualClock) -> AsyncIterator[App]:
 
 @pytest.fixture
 async def small_app(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[App]:
-    """An open app on SQLite, where the store is no matter."""
+    """An open app on SQLite, for tests that do not depend on the store."""
     async with App(sqlite_url, clock=clock, environment={}) as found:
         yield found
 
@@ -67,12 +67,12 @@ def disarmed() -> Iterator[None]:
     arm("")
 
 
-def noted(app: App, name: str = "work") -> list[Any]:
-    """Register a handler that only notes its payloads."""
+def record_payloads(app: App, name: str = "work") -> list[Any]:
+    """Register a handler that only records its payloads."""
     seen: list[Any] = []
 
-    async def note(delivery: Any) -> None:
+    async def record(delivery: Any) -> None:
         seen.append(delivery.payload)
 
-    app.handler(name)(note)
+    app.handler(name)(record)
     return seen

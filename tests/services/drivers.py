@@ -1,4 +1,4 @@
-"""Transactions of others, one way for each driver: commit at the end, roll back on an error."""
+"""Transactions of other drivers: committed at the end, rolled back on an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from duly import Accepted, App
 
 Sql = Callable[[str], Awaitable[None]]
-Way = Callable[[str], AbstractAsyncContextManager[tuple[Any, Sql]]]
+Driver = Callable[[str], AbstractAsyncContextManager[tuple[Any, Sql]]]
 TO_PSYCOPG = "postgresql+psycopg"
 
 
@@ -113,14 +113,14 @@ async def by_django(url: str) -> AsyncIterator[tuple[Any, Sql]]:
         yield connection, plain(connection.cursor().execute)
 
 
-ASYNC: dict[str, Way] = {
+ASYNC: dict[str, Driver] = {
     "asyncpg": by_asyncpg,
     "asyncpg-pool": by_asyncpg_pool,
     "psycopg-async": by_psycopg_async,
     "sqlalchemy-async-session": by_sqlalchemy_async_session,
     "sqlalchemy-async-connection": by_sqlalchemy_async_connection,
 }
-PLAIN: dict[str, Way] = {
+PLAIN: dict[str, Driver] = {
     "psycopg": by_psycopg,
     "psycopg2": by_psycopg2,
     "sqlalchemy-session": by_sqlalchemy_session,
@@ -130,8 +130,10 @@ PLAIN: dict[str, Way] = {
 }
 
 
-async def hand_over(app: App, name: str, connection: Any, *args: Any, **options: Any) -> Accepted:
-    """As one does with that driver: awaited, or by the plain function."""
+async def deliver_with(
+    app: App, name: str, connection: Any, *args: Any, **options: Any
+) -> Accepted:
+    """Deliver as one does with that driver: awaited, or with the sync function."""
     if name in PLAIN:
         return app.deliver_within(connection, *args, **options)
     return await app.deliver(*args, connection=connection, **options)
@@ -164,7 +166,7 @@ async def async_engine(url: str) -> AsyncIterator[AsyncEngine]:
 
 @contextmanager
 def django_connection(url: str, backend: str = "postgresql") -> Iterator[Any]:
-    """Django's `connection`, on a database of our choice."""
+    """Django's `connection`, for another database."""
     parts = urlsplit(url)
     database = {
         "ENGINE": f"django.db.backends.{backend}",
@@ -177,7 +179,7 @@ def django_connection(url: str, backend: str = "postgresql") -> Iterator[Any]:
         django.conf.settings.configure(USE_TZ=True, DATABASES={"default": database})
         django.setup()
     django.db.connections.settings["default"].update(database)
-    # It refuses to run where there is an event loop, as there is in these tests.
+    # Django refuses to run in a thread with an event loop, as in these tests.
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     try:
         yield django.db.connection

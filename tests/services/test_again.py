@@ -1,4 +1,4 @@
-"""A move that was made already changes nothing, and is no error: people repeat themselves."""
+"""An operation that was already done changes nothing, and is no error."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,7 +11,7 @@ from duly import App
 from duly.testing import VirtualClock
 
 pytestmark = pytest.mark.requirement("S2", "S6", "C4")
-Move = Callable[[App, str], Awaitable[Any]]
+Operation = Callable[[App, str], Awaitable[Any]]
 
 
 async def revoke(app: App, _: str) -> Any:
@@ -19,7 +19,7 @@ async def revoke(app: App, _: str) -> Any:
     return await app.keys.revoke(key.id)
 
 
-MOVES: dict[str, Move] = {
+OPERATIONS: dict[str, Operation] = {
     "cancel": lambda app, id: app.cancel(id),
     "schedules.pause": lambda app, _: app.schedules.pause("daily", "holidays"),
     "schedules.resume": lambda app, _: app.schedules.resume("daily"),
@@ -34,22 +34,22 @@ MOVES: dict[str, Move] = {
 }
 
 
-async def test_every_move_made_again_changes_nothing(app: App, clock: VirtualClock) -> None:
+async def test_every_repeated_operation_changes_nothing(app: App, clock: VirtualClock) -> None:
     app.expect("work")
     id = (await app.deliver("work", after=60, stream="line")).id
     await app.deliver("work", after=90, stream="line")
     await app.schedule("daily", duly.every("1d"), "work")
     await app.endpoints.add("there", "https://example.org/in")
     await app.keys.create("mine")
-    for name, move in MOVES.items():
-        once = await move(app, id)
-        told = [each.id for each in await app.audit.list()]
-        # Later, or a new moment of the same move would go unseen.
+    for name, operation in OPERATIONS.items():
+        first = await operation(app, id)
+        before = [each.id for each in await app.audit.list()]
+        # Later, since a changed time would otherwise not be noticed.
         clock.advance(1)
-        again = await move(app, id)
-        now = [each.id for each in await app.audit.list()]
-        assert now == told, f"{name} again is in the audit trail"
+        second = await operation(app, id)
+        after = [each.id for each in await app.audit.list()]
+        assert after == before, f"a repeated {name} is in the audit trail"
         if name == "schedule":
-            assert again == msgspec.structs.replace(once, change="unchanged", moved=())
+            assert second == msgspec.structs.replace(first, change="unchanged", moved=())
         else:
-            assert again == once, name
+            assert second == first, name

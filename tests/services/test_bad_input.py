@@ -1,4 +1,4 @@
-"""Bad input: refused by the name of the field, with a remedy, and nothing is stored."""
+"""Bad input: refused with the field and a remedy, and nothing is stored."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 import duly
 from duly import App
 from duly.errors import BadSetting
-from tests.services.conftest import noted
+from tests.services.conftest import record_payloads
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("target", {"target": "unheard-of"}, r"Register it with @app.handler\('unheard-of'\)"),
@@ -20,7 +20,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("payload", {"payload": "x" * 300_000}, "store the large part elsewhere"),
     ("payload", {"payload": b"{"}, "not valid JSON"),
     ("payload", {"payload": "\ud800"}, "lone surrogate"),
-    ("at", {"at": datetime(2026, 1, 1)}, "give one, as in"),  # noqa: DTZ001 - that is the point
+    ("at", {"at": datetime(2026, 1, 1)}, "give one, as in"),  # noqa: DTZ001 - on purpose
     ("at", {"at": "tomorrow"}, "not a datetime"),
     ("at", {"at": datetime(9999, 1, 1, tzinfo=UTC)}, "between 1970 and 9000"),
     ("at", {"at": datetime(2026, 1, 1, tzinfo=UTC), "after": 5}, "either at or after"),
@@ -40,8 +40,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_bad_input_names_its_field_and_the_remedy_and_stores_nothing(app: App) -> None:
-    seen = noted(app)
+async def test_bad_input_is_refused_with_field_and_remedy_and_nothing_is_stored(app: App) -> None:
+    seen = record_payloads(app)
     for field, arguments, remedy in BAD:
         given = {"target": "work", **arguments}
         with pytest.raises(duly.InvalidInput, match=remedy) as refused:
@@ -54,15 +54,15 @@ async def test_bad_input_names_its_field_and_the_remedy_and_stores_nothing(app: 
     assert seen == []
 
 
-async def test_an_unknown_handler_lists_those_that_are_known(app: App) -> None:
-    noted(app, "mail")
+async def test_an_unknown_handler_lists_the_known_ones(app: App) -> None:
+    record_payloads(app, "mail")
     app.expect("sms")
     with pytest.raises(duly.InvalidInput, match=r"known are: mail, sms\."):
         await app.deliver("fax")
     await app.deliver("sms")
 
 
-async def test_bad_filters_are_refused_alike_by_both_stores(app: App) -> None:
+async def test_bad_filters_are_refused_by_both_stores(app: App) -> None:
     bad: list[tuple[str, dict[str, Any]]] = [
         ("limit", {"limit": 0}),
         ("limit", {"limit": -1}),
@@ -96,7 +96,7 @@ def test_a_bad_registration_is_refused(
     assert refused.value.field == field
 
 
-def test_a_handler_that_takes_nothing_is_refused(sqlite_url: str) -> None:
+def test_a_handler_without_an_argument_is_refused(sqlite_url: str) -> None:
     app = App(sqlite_url, environment={})
     with pytest.raises(duly.InvalidInput, match="takes no argument; it is given the delivery"):
         app.handler("work")(lambda: None)
@@ -114,7 +114,7 @@ def test_a_handler_that_takes_nothing_is_refused(sqlite_url: str) -> None:
         ({"namespace": "a b"}, "namespace", "from flag"),
     ],
 )
-def test_a_bad_setting_is_refused_by_its_name(
+def test_a_bad_setting_is_refused_with_its_name(
     settings: dict[str, Any], field: str, remedy: str
 ) -> None:
     with pytest.raises(BadSetting, match=remedy) as refused:
@@ -122,7 +122,7 @@ def test_a_bad_setting_is_refused_by_its_name(
     assert refused.value.field == field
 
 
-async def test_a_path_that_cannot_be_is_refused(tmp_path: Path) -> None:
+async def test_an_impossible_path_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.db").mkdir()
     for path, remedy in (
         (tmp_path / "missing" / "duly.db", "does not exist; make it first"),
@@ -143,15 +143,15 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     assert path.read_text().startswith("dear diary")
 
 
-async def test_a_server_that_is_not_there_is_told(sqlite_url: str) -> None:
+async def test_an_unreachable_server_is_an_error(sqlite_url: str) -> None:
     app = App("postgresql://nobody@127.0.0.1:1/none", environment={})
     with pytest.raises(duly.StoreUnavailable, match="cannot be reached"):
         await app.open()
     await app.close()
 
 
-async def test_an_app_that_was_not_opened_says_so(sqlite_url: str) -> None:
+async def test_an_app_that_was_not_opened_is_an_error(sqlite_url: str) -> None:
     app = App(sqlite_url, environment={})
-    noted(app)
+    record_payloads(app)
     with pytest.raises(duly.StoreUnavailable, match="is not open"):
         await app.deliver("work")

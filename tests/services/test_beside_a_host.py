@@ -1,4 +1,4 @@
-"""An App in a process that is not its own: it leaves signals to the host, and can be its guest."""
+"""An App inside another program: it leaves signals to the host, and stops when its block ends."""
 
 import asyncio
 import os
@@ -18,16 +18,16 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @pytest.fixture(autouse=True)
-def kept() -> Iterator[None]:
-    """Whatever a test does to them, the next one finds the signals as they were."""
+def restored_signals() -> Iterator[None]:
+    """Restore the signal handlers after each test."""
     before = {each: signal.getsignal(each) for each in SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-def hosts_own(_number: int, _frame: object) -> None:
-    """What the host does about signals."""
+def host_handler(_number: int, _frame: object) -> None:
+    """The host's own signal handler."""
 
 
 def handlers() -> list[Any]:
@@ -39,7 +39,7 @@ def by_asyncio(number: int) -> None:
 
 
 def by_python(number: int) -> None:
-    signal.signal(number, hosts_own)
+    signal.signal(number, host_handler)
 
 
 @pytest.mark.requirement("D13")
@@ -68,18 +68,18 @@ async def test_a_host_that_handles_one_signal_keeps_both(
 
 
 @pytest.mark.requirement("D13")
-async def test_a_signal_stops_every_app_of_a_program_and_an_ignored_one_stays_ignored(
+async def test_a_signal_stops_every_app_and_an_ignored_signal_stays_ignored(
     sqlite_url: str, postgres_url: str
 ) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     apps = [App(url, environment={}) for url in (sqlite_url, postgres_url)]
-    at_work = asyncio.Barrier(3)
+    both_running = asyncio.Barrier(3)
     for app in apps:
 
         @app.handler("work")
         async def work(delivery: Delivery[Any]) -> None:
-            await at_work.wait()
+            await both_running.wait()
 
     async with asyncio.timeout(SECONDS):
         running = [asyncio.create_task(app.run()) for app in apps]
@@ -87,7 +87,7 @@ async def test_a_signal_stops_every_app_of_a_program_and_an_ignored_one_stays_ig
             async with App(app.settings.database, environment={}) as producer:
                 producer.expect("work")
                 await producer.deliver("work")
-        await at_work.wait()
+        await both_running.wait()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.gather(*running)
@@ -101,39 +101,39 @@ async def test_a_host_that_takes_the_signals_later_keeps_them(sqlite_url: str) -
 
     @app.handler("work")
     async def work(delivery: Delivery[Any]) -> None:
-        assert signal.signal(signal.SIGTERM, hosts_own) is not signal.SIG_DFL
+        assert signal.signal(signal.SIGTERM, host_handler) is not signal.SIG_DFL
         app.stop()
 
     async with app:
         await app.deliver("work")
         await asyncio.wait_for(app.run(), SECONDS)
         assert [each.state for each in await app.list()] == ["completed"]
-    assert signal.getsignal(signal.SIGTERM) is hosts_own
+    assert signal.getsignal(signal.SIGTERM) is host_handler
 
 
 @pytest.mark.requirement("D13")
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_that_a_host_gives_back_too_late_goes_to_the_handler_before(
+def test_a_signal_restored_too_late_goes_to_the_previous_handler(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exits: list[int] = []
     monkeypatch.setattr(os, "_exit", exits.append)
-    heard: list[str] = []
-    signal.signal(number, lambda *_: heard.append("before"))
-    with listen_for_signals(lambda: heard.append("first")):
-        ours = signal.signal(number, hosts_own)
+    received: list[str] = []
+    signal.signal(number, lambda *_: received.append("before"))
+    with listen_for_signals(lambda: received.append("first")):
+        ours = signal.signal(number, host_handler)
     signal.signal(number, ours)
     signal.raise_signal(number)
     signal.raise_signal(number)
-    assert heard == ["before", "before"]
-    with listen_for_signals(lambda: heard.append("second")):
+    assert received == ["before", "before"]
+    with listen_for_signals(lambda: received.append("second")):
         signal.raise_signal(number)
-    assert heard[2:] == ["second"]
+    assert received[2:] == ["second"]
     assert exits == []
 
 
 @pytest.mark.requirement("D13")
-async def test_a_worker_beside_a_host_works_until_its_block_ends(database_url: str) -> None:
+async def test_a_worker_inside_a_host_runs_until_its_block_ends(database_url: str) -> None:
     app, entered, before = App(database_url, environment={}), asyncio.Event(), handlers()
     left: list[str] = []
 
@@ -160,14 +160,14 @@ async def test_a_worker_beside_a_host_works_until_its_block_ends(database_url: s
     async with app:
         assert (await app.get(accepted.id)).state == "completed"
         assert [each.ended_how for each in await app.workers.list()] == ["stopped"]
-        # An app that was open stays open.
+        # An app that was open before stays open.
         async with app.worker():
             pass
         assert (await app.get(accepted.id)).state == "completed"
 
 
 @pytest.mark.requirement("D13")
-async def test_a_second_run_during_the_start_leaves_the_first_one_its_store(
+async def test_a_second_run_during_the_start_does_not_close_the_store(
     database_url: str,
 ) -> None:
     app, began, refused = App(database_url, environment={}), asyncio.Event(), asyncio.Event()
@@ -192,11 +192,11 @@ async def test_a_second_run_during_the_start_leaves_the_first_one_its_store(
 
 
 @pytest.mark.requirement("D13")
-async def test_of_two_that_open_at_once_one_waits_for_the_other(
+async def test_concurrent_opens_wait_for_each_other(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, opened = App(database_url, environment={}), 0
-    really_open = app.store.open
+    original = app.store.open
 
     async def count(**options: Any) -> None:
         nonlocal opened
@@ -204,7 +204,7 @@ async def test_of_two_that_open_at_once_one_waits_for_the_other(
         await asyncio.tasks.sleep(0)
         if opened == 1:
             raise StoreUnavailable("not yet")
-        await really_open(**options)
+        await original(**options)
 
     monkeypatch.setattr(app.store, "open", count)
     calls = [app.open(), app.open(), app.open()]
@@ -218,7 +218,7 @@ async def test_of_two_that_open_at_once_one_waits_for_the_other(
 
 
 @pytest.mark.requirement("D14")
-async def test_a_worker_that_cannot_start_says_so_at_once(sqlite_url: str, tmp_path: Any) -> None:
+async def test_a_worker_that_cannot_start_fails_at_once(sqlite_url: str, tmp_path: Any) -> None:
     with pytest.raises(BadSetting, match="role: api alone"):
         async with App(sqlite_url, role="api", environment={}).worker():
             pytest.fail("there is nothing to do")
@@ -226,29 +226,29 @@ async def test_a_worker_that_cannot_start_says_so_at_once(sqlite_url: str, tmp_p
     with pytest.raises(StoreUnavailable, match="not a database"):
         async with App(sqlite_url, environment={}).worker():
             pytest.fail("there is no store")
-    away = App("postgresql://127.0.0.1:9/none", environment={})
+    unreachable = App("postgresql://127.0.0.1:9/none", environment={})
     with pytest.raises(StoreUnavailable):
-        async with away.worker():
+        async with unreachable.worker():
             pytest.fail("there is no server")
 
 
 @pytest.mark.requirement("D14")
-@pytest.mark.parametrize("way", ["run", "worker"])
+@pytest.mark.parametrize("method", ["run", "worker"])
 @pytest.mark.parametrize("end", ["cancelled", "raised"])
-async def test_an_engine_that_ended_by_itself_is_noticed(
-    sqlite_url: str, way: str, end: str, monkeypatch: pytest.MonkeyPatch
+async def test_an_engine_that_ended_by_itself_is_reported(
+    sqlite_url: str, method: str, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, noticed = App(sqlite_url, environment={}), asyncio.Event()
     emit = app.telemetry.emit
 
-    def told(event: Any) -> None:
+    def record(event: Any) -> None:
         emit(event)
         if isinstance(event, LoopEnded):
             noticed.set()
         elif end == "raised" and type(event).__name__ == "LoopFailed":
             raise ValueError("a log that cannot be written")
 
-    app.telemetry.emit = told  # type: ignore[method-assign]
+    app.telemetry.emit = record  # type: ignore[method-assign]
 
     def break_it() -> None:
         (task,) = (each for each in asyncio.all_tasks() if each.get_name() == "recovery")
@@ -261,11 +261,11 @@ async def test_an_engine_that_ended_by_itself_is_noticed(
             loop.wake.set()
 
     async def broken() -> None:
-        raise KeyError("a fault of ours")
+        raise KeyError("an internal error")
 
     async with asyncio.timeout(SECONDS):
         with pytest.raises(RuntimeError, match=r"loop 'recovery' ended by itself"):
-            await (_running(app, break_it) if way == "run" else _beside(app, break_it, noticed))
+            await (_running(app, break_it) if method == "run" else _inside(app, break_it, noticed))
     assert app.telemetry.counts["LoopEnded"] == 1
 
 
@@ -279,7 +279,7 @@ async def _running(app: App, break_it: Any) -> None:
         await app.run()
 
 
-async def _beside(app: App, break_it: Any, noticed: asyncio.Event) -> None:
+async def _inside(app: App, break_it: Any, noticed: asyncio.Event) -> None:
     async with app.worker():
         break_it()
         await noticed.wait()

@@ -1,4 +1,4 @@
-"""Dead letters from Python: found, grouped, retried, edited, discarded, and seen coming."""
+"""Dead letters from Python: found, grouped, retried, edited, discarded, and foreseen."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,14 @@ from duly.domain.deliveries.fingerprints import fingerprint
 from duly.failpoints import FailpointRaised, arm
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
-from tests.services.lines import NAME, Work, begun, running
+from tests.services.work import NAME, Work, running, until_set
 
 pytestmark = pytest.mark.requirement("F4")
 NOWHERE = "019b0000-0000-7000-8000-000000000000"
 
 
 async def die(work: Work, *payloads: Any, **options: Any) -> list[str]:
-    """So many dead letters, outside of streams if nothing else is said; returns their ids."""
+    """Make dead letters, outside of streams by default; returns their ids."""
     for each in payloads:
         work.dies(each)
     ids = await work.add(*payloads, **{"stream": None} | options)
@@ -30,12 +30,12 @@ async def die(work: Work, *payloads: Any, **options: Any) -> list[str]:
     return ids
 
 
-async def all_of(moves: Any) -> list[tuple[int, int]]:
-    return [(each.done, each.total) async for each in moves]
+async def all_of(progress: Any) -> list[tuple[int, int]]:
+    return [(each.done, each.total) async for each in progress]
 
 
 class TestFinding:
-    async def test_the_latest_comes_first_and_pages_go_on_from_there(
+    async def test_the_latest_comes_first_and_pages_continue_from_there(
         self, work: Work, clock: VirtualClock
     ) -> None:
         ids = []
@@ -51,7 +51,9 @@ class TestFinding:
         assert first[0].dead_at == START + timedelta(seconds=2)
         assert first[0].fingerprint == fingerprint("validation_failure", first[0].error)
 
-    async def test_each_field_of_a_filter_narrows_it(self, work: Work, clock: VirtualClock) -> None:
+    async def test_each_field_of_a_filter_narrows_the_result(
+        self, work: Work, clock: VirtualClock
+    ) -> None:
         app = work.app
         one = (await die(work, "one", key="order-1", tags=["vip"]))[0]
         clock.advance(60)
@@ -68,7 +70,7 @@ class TestFinding:
             ({"reason": "validation_failure"}, {one, two}),
             ({"fingerprint": fingerprints[one]}, {one}),
             ({"target": "other"}, {two}),
-            ({"target": "nobody"}, set()),
+            ({"target": "unknown"}, set()),
             ({"stream": NAME}, {two}),
             ({"schedule": "hourly"}, {three.id}),
             ({"tag": "vip"}, {one}),
@@ -85,7 +87,7 @@ class TestFinding:
             assert {each.id for each in found} == wanted, given
             assert await app.dead_letters.count(DeadLetterFilter(**given)) == len(wanted), given
 
-    async def test_like_errors_are_one_group(self, work: Work, clock: VirtualClock) -> None:
+    async def test_similar_errors_are_one_group(self, work: Work, clock: VirtualClock) -> None:
         for number in (17, 18, 19):
             work.failing[number] = [duly.ValidationFailure(f"order {number} of 'bob' is unknown")]
             await work.add(number, stream=None, target="other" if number == 18 else "work")
@@ -105,7 +107,7 @@ class TestFinding:
         (only,) = await work.app.dead_letters.groups(DeadLetterFilter(target="other"))
         assert (only.count, only.fingerprint) == (1, orders.fingerprint)
 
-    async def test_another_namespace_is_another_world(
+    async def test_another_namespace_is_separate(
         self, work: Work, database_url: str, clock: VirtualClock
     ) -> None:
         (id,) = await die(work, "a")
@@ -113,18 +115,18 @@ class TestFinding:
             assert await theirs.dead_letters.list() == []
             assert await theirs.dead_letters.groups() == []
             assert await all_of(theirs.dead_letters.retry_all()) == []
-            for move in (theirs.dead_letters.retry(id), theirs.dead_letters.discard(id, "why")):
+            for call in (theirs.dead_letters.retry(id), theirs.dead_letters.discard(id, "why")):
                 with pytest.raises(NotFound):
-                    await move
+                    await call
         assert await work.states(id) == ["dead"]
 
 
 class TestRetryingOne:
-    async def test_it_gets_all_its_attempts_again(self, work: Work) -> None:
+    async def test_a_retried_one_gets_all_its_attempts_back(self, work: Work) -> None:
         (id,) = await die(work, "a")
-        again = await work.app.dead_letters.retry(id)
-        assert (again.state, again.attempt) == ("pending", 0)
-        assert (again.dead_at, again.fingerprint) == (None, None)
+        retried = await work.app.dead_letters.retry(id)
+        assert (retried.state, retried.attempt) == ("pending", 0)
+        assert (retried.dead_at, retried.fingerprint) == (None, None)
         work.fails("a", 2)
         await run_until_idle(work.app, within=600)
         assert await work.states(id) == ["completed"]
@@ -140,64 +142,66 @@ class TestRetryingOne:
         await run_until_idle(work.app, within=600)
         assert await work.states(id) == ["dead"]
         assert len(work.seen) == 3
-        again = await work.app.dead_letters.retry(id, reset_attempts=False)
-        assert (again.state, again.attempt) == ("pending", 3)
+        retried = await work.app.dead_letters.retry(id, reset_attempts=False)
+        assert (retried.state, retried.attempt) == ("pending", 3)
         await run_until_idle(work.app, within=600)
         assert (await work.app.get(id)).attempt == 4
         assert (await work.states(id), len(work.seen)) == (["dead"], 4)
 
-    async def test_it_is_in_the_audit_trail(self, work: Work) -> None:
+    async def test_a_retry_is_in_the_audit_trail(self, work: Work) -> None:
         (id,) = await die(work, "a")
         work.app.dead_letters.actor = "kim"
         await work.app.dead_letters.retry(id)
         (latest, *_) = await work.app.audit.list()
         assert (latest.actor, latest.action, latest.subject) == ("kim", "dead_letter.retried", id)
 
-    async def test_what_is_not_dead_is_refused_with_its_state_and_a_way(self, live: Work) -> None:
-        gate = live.waits("a")
+    async def test_a_delivery_that_is_not_dead_is_refused_with_its_state_and_a_remedy(
+        self, live: Work
+    ) -> None:
+        proceed = live.waits("a")
         dead = live.app.dead_letters
         (waiting,) = await live.add("w", stream=None, after=3600)
         async with running(live.app):
             (id,) = await live.add("a", stream=None)
-            await begun(live.began["a"])
-            for move in (dead.retry(id), dead.edit(id, 1), dead.discard(id, "why")):
+            await until_set(live.began["a"])
+            for call in (dead.retry(id), dead.edit(id, 1), dead.discard(id, "why")):
                 with pytest.raises(
                     Conflict, match=r"is processing; only a dead.*wait until it has"
                 ):
-                    await move
-            gate.set()
+                    await call
+            proceed.set()
             await live.until(id, "completed")
-        for move in (dead.retry(id), dead.edit(id, 1), dead.discard(id, "why")):
+        for call in (dead.retry(id), dead.edit(id, 1), dead.discard(id, "why")):
             with pytest.raises(Conflict, match=r"is completed; only a dead letter.*delivered anew"):
-                await move
+                await call
         with pytest.raises(Conflict, match=f"is pending; .*duly deliveries cancel {waiting}"):
             await dead.retry(waiting)
         assert live.seen == ["a"]
 
-    async def test_one_that_never_was_is_not_found(self, work: Work) -> None:
+    async def test_an_unknown_delivery_is_not_found(self, work: Work) -> None:
         with pytest.raises(NotFound):
             await work.app.dead_letters.retry(NOWHERE)
 
 
 class TestEditing:
     @pytest.mark.parametrize("stream", [None, NAME])
-    async def test_it_is_tried_again_with_the_new_payload(
+    async def test_an_edited_one_is_retried_with_the_new_payload(
         self, work: Work, stream: str | None
     ) -> None:
         (id,) = await die(work, "a", stream=stream)
         work.app.dead_letters.actor = "kim"
-        edited = await work.app.dead_letters.edit(id, "mended")
-        assert (edited.state, edited.payload) == ("pending", "mended")
+        edited = await work.app.dead_letters.edit(id, "fixed")
+        assert (edited.state, edited.payload) == ("pending", "fixed")
         await run_until_idle(work.app)
-        assert (work.seen, await work.states(id)) == (["mended"], ["completed"])
+        assert (work.seen, await work.states(id)) == (["fixed"], ["completed"])
         history = [(each.outcome, each.answer) for each in await work.app.deliveries.history(id)]
         assert ("edited", {"payload": "a"}) in history
         (latest, *_) = await work.app.audit.list()
         assert (latest.actor, latest.action, latest.subject) == ("kim", "dead_letter.edited", id)
         assert latest.detail["before"]["bytes"] == 3
-        assert latest.detail["after"]["bytes"] == 8
+        assert latest.detail["after"]["bytes"] == 7
 
-    async def test_a_payload_is_checked_as_when_it_is_accepted(self, work: Work) -> None:
+    async def test_a_payload_is_checked_like_a_new_one(self, work: Work) -> None:
         (id,) = await die(work, "a")
         for bad in (b"{", object(), float("nan"), "x" * 300_000):
             with pytest.raises(InvalidInput, match="payload"):
@@ -206,7 +210,7 @@ class TestEditing:
 
 
 class TestDiscarding:
-    async def test_it_is_cancelled_for_good_with_a_note(self, work: Work) -> None:
+    async def test_a_discarded_one_is_cancelled_with_a_note(self, work: Work) -> None:
         (id,) = await die(work, "a")
         gone = await work.app.dead_letters.discard(id, "the order was withdrawn")
         assert (gone.state, gone.reason) == ("cancelled", "validation_failure")
@@ -222,7 +226,7 @@ class TestDiscarding:
             await work.app.dead_letters.retry(id)
         assert await work.app.dead_letters.count() == 0
 
-    async def test_a_stream_that_it_blocked_goes_on(self, work: Work) -> None:
+    async def test_a_stream_that_it_blocked_continues(self, work: Work) -> None:
         work.dies("a")
         ids = await work.add("a", "b", "c")
         await run_until_idle(work.app)
@@ -242,14 +246,14 @@ class TestDiscarding:
         assert (await work.stream()).state == "paused"
         assert await run_until_idle(work.app) == 0
 
-    async def test_one_that_left_its_line_holds_nobody_up(self, work: Work) -> None:
+    async def test_a_dead_letter_that_left_its_stream_does_not_block_it(self, work: Work) -> None:
         work.dies("a")
         ids = await work.add("a", "b", on_failure="release")
         await run_until_idle(work.app)
         await work.app.dead_letters.discard(ids[0], "never mind")
         assert await work.states(*ids) == ["cancelled", "completed"]
 
-    async def test_all_that_match_are_discarded_and_no_other(self, work: Work) -> None:
+    async def test_all_matching_ones_are_discarded_and_no_others(self, work: Work) -> None:
         gone = await die(work, *range(5), tags=["old"])
         gone += await die(work, "s", stream="s", tags=["old"])
         gone += await die(work, "r", stream="r", on_failure="release", tags=["old"])
@@ -264,12 +268,12 @@ class TestDiscarding:
 
 
 class TestRetryingMany:
-    async def test_all_that_match_go_and_no_other(self, work: Work) -> None:
+    async def test_all_matching_ones_are_retried_and_no_others(self, work: Work) -> None:
         ids = await die(work, *range(7), tags=["now"])
         (stay,) = await die(work, "stay")
         wanted = DeadLetterFilter(tag="now")
         assert await work.app.dead_letters.count(wanted) == 7
-        assert await work.states(*ids) == ["dead"] * 7, "counting moves nothing"
+        assert await work.states(*ids) == ["dead"] * 7, "counting changes nothing"
         assert await all_of(work.app.dead_letters.retry_all(wanted)) == [(7, 7)]
         await run_until_idle(work.app)
         assert sorted(work.seen) == list(range(7))
@@ -278,7 +282,7 @@ class TestRetryingMany:
         assert (latest.action, latest.detail["deliveries"]) == ("dead_letters.retried", 7)
         assert latest.detail["filter"]["tag"] == "now"
 
-    async def test_a_rate_is_kept(self, database_url: str) -> None:
+    async def test_a_rate_limit_is_kept(self, database_url: str) -> None:
         clock = VirtualClock(START, sleeping_moves_it=True)
         async with App(database_url, clock=clock, environment={}) as app:
             work = Work(app)
@@ -289,7 +293,7 @@ class TestRetryingMany:
                 assert progress.done <= 4 + passed * 4
             assert (clock.now() - began).total_seconds() >= 2.0
 
-    async def test_those_that_die_anew_meanwhile_are_left_alone(
+    async def test_those_that_die_again_meanwhile_are_not_retried_twice(
         self, work: Work, clock: VirtualClock
     ) -> None:
         ids = await die(work, *range(6))
@@ -305,7 +309,7 @@ class TestRetryingMany:
         clock.advance(10)
         assert await work.app.dead_letters.count() == 6
 
-    async def test_an_earlier_one_of_a_stream_goes_first_whenever_it_died(
+    async def test_an_earlier_one_of_a_stream_runs_first_whenever_it_died(
         self, work: Work, clock: VirtualClock
     ) -> None:
         work.fails("a", 3)
@@ -321,7 +325,7 @@ class TestRetryingMany:
             await run_until_idle(work.app)
         assert work.seen == ["a", "b", "c"]
 
-    async def test_several_by_their_ids_go_in_the_order_of_their_stream(self, work: Work) -> None:
+    async def test_several_by_id_run_in_the_order_of_their_stream(self, work: Work) -> None:
         for each in "abc":
             work.dies(each)
         ids = await work.add("a", "b", "c", on_failure="release")
@@ -333,7 +337,7 @@ class TestRetryingMany:
         assert work.seen == ["a", "c"]
         assert await work.states(*ids) == ["completed", "dead", "completed"]
 
-    async def test_a_blocked_stream_goes_on_from_its_head(self, work: Work) -> None:
+    async def test_a_blocked_stream_continues_from_its_head(self, work: Work) -> None:
         for name in ("s", "t"):
             work.dies(f"{name}1")
             await work.add(*(f"{name}{n}" for n in range(1, 4)), stream=name)
@@ -348,7 +352,7 @@ class TestRetryingMany:
                 f"{name}3",
             ]
 
-    async def test_one_behind_a_dead_head_that_does_not_match_waits_for_it(
+    async def test_one_before_a_dead_head_that_does_not_match_waits_for_it(
         self, work: Work
     ) -> None:
         work.dies("a")
@@ -366,15 +370,15 @@ class TestRetryingMany:
         await run_until_idle(work.app)
         assert work.seen == ["a", "b", "c"]
 
-    async def test_interrupted_anywhere_and_begun_again_each_goes_once(
+    async def test_interrupted_and_repeated_each_is_retried_once(
         self, work: Work, clock: VirtualClock
     ) -> None:
         payloads = [str(n) for n in range(8)]
         await die(work, *payloads)
         for name in ("s", "t"):
-            line = [f"{name}{n}" for n in range(4)]
-            await die(work, *line, stream=name, on_failure="release")
-            payloads += line
+            members = [f"{name}{n}" for n in range(4)]
+            await die(work, *members, stream=name, on_failure="release")
+            payloads += members
         began, crashes = clock.advance(1), 0
         clock.advance(1)
         wanted = DeadLetterFilter(until=began)
@@ -393,10 +397,10 @@ class TestRetryingMany:
         assert crashes > 3
         assert sorted(work.seen) == sorted(payloads)
         for name in ("s", "t"):
-            told = [each for each in work.seen if each[0] == name]
-            assert told == sorted(told)
+            executed = [each for each in work.seen if each[0] == name]
+            assert executed == sorted(executed)
 
-    async def test_two_at_once_move_each_once(self, work: Work) -> None:
+    async def test_concurrent_retries_move_each_once(self, work: Work) -> None:
         ids = await die(work, *range(20))
         done = await asyncio.gather(
             *(all_of(work.app.dead_letters.retry_all(rate=100_000.0)) for _ in range(3))
@@ -408,7 +412,7 @@ class TestRetryingMany:
 
 
 class TestPoison:
-    async def test_one_on_its_last_attempt_is_listed_before_it_dies(self, work: Work) -> None:
+    async def test_a_delivery_before_its_last_attempt_is_listed(self, work: Work) -> None:
         work.fails("a", 3)
         work.fails("b", 1)
         (a, _) = await work.add("a", "b", stream=None)
@@ -421,7 +425,7 @@ class TestPoison:
         assert await work.states(a) == ["dead"]
         assert await work.app.dead_letters.poison_candidates(last_attempts=True) == []
 
-    async def test_its_own_plan_counts(self, work: Work) -> None:
+    async def test_a_deliverys_own_plan_counts(self, work: Work) -> None:
         work.fails("a", 1)
         await work.add("a", stream=None, retry=duly.delays(60))
         await run_until_idle(work.app)
@@ -445,7 +449,7 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("field", "given"), BAD)
-async def test_a_bad_filter_is_refused_by_its_field(
+async def test_a_bad_filter_is_refused_with_its_field(
     small_app: App, field: str, given: dict[str, Any]
 ) -> None:
     dead, wanted = small_app.dead_letters, DeadLetterFilter(**given)
@@ -457,7 +461,7 @@ async def test_a_bad_filter_is_refused_by_its_field(
         await all_of(dead.retry_all(wanted))
 
 
-async def test_other_bad_input_is_refused_by_its_field(small_app: App) -> None:
+async def test_other_bad_input_is_refused_with_its_field(small_app: App) -> None:
     dead = small_app.dead_letters
     for field, call in (
         ("before", dead.list(before="x")),

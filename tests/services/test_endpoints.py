@@ -1,4 +1,4 @@
-"""Endpoints from Python: moves that are refused leave everything as it was."""
+"""Endpoints from Python: a refused operation changes nothing."""
 
 import base64
 from collections.abc import Collection
@@ -20,7 +20,7 @@ def keyed(url: str, clock: VirtualClock, key: str) -> App:
     return App(url, clock=clock, environment={}, secret_key=key)
 
 
-async def test_a_removal_that_a_schedule_forbids_cancels_nothing(app: App) -> None:
+async def test_a_refused_removal_cancels_nothing(app: App) -> None:
     await app.endpoints.add("billing", URL)
     await app.schedule("hourly", duly.every("1h"), duly.endpoint("billing"))
     waiting = await app.deliver(duly.endpoint("billing"), after=60)
@@ -30,7 +30,7 @@ async def test_a_removal_that_a_schedule_forbids_cancels_nothing(app: App) -> No
     assert (await app.endpoints.get("billing")).state == "active"
 
 
-async def test_a_list_counts_what_waits_for_all_its_endpoints_in_one_read(
+async def test_a_list_counts_waiting_deliveries_of_all_endpoints_in_one_read(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b", "c"):
@@ -39,11 +39,11 @@ async def test_a_list_counts_what_waits_for_all_its_endpoints_in_one_read(
         await app.deliver(duly.endpoint(name), after=60)
     reads, count = [], app.store.endpoints.waiting
 
-    async def counted(targets: Collection[int]) -> dict[int, tuple[int, int]]:
+    async def record(targets: Collection[int]) -> dict[int, tuple[int, int]]:
         reads.append(targets)
         return await count(targets)
 
-    monkeypatch.setattr(app.store.endpoints, "waiting", counted)
+    monkeypatch.setattr(app.store.endpoints, "waiting", record)
     found = await app.endpoints.list()
     assert [(each.name, each.waiting, each.under_way) for each in found] == [
         *(("a", 1, 0), ("b", 0, 0), ("c", 2, 0)),
@@ -52,7 +52,7 @@ async def test_a_list_counts_what_waits_for_all_its_endpoints_in_one_read(
 
 
 @pytest.mark.requirement("C6")
-async def test_only_get_has_the_values_of_a_query(app: App) -> None:
+async def test_only_get_shows_the_values_of_a_query(app: App) -> None:
     added = await app.endpoints.add("billing", f"{URL}?token=hunter2")
     (listed,) = await app.endpoints.list()
     edited = await app.endpoints.edit("billing", rate=5)
@@ -65,7 +65,7 @@ async def test_only_get_has_the_values_of_a_query(app: App) -> None:
 
 
 @pytest.mark.requirement("C6")
-async def test_a_secret_that_is_no_longer_used_may_outlive_its_key(
+async def test_an_expired_secret_may_outlive_its_key(
     database_url: str, clock: VirtualClock
 ) -> None:
     async with keyed(database_url, clock, LOST) as before:
@@ -84,7 +84,7 @@ async def test_a_secret_that_is_no_longer_used_may_outlive_its_key(
 
 
 @pytest.mark.requirement("C6")
-def test_a_secret_that_was_damaged_cannot_be_opened() -> None:
+def test_a_damaged_secret_cannot_be_opened() -> None:
     vault = Vault([b"k" * 32], lambda count: b"n" * count)
     for text in ("x", "é", "AAAA", ""):
         with pytest.raises(CannotOpen):
@@ -92,7 +92,7 @@ def test_a_secret_that_was_damaged_cannot_be_opened() -> None:
 
 
 @pytest.mark.requirement("C7")
-async def test_an_edit_asks_about_the_address_only_if_it_is_given(
+async def test_an_edit_checks_the_url_only_if_it_is_given(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     private = "http://10.0.0.1/"

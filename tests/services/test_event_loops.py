@@ -1,4 +1,4 @@
-"""An App belongs to one event loop at a time; use from another one is refused, not left to hang."""
+"""An App belongs to one event loop at a time; use from another loop is refused."""
 
 import asyncio
 import re
@@ -58,8 +58,8 @@ USES: dict[str, Callable[[App], Awaitable[Any]]] = {
 }
 
 
-def elsewhere(use: Callable[[App], Awaitable[Any]], app: App) -> str:
-    """What becomes of it in an event loop of its own."""
+def use_in_own_loop(use: Callable[[App], Awaitable[Any]], app: App) -> str:
+    """The result of a use in an event loop of its own."""
 
     async def main() -> None:
         async with asyncio.timeout(SECONDS):
@@ -72,7 +72,7 @@ def elsewhere(use: Callable[[App], Awaitable[Any]], app: App) -> str:
     return "done"
 
 
-async def test_every_use_from_another_loop_is_refused_and_harms_nobody(database_url: str) -> None:
+async def test_every_use_from_another_loop_is_refused_and_does_no_harm(database_url: str) -> None:
     app, done = App(database_url, environment={}), asyncio.Event()
 
     @app.handler("work")
@@ -81,8 +81,8 @@ async def test_every_use_from_another_loop_is_refused_and_harms_nobody(database_
 
     async with app:
         for name, use in USES.items():
-            said = await asyncio.to_thread(elsewhere, use, app)
-            assert re.search(REFUSAL, said), f"{name}: {said}"
+            result = await asyncio.to_thread(use_in_own_loop, use, app)
+            assert re.search(REFUSAL, result), f"{name}: {result}"
         assert await app.list() == []
         async with asyncio.timeout(SECONDS), app.worker():
             await app.deliver("work")
@@ -117,7 +117,7 @@ def test_of_many_threads_with_a_loop_each_none_hangs(database_url: str) -> None:
     assert asyncio.run(count()) == sum(stored) >= 20
 
 
-def test_one_loop_after_the_other_may_use_it_if_each_closes_it(database_url: str) -> None:
+def test_loops_can_use_an_app_one_after_the_other(database_url: str) -> None:
     app = App(database_url, environment={})
     app.expect("work")
 
@@ -129,8 +129,8 @@ def test_one_loop_after_the_other_may_use_it_if_each_closes_it(database_url: str
     assert [asyncio.run(main()) for _ in range(3)] == [1, 2, 3]
 
 
-def test_nothing_of_an_app_stays_bound_to_a_loop_in_which_it_was_closed(database_url: str) -> None:
-    """Walks all that an App is made of: what belongs to the old loop fails in the new."""
+def test_a_closed_app_is_bound_to_no_loop(database_url: str) -> None:
+    """Checks every object of an App: one that belongs to the old loop fails in the new loop."""
     app = App(database_url, environment={})
 
     @app.handler("work")
@@ -169,7 +169,7 @@ def _is_over(part: object) -> bool:
 
 
 def parts(whole: object) -> list[object]:
-    """Everything that an object of ours holds, through attributes and containers."""
+    """Every object that an object of ours holds, through attributes and containers."""
     found: dict[int, object] = {}
     todo: list[object] = [whole]
     while todo:
@@ -188,13 +188,13 @@ def parts(whole: object) -> list[object]:
     return list(found.values())
 
 
-def test_an_app_whose_loop_ended_without_closing_it_says_so(sqlite_url: str) -> None:
+def test_an_app_whose_loop_ended_before_it_was_closed_is_an_error(sqlite_url: str) -> None:
     app = App(sqlite_url, environment={})
     asyncio.run(app.open())
-    assert "ended before the App was closed" in elsewhere(USES["list"], app)
+    assert "ended before the App was closed" in use_in_own_loop(USES["list"], app)
 
 
-async def test_the_way_that_the_refusal_names_works(database_url: str) -> None:
+async def test_the_remedy_of_the_error_works(database_url: str) -> None:
     app, loop, done = App(database_url, environment={}), asyncio.get_running_loop(), asyncio.Event()
 
     @app.handler("first")

@@ -1,4 +1,4 @@
-"""Few connections, many who hold one and ask for more: each has its turn, none waits for ever."""
+"""Few connections, and many tasks that hold one and need another: all proceed, and none hangs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEADLINE_SECONDS = 20
 Call = Callable[[App, int], Awaitable[Any]]
 
 
-async def in_a_block(app: App, n: int) -> None:
+async def in_transaction(app: App, n: int) -> None:
     async with app.transaction() as transaction:
         await app.deliver("other", n, connection=transaction)
         await app.deliver("other", n)
@@ -37,15 +37,15 @@ CALLS: dict[str, Call] = {
     "lists": lambda app, _: app.list(limit=5),
     "declares a schedule": lambda app, n: app.schedule(f"s{n}", duly.every("1h"), "other"),
     "adds an endpoint": lambda app, n: app.endpoints.add(f"e{n}", "https://example.org/"),
-    "asks how it stands": lambda app, _: app.stats.namespace_status(),
-    "asks for figures": lambda app, _: app.stats(),
-    "opens a block": in_a_block,
+    "reads the status": lambda app, _: app.stats.namespace_status(),
+    "reads the stats": lambda app, _: app.stats(),
+    "opens a transaction": in_transaction,
 }
 
 
 @pytest.mark.parametrize("connections", [FEWEST, 10])
 @pytest.mark.parametrize("name", CALLS)
-async def test_handlers_that_hold_a_transaction_and_ask_for_more_all_complete(
+async def test_handlers_that_hold_a_transaction_and_need_more_all_complete(
     postgres_url: str, name: str, connections: int
 ) -> None:
     async with App(postgres_url, environment={}, connections=connections) as app:
@@ -106,7 +106,7 @@ async def test_a_process_opens_no_more_than_its_budget(postgres_url: str, connec
             assert await used(postgres_url) <= connections
 
 
-async def test_who_asks_for_one_thing_at_a_time_opens_one_connection(postgres_url: str) -> None:
+async def test_sequential_calls_open_one_connection(postgres_url: str) -> None:
     async with App(postgres_url, environment={}) as app:
         for _ in range(3):
             await app.list()
@@ -157,7 +157,7 @@ async def test_a_pool_that_is_too_small_for_a_worker_is_refused_with_the_size(
             await app.run(signals=False)
 
 
-async def test_in_a_block_a_handlers_transaction_is_refused_rather_than_waited_for(
+async def test_a_handlers_transaction_inside_a_block_is_refused(
     postgres_url: str,
 ) -> None:
     async with App(postgres_url, environment={}) as app, app.transaction():
@@ -166,24 +166,24 @@ async def test_in_a_block_a_handlers_transaction_is_refused_rather_than_waited_f
 
 
 class Server:
-    """Stands in for one that has so many slots."""
+    """A server with a limited number of slots."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self.open: list[Fake] = []
+        self.open: list[FakeConnection] = []
 
     async def connect(self) -> Connection:
         if len(self.open) >= self.slots:
             raise asyncpg.TooManyConnectionsError("sorry, too many clients already")
-        self.open.append(Fake())
+        self.open.append(FakeConnection())
         return self.open[-1]
 
     async def discard(self, connection: Connection) -> None:
         self.open.remove(connection)
 
 
-class Fake:
-    """A connection on which all goes well."""
+class FakeConnection:
+    """A connection without errors."""
 
     def is_closed(self) -> bool:
         return False
@@ -195,15 +195,15 @@ class Fake:
         pass
 
 
-def pool_of(server: Server, size: int, told: list[tuple[int, str]]) -> Pool:
+def pool_of(server: Server, size: int, reports: list[tuple[int, str]]) -> Pool:
     source = Source(server.connect, server.discard, counts_slots=False)
-    return Pool(source, size, lambda open, problem: told.append((open, problem)))
+    return Pool(source, size, lambda open, problem: reports.append((open, problem)))
 
 
-async def test_a_refused_connection_is_told_and_those_that_are_there_are_shared() -> None:
-    told: list[tuple[int, str]] = []
+async def test_a_refused_connection_is_reported_and_the_open_ones_are_shared() -> None:
+    reports: list[tuple[int, str]] = []
     server = Server(2)
-    pool = pool_of(server, 6, told)
+    pool = pool_of(server, 6, reports)
     order = []
 
     async def use(n: int) -> None:
@@ -214,12 +214,12 @@ async def test_a_refused_connection_is_told_and_those_that_are_there_are_shared(
     await asyncio.wait_for(asyncio.gather(*map(use, range(8))), 5)
     assert sorted(order) == list(range(8))
     assert len(server.open) == 2
-    assert told[0] == (2, "PostgreSQL has no connection left: sorry, too many clients already")
+    assert reports[0] == (2, "PostgreSQL has no connection left: sorry, too many clients already")
     await pool.close()
     assert server.open == []
 
 
-async def test_without_any_connection_it_is_told_at_once() -> None:
+async def test_without_any_connection_it_fails_at_once() -> None:
     pool = pool_of(Server(0), 6, [])
     for _ in range(2):
         with pytest.raises(NoSlot):
@@ -227,7 +227,7 @@ async def test_without_any_connection_it_is_told_at_once() -> None:
                 pass
 
 
-async def test_each_level_leaves_a_connection_to_those_below_it() -> None:
+async def test_each_level_leaves_a_connection_to_the_levels_below() -> None:
     pool = pool_of(Server(9), 4, [])
     held = []
     for level in (Level.HANDLER, Level.BLOCK, Level.BATCH, Level.STATEMENT):
@@ -240,14 +240,14 @@ async def test_each_level_leaves_a_connection_to_those_below_it() -> None:
     await pool.close()
 
 
-async def test_who_gives_up_waiting_harms_nobody() -> None:
+async def test_a_cancelled_wait_does_no_harm() -> None:
     server = Server(9)
     pool = pool_of(server, 1, [])
     async with pool.use(Level.STATEMENT):
         waiting = [asyncio.ensure_future(pool.use(Level.STATEMENT).__aenter__()) for _ in range(3)]
         await asyncio.wait(waiting, timeout=0)
         waiting[0].cancel()
-    # The first was given its turn, or gave it up: in either case the second one has it.
+    # The first got its turn or gave it up: in both cases the second gets it.
     await asyncio.wait_for(asyncio.wait([waiting[1]]), 5)
     for task in waiting:
         task.cancel()

@@ -1,4 +1,4 @@
-"""What newcomers type first: it works, or says what to write instead."""
+"""What new users type first works, or the error contains what to write instead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from duly.testing import run_until_idle
         "sqlite://",
     ],
 )
-def test_a_database_in_memory_is_refused_with_what_to_write(
+def test_a_database_in_memory_is_refused_with_a_remedy(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -35,18 +35,18 @@ def test_a_database_in_memory_is_refused_with_what_to_write(
 
 
 @pytest.mark.requirement("S6")
-def test_a_file_may_still_have_a_strange_name(tmp_path: Path) -> None:
+def test_a_file_can_have_an_unusual_name(tmp_path: Path) -> None:
     assert App(f"sqlite:///{tmp_path}/what?.db", environment={}).store is not None
 
 
 @pytest.mark.requirement("S6")
-def test_dir_lists_what_there_is() -> None:
+def test_dir_lists_the_public_names() -> None:
     assert set(duly.__all__) <= set(dir(duly))
     assert all(hasattr(duly, name) for name in dir(duly))
 
 
 @pytest.mark.requirement("S6")
-async def test_what_was_delivered_is_shown_as_it_was_given(database_url: str) -> None:
+async def test_payloads_are_shown_as_they_were_given(database_url: str) -> None:
     payload = {"team": 7, "names": ["å", None], "deep": {"rate": 1.5}}
     async with App(database_url, environment={}) as app:
 

@@ -1,4 +1,4 @@
-"""More callers at once than there are connections: each has its turn, and none waits for ever."""
+"""More concurrent callers than connections: all proceed, and none hangs."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -19,7 +19,7 @@ async def all_of(calls: Sequence[Awaitable[Any]]) -> list[Any]:
         return await asyncio.gather(*calls)
 
 
-async def test_many_declare_schedules_for_targets_that_nobody_had_yet(app: App) -> None:
+async def test_concurrent_schedules_for_new_targets(app: App) -> None:
     app.expect(*(f"new{n}" for n in range(MANY)))
     rule = duly.every("1h")
     declared = await all_of([app.schedule(f"s{n}", rule, f"new{n}") for n in range(MANY)])
@@ -27,7 +27,7 @@ async def test_many_declare_schedules_for_targets_that_nobody_had_yet(app: App) 
     assert len(await app.schedules.list(limit=100)) == MANY
 
 
-async def test_many_hand_over_several_at_once_to_endpoints_and_new_places(app: App) -> None:
+async def test_concurrent_batches_for_endpoints_and_new_hosts(app: App) -> None:
     for n in range(MANY):
         await app.endpoints.add(f"e{n}", "https://example.org/hook")
     items = [
@@ -39,7 +39,7 @@ async def test_many_hand_over_several_at_once_to_endpoints_and_new_places(app: A
     assert len(await app.list(limit=100)) == 2 * MANY
 
 
-async def test_many_take_part_in_transactions_of_their_own(app: App) -> None:
+async def test_concurrent_transactions(app: App) -> None:
     app.expect(*(f"new{n}" for n in range(MANY)))
 
     async def in_one(n: int) -> None:

@@ -1,4 +1,4 @@
-"""A namespace for one actor: what actors share, and what they do not."""
+"""A namespace for one actor: what actors share, and what they do not share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,7 @@ import pytest
 from duly import App, Delivery, Namespace
 from duly.errors import Conflict
 from duly.testing import run_until_idle
-from tests.services.conftest import noted
+from tests.services.conftest import record_payloads
 
 NAMESPACES = [
     pytest.param(lambda app: app, id="own"),
@@ -17,58 +17,58 @@ NAMESPACES = [
 ]
 
 
-async def change_everything(there: Namespace, name: str) -> None:
+async def change_everything(namespace: Namespace, name: str) -> None:
     """Change something through each service that writes to the audit trail."""
-    await there.endpoints.add(name, f"https://{name}.example/hook")
-    await there.streams.configure(name, on_failure="release")
-    await there.keys.create(name)
-    waiting = (await there.deliver("work", after=60, tags=[name])).id
-    await there.retry(waiting)
-    await there.cancel(waiting)
-    await there.deliveries.cancel((await there.deliver("work", after=60, tags=[name])).id)
-    async for _ in there.endpoints.recover(name, since=there.clock.now()):
+    await namespace.endpoints.add(name, f"https://{name}.example/hook")
+    await namespace.streams.configure(name, on_failure="release")
+    await namespace.keys.create(name)
+    waiting = (await namespace.deliver("work", after=60, tags=[name])).id
+    await namespace.retry(waiting)
+    await namespace.cancel(waiting)
+    await namespace.deliveries.cancel((await namespace.deliver("work", after=60, tags=[name])).id)
+    async for _ in namespace.endpoints.recover(name, since=namespace.clock.now()):
         pass
-    await there.endpoints.remove(name)
+    await namespace.endpoints.remove(name)
 
 
-async def subjects(there: Namespace, actor: str | None) -> list[str]:
-    """What the actor changed, by what names the subject."""
-    tags = {each.id: each.tags[0] for each in await there.list(limit=100) if each.tags}
-    names = {each.id: each.name for each in await there.keys.list()}
+async def subjects(namespace: Namespace, actor: str | None) -> list[str]:
+    """The names of what the actor changed."""
+    tags = {each.id: each.tags[0] for each in await namespace.list(limit=100) if each.tags}
+    names = {each.id: each.name for each in await namespace.keys.list()}
     return [
         tags.get(each.subject) or names.get(each.subject) or each.subject
-        for each in await there.audit.list(limit=200)
+        for each in await namespace.audit.list(limit=200)
         if each.actor == actor
     ]
 
 
 @pytest.mark.requirement("S2")
 @pytest.mark.parametrize("of", NAMESPACES)
-async def test_of_two_actors_at_once_each_is_named_for_its_own_changes(
+async def test_concurrent_actors_are_recorded_with_their_own_changes(
     app: App, of: Callable[[App], Namespace]
 ) -> None:
-    there = of(app)
-    there.expect("work")
-    actors = [there.acting_as(name) for name in ("ann", "bob")]
+    namespace = of(app)
+    namespace.expect("work")
+    actors = [namespace.acting_as(name) for name in ("ann", "bob")]
     await asyncio.gather(
         *(change_everything(each, str(each.actor)) for each in actors),
-        change_everything(there, "nobody"),
+        change_everything(namespace, "python"),
     )
     for name in ("ann", "bob"):
-        assert sorted(await subjects(there, name)) == ["all that match", *[name] * 7]
-    # The program itself leaves no entry for a delivery that it moves.
-    assert sorted(await subjects(there, "python")) == ["all that match", *["nobody"] * 4]
-    assert there.actor is None
+        assert sorted(await subjects(namespace, name)) == ["all that match", *[name] * 7]
+    # The program itself leaves no entry for a delivery that it changes.
+    assert sorted(await subjects(namespace, "python")) == ["all that match", *["python"] * 4]
+    assert namespace.actor is None
 
 
-async def test_an_actor_of_an_actor_is_the_last_one_named(app: App) -> None:
-    there = app.within("billing").acting_as("ann").acting_as("bob")
-    await there.keys.create("ops")
-    assert [each.actor for each in await there.audit.list()] == ["bob"]
-    assert there.store is app.store.within("billing")
+async def test_the_last_actor_named_counts(app: App) -> None:
+    namespace = app.within("billing").acting_as("ann").acting_as("bob")
+    await namespace.keys.create("ops")
+    assert [each.actor for each in await namespace.audit.list()] == ["bob"]
+    assert namespace.store is app.store.within("billing")
 
 
-async def test_an_app_may_be_made_for_an_actor(sqlite_url: str) -> None:
+async def test_an_app_can_be_created_for_an_actor(sqlite_url: str) -> None:
     async with App(sqlite_url, actor="ann", environment={}) as app:
         app.expect("work")
         await app.cancel((await app.deliver("work", after=60)).id)
@@ -76,37 +76,37 @@ async def test_an_app_may_be_made_for_an_actor(sqlite_url: str) -> None:
 
 
 @pytest.mark.parametrize("of", NAMESPACES)
-async def test_actors_of_a_namespace_share_their_commits(
+async def test_actors_of_a_namespace_share_commits(
     app: App, of: Callable[[App], Namespace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noted(app, "work")
-    there = of(app)
-    await there.deliver("work")
+    record_payloads(app, "work")
+    namespace = of(app)
+    await namespace.deliver("work")
     batches: list[int] = []
-    accept = there.store.deliveries.accept
+    accept = namespace.store.deliveries.accept
 
-    async def counted(requests: Sequence[Any]) -> Any:
+    async def record(requests: Sequence[Any]) -> Any:
         batches.append(len(requests))
         return await accept(requests)
 
-    monkeypatch.setattr(there.store.deliveries, "accept", counted)
-    actors = [there.acting_as(f"actor {number}") for number in range(10)]
+    monkeypatch.setattr(namespace.store.deliveries, "accept", record)
+    actors = [namespace.acting_as(f"actor {number}") for number in range(10)]
     await asyncio.gather(*(each.deliver("work") for each in actors))
     assert sum(batches) == 10
     assert len(batches) < 10
 
 
-async def test_what_one_actor_expects_the_others_know(app: App) -> None:
+async def test_actors_share_expected_handlers(app: App) -> None:
     ann, bob = app.acting_as("ann"), app.acting_as("bob")
     ann.expect("work")
     await bob.deliver("work")
     await app.deliver("work")
 
 
-async def test_actors_of_a_namespace_share_who_listens_and_what_is_under_way(app: App) -> None:
-    there = app.within("billing")
-    ann, bob = there.acting_as("ann"), there.acting_as("bob")
-    assert ann.stats.live is bob.stats.live is there.stats.live
+async def test_actors_of_a_namespace_share_listeners_and_running_requests(app: App) -> None:
+    namespace = app.within("billing")
+    ann, bob = namespace.acting_as("ann"), namespace.acting_as("bob")
+    assert ann.stats.live is bob.stats.live is namespace.stats.live
     assert ann.stats.live is not app.stats.live
     await ann.requests.begin("k", "f", repeatable=True)
     with pytest.raises(Conflict, match="under way"):
@@ -125,7 +125,7 @@ SHORT_FORMS: dict[str, Callable[[Any, str], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("name", SHORT_FORMS)
-async def test_short_forms_answer_as_the_resource_does(small_app: App, name: str) -> None:
+async def test_short_forms_return_the_same_as_the_resource(small_app: App, name: str) -> None:
     @small_app.handler("work")
     async def work(delivery: Delivery[Any]) -> None:
         async with delivery.step("first") as step:

@@ -1,4 +1,4 @@
-"""app.run() is a guest in its host's process: it stops when asked, and leaves all as it was."""
+"""app.run() inside another program: it stops when requested, and changes nothing global."""
 
 import asyncio
 import gc
@@ -17,21 +17,21 @@ SECONDS = 30
 pytestmark = pytest.mark.requirement("D13")
 
 
-def hosts_own(_number: int, _frame: object) -> None:
-    """What the host does about signals."""
+def host_handler(_number: int, _frame: object) -> None:
+    """The host's own signal handler."""
 
 
 @pytest.fixture
 def host() -> Iterator[None]:
     """A process that handles its signals itself."""
-    before = {each: signal.signal(each, hosts_own) for each in (signal.SIGTERM, signal.SIGINT)}
+    before = {each: signal.signal(each, host_handler) for each in (signal.SIGTERM, signal.SIGINT)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
 def state_of_python() -> dict[str, Any]:
-    """All that a process has one of."""
+    """The global state of the process."""
     return {
         "switch": sys.getswitchinterval(),
         "garbage": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()),
@@ -45,7 +45,7 @@ def state_of_python() -> dict[str, Any]:
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def test_a_run_leaves_python_as_it_is(database_url: str, host: None) -> None:
+async def test_a_run_does_not_change_global_state(database_url: str, host: None) -> None:
     app, seen = App(database_url, environment={}), []
 
     @app.handler("work")
@@ -59,7 +59,7 @@ async def test_a_run_leaves_python_as_it_is(database_url: str, host: None) -> No
         await asyncio.wait_for(app.run(), SECONDS)
     assert seen == [before]
     assert state_of_python() == before
-    assert [signal.getsignal(each) for each in SIGNALS] == [hosts_own] * 2
+    assert [signal.getsignal(each) for each in SIGNALS] == [host_handler] * 2
 
 
 async def test_a_stop_before_the_run_ends_it_at_once(database_url: str) -> None:
@@ -76,19 +76,19 @@ async def test_a_stop_before_the_run_ends_it_at_once(database_url: str) -> None:
         await asyncio.wait_for(app.run(signals=False), SECONDS)
         assert ran == []
         assert await app.store.workers.all() == []
-        # It counted for that run; the next one works.
+        # It counted for that run only; the next one works.
         await asyncio.wait_for(app.run(signals=False), SECONDS)
     assert ran == [None]
 
 
-async def test_a_stop_right_after_the_run_was_begun_counts(database_url: str) -> None:
+async def test_a_stop_right_after_the_run_began_counts(database_url: str) -> None:
     app = App(database_url, environment={})
     running = asyncio.create_task(app.run(signals=False))
     app.stop()
     await asyncio.wait_for(running, SECONDS)
 
 
-async def test_a_stop_while_it_starts_counts(
+async def test_a_stop_during_the_start_counts(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, opening = App(database_url, environment={}), asyncio.Event()
@@ -104,7 +104,7 @@ async def test_a_stop_while_it_starts_counts(
     await asyncio.wait_for(running, SECONDS)
 
 
-async def test_a_plain_handler_may_stop_it(database_url: str) -> None:
+async def test_a_sync_handler_can_stop_the_run(database_url: str) -> None:
     app = App(database_url, environment={}, poll=60)
 
     @app.handler("work")
@@ -117,7 +117,7 @@ async def test_a_plain_handler_may_stop_it(database_url: str) -> None:
         assert (await app.get(accepted.id)).state == "completed"
 
 
-async def test_a_run_whose_start_fails_says_why(sqlite_url: str, tmp_path: Any) -> None:
+async def test_a_run_whose_start_fails_raises_the_reason(sqlite_url: str, tmp_path: Any) -> None:
     (tmp_path / "duly.db").write_bytes(b"this is no database at all" * 100)
     app = App(sqlite_url, environment={})
     with pytest.raises(Exception, match="not a database"):
@@ -125,7 +125,7 @@ async def test_a_run_whose_start_fails_says_why(sqlite_url: str, tmp_path: Any) 
 
 
 @pytest.mark.requirement("D7", "F5")
-async def test_a_file_stays_owned_while_a_thread_of_its_worker_runs_on(sqlite_url: str) -> None:
+async def test_a_file_stays_owned_while_a_thread_of_its_worker_runs(sqlite_url: str) -> None:
     app, began, may_end = (
         App(sqlite_url, environment={}, drain=0),
         asyncio.Event(),

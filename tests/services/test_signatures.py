@@ -1,4 +1,4 @@
-"""Options are parameters that an editor completes: no public method takes just anything."""
+"""Options are parameters that an editor completes: no public method accepts any keyword."""
 
 import inspect
 import typing
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.requirement("S6")
 RESOURCES = [name for name, each in vars(Resources).items() if isinstance(each, property)]
 
 
-def test_no_public_method_takes_any_keyword(sqlite_url: str) -> None:
+def test_no_public_method_accepts_any_keyword(sqlite_url: str) -> None:
     app = App(sqlite_url, environment={})
     assert len(RESOURCES) == 10
     holders = [app, app.within("billing"), *(getattr(app, name) for name in RESOURCES)]
-    looked_at = [each for holder in holders for each in public_methods(type(holder))]
-    assert len(looked_at) > 100
-    assert [each.__qualname__ for each in looked_at if takes_anything(each)] == []
+    methods = [each for holder in holders for each in public_methods(type(holder))]
+    assert len(methods) > 100
+    assert [each.__qualname__ for each in methods if accepts_any_keyword(each)] == []
 
 
 class Known(TypedDict, total=False):
@@ -46,8 +46,8 @@ class Careless:
     def some(self, first: Any, **options: Any) -> None: ...
 
 
-def test_a_method_that_takes_anything_is_reported() -> None:
-    found = [each.__name__ for each in public_methods(Careless) if takes_anything(each)]
+def test_a_method_that_accepts_any_keyword_is_reported() -> None:
+    found = [each.__name__ for each in public_methods(Careless) if accepts_any_keyword(each)]
     assert sorted(found) == ["__init__", "careless", "many", "objects", "untyped"]
 
 
@@ -57,7 +57,7 @@ def public_methods(kind: type) -> Iterator[Callable[..., Any]]:
             yield member
 
 
-def takes_anything(method: Callable[..., Any]) -> bool:
+def accepts_any_keyword(method: Callable[..., Any]) -> bool:
     """Whether one of its signatures has `**` without a typed dictionary."""
     return any(
         typing.get_origin(typing.get_type_hints(each).get(parameter.name)) is not Unpack

@@ -1,4 +1,4 @@
-"""A store that goes away while a handler uses it spends no attempt; another store's does."""
+"""A store that is unavailable while a handler uses it spends no attempt; another store does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def sql(app: App, text: str) -> list[dict[str, Any]]:
     return await StoreProbe(app.store, app.clock).sql(text)  # type: ignore[arg-type]
 
 
-async def test_a_connection_lost_in_the_middle_of_a_handler_spends_no_attempt(
+async def test_a_connection_lost_during_a_handler_spends_no_attempt(
     postgres_url: str, clock: VirtualClock
 ) -> None:
     app, lost = App(postgres_url, clock=clock, environment={}), []
@@ -39,13 +39,13 @@ async def test_a_connection_lost_in_the_middle_of_a_handler_spends_no_attempt(
         await sql(app, "create table effects (value integer)")
         accepted = await app.deliver("work")
         assert await run_until_idle(app, within=10) == 2
-        booked = await app.get(accepted.id)
-        assert (booked.state, booked.attempt) == ("completed", 1)
+        delivery = await app.get(accepted.id)
+        assert (delivery.state, delivery.attempt) == ("completed", 1)
         assert len(await sql(app, "select * from effects")) == 1
 
 
-def away_once(monkeypatch: pytest.MonkeyPatch, app: App) -> None:
-    """Have the next acceptance find the store gone."""
+def unavailable_once(monkeypatch: pytest.MonkeyPatch, app: App) -> None:
+    """Make the next acceptance fail."""
     accept, error = app.store.deliveries.accept, StoreUnavailable("gone", source=app.store.source)
 
     async def accepting(*given: Any, **named: Any) -> Any:
@@ -56,7 +56,7 @@ def away_once(monkeypatch: pytest.MonkeyPatch, app: App) -> None:
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-async def test_a_handler_that_cannot_deliver_on_is_handed_back(
+async def test_a_handler_that_cannot_deliver_is_handed_back(
     app: App, monkeypatch: pytest.MonkeyPatch, grouped: bool
 ) -> None:
     @app.handler("next")
@@ -72,15 +72,13 @@ async def test_a_handler_that_cannot_deliver_on_is_handed_back(
 
     accepted = await app.deliver("work")
     await app.deliver("next", "known")
-    away_once(monkeypatch, app)
+    unavailable_once(monkeypatch, app)
     await run_until_idle(app, within=10)
-    booked = await app.get(accepted.id)
-    assert (booked.state, booked.attempt) == ("completed", 1)
+    delivery = await app.get(accepted.id)
+    assert (delivery.state, delivery.attempt) == ("completed", 1)
 
 
-async def test_another_store_that_is_away_is_a_dependency_that_failed(
-    app: App, tmp_path: Path
-) -> None:
+async def test_another_unavailable_store_is_a_failed_dependency(app: App, tmp_path: Path) -> None:
     other = App(f"sqlite:///{tmp_path}/other.db", environment={})
     other.expect("theirs")
 
@@ -90,8 +88,8 @@ async def test_another_store_that_is_away_is_a_dependency_that_failed(
 
     accepted = await app.deliver("work")
     await run_until_idle(app)
-    booked = await app.get(accepted.id)
-    assert (booked.state, booked.reason) == ("dead", Reason.DEPENDENCY_FAILURE)
+    delivery = await app.get(accepted.id)
+    assert (delivery.state, delivery.reason) == ("dead", Reason.DEPENDENCY_FAILURE)
 
 
 STATEMENTS = {
@@ -102,7 +100,7 @@ STATEMENTS = {
 
 
 @pytest.mark.parametrize("wrong", STATEMENTS)
-async def test_a_statement_that_is_wrong_is_the_handlers_fault(app: App, wrong: str) -> None:
+async def test_a_wrong_statement_is_the_handlers_error(app: App, wrong: str) -> None:
     statement, parameters = STATEMENTS[wrong]
 
     @app.handler("work", retry=duly.no_retry)
@@ -111,11 +109,11 @@ async def test_a_statement_that_is_wrong_is_the_handlers_fault(app: App, wrong: 
 
     accepted = await app.deliver("work")
     await run_until_idle(app)
-    booked = await app.get(accepted.id)
-    assert (booked.state, booked.reason) == ("dead", Reason.HANDLER_EXCEPTION)
+    delivery = await app.get(accepted.id)
+    assert (delivery.state, delivery.reason) == ("dead", Reason.HANDLER_EXCEPTION)
 
 
-async def test_a_parameter_that_cannot_be_sent_is_the_handlers_fault(app: App) -> None:
+async def test_a_parameter_that_cannot_be_sent_is_the_handlers_error(app: App) -> None:
     mark = "?" if isinstance(app.store.database, Sqlite) else "$1::int"  # type: ignore[attr-defined]
 
     @app.handler("work", retry=duly.no_retry)

@@ -1,4 +1,4 @@
-"""duly.testing: what users' own tests are made of."""
+"""duly.testing: helpers for the tests of users."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,10 +9,10 @@ import duly
 from duly import App, Delivery
 from duly.domain.deliveries.outcomes import Completed, Failed
 from duly.testing import NotIdle, RecordingTransport, VirtualClock, run_until_idle
-from tests.services.conftest import START, noted
+from tests.services.conftest import START, record_payloads
 
 
-async def test_a_virtual_clock_moves_only_when_told() -> None:
+async def test_a_virtual_clock_moves_only_on_request() -> None:
     clock = VirtualClock(datetime(2026, 1, 1, 1, tzinfo=UTC))
     assert (clock.now(), clock.monotonic()) == (datetime(2026, 1, 1, 1, tzinfo=UTC), 0.0)
     assert clock.advance(90) == datetime(2026, 1, 1, 1, 1, 30, tzinfo=UTC)
@@ -31,8 +31,8 @@ async def test_a_virtual_clock_can_be_moved_by_sleeping() -> None:
     assert clock.monotonic() == 5.0
 
 
-async def test_running_until_idle_attempts_all_that_is_due_and_no_more(app: App) -> None:
-    seen = noted(app)
+async def test_run_until_idle_attempts_everything_due_and_no_more(app: App) -> None:
+    seen = record_payloads(app)
     assert await run_until_idle(app) == 0
     await app.deliver_many([("work", number) for number in range(250)])
     await app.deliver("work", "later", after=1)
@@ -60,7 +60,7 @@ async def test_retries_are_included_by_moving_the_clock(app: App, clock: Virtual
 
 async def test_only_a_virtual_clock_can_be_moved(sqlite_url: str) -> None:
     async with App(sqlite_url, environment={}) as app:
-        seen = noted(app)
+        seen = record_payloads(app)
         await app.deliver("work", 1)
         assert await run_until_idle(app) == 1
         with pytest.raises(duly.InvalidInput, match="VirtualClock"):
@@ -68,7 +68,7 @@ async def test_only_a_virtual_clock_can_be_moved(sqlite_url: str) -> None:
     assert seen == [1]
 
 
-async def test_what_feeds_itself_is_not_idle(small_app: App) -> None:
+async def test_a_handler_that_delivers_to_itself_is_not_idle(small_app: App) -> None:
     @small_app.handler("work")
     async def work(delivery: Delivery[Any]) -> None:
         await small_app.deliver("work")
@@ -78,7 +78,7 @@ async def test_what_feeds_itself_is_not_idle(small_app: App) -> None:
         await run_until_idle(small_app, most=20)
 
 
-async def test_a_recording_transport_notes_what_it_is_given(app: App) -> None:
+async def test_a_recording_transport_records_its_deliveries(app: App) -> None:
     app.expect("mail")
     transport = RecordingTransport("mail")
     accepted = await app.deliver("mail", {"to": "ann"}, key="k", at=START - timedelta(seconds=9))
@@ -94,7 +94,7 @@ async def test_a_recording_transport_notes_what_it_is_given(app: App) -> None:
     assert (await app.get(accepted.id)).state == "completed"
 
 
-async def test_a_recording_transport_answers_as_told(small_app: App) -> None:
+async def test_a_recording_transport_returns_the_given_answers(small_app: App) -> None:
     small_app.expect("mail")
     busy = Failed(duly.Reason.TRANSPORT_UNAVAILABLE, "busy", after=3)
     transport = RecordingTransport(
@@ -109,8 +109,8 @@ async def test_a_recording_transport_answers_as_told(small_app: App) -> None:
     assert (await small_app.get(accepted.id)).state == "completed"
 
 
-async def test_what_a_dead_worker_held_is_taken_back_first(app: App) -> None:
-    seen = noted(app)
+async def test_deliveries_of_a_dead_worker_are_reclaimed_first(app: App) -> None:
+    seen = record_payloads(app)
     await app.deliver("work", 1)
     engine = app.engine(stepped=True)
     await engine.prepare()
@@ -122,8 +122,8 @@ async def test_what_a_dead_worker_held_is_taken_back_first(app: App) -> None:
     assert seen == [1]
 
 
-async def test_time_may_pass_the_lease_between_two_runs(app: App, clock: VirtualClock) -> None:
-    seen = noted(app)
+async def test_the_lease_may_expire_between_two_runs(app: App, clock: VirtualClock) -> None:
+    seen = record_payloads(app)
     await app.deliver("work", 1)
     assert await run_until_idle(app) == 1
     clock.advance(timedelta(days=400))
@@ -132,7 +132,7 @@ async def test_time_may_pass_the_lease_between_two_runs(app: App, clock: Virtual
     assert seen == [1, 2]
 
 
-def test_a_clock_can_be_set_while_no_time_passes() -> None:
+def test_a_clock_can_be_set_without_time_passing() -> None:
     clock = VirtualClock()
     begin = clock.now()
     clock.advance(60)

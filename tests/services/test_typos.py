@@ -1,4 +1,4 @@
-"""A type checker sees misspelled settings and options; its types are those that are read."""
+"""A type checker finds misspelled settings and options."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ deliveries = app.keys  # wrong
 """
 
 
-def test_mypy_sees_every_typo_and_nothing_else(tmp_path: Path) -> None:
+def test_mypy_reports_every_typo_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(TYPOS)
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", tmp_path / "shop.py"],
@@ -68,7 +68,7 @@ def test_mypy_sees_every_typo_and_nothing_else(tmp_path: Path) -> None:
     assert 'did you mean "concurrency"?' in done.stdout
 
 
-def test_the_keyword_arguments_are_the_settings_and_the_options() -> None:
+def test_keyword_arguments_match_settings_and_options() -> None:
     settings = typing.get_type_hints(Settings)
     names = [each.name for each in msgspec.structs.fields(Settings)]
     assert typing.get_type_hints(Keywords) == {

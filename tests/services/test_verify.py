@@ -1,4 +1,4 @@
-"""`duly.verify`, held against the signatures of another's implementation."""
+"""`duly.verify`, compared with another implementation of the signatures."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ bodies = some.text(some.characters(codec="utf-8"), max_size=200)
 def signed(
     *secrets: str, body: str = BODY, at: datetime = SENT_AT, id: str = "msg_1"
 ) -> dict[str, str]:
-    """Headers as another implementation makes them."""
+    """Headers made by another implementation."""
     return {
         "webhook-id": id,
         "webhook-timestamp": str(int(at.timestamp())),
@@ -35,14 +35,14 @@ def signed(
 
 @pytest.mark.requirement("C6")
 @given(ids, bodies)
-def test_what_others_sign_is_accepted(id: str, body: str) -> None:
+def test_signatures_of_others_are_accepted(id: str, body: str) -> None:
     headers = signed(SECRET, body=body, id=id)
     assert duly.verify(body, headers, SECRET, now=SENT_AT) == id
 
 
 @pytest.mark.requirement("C6")
 @given(ids, bodies)
-def test_what_duly_signs_is_accepted_by_others(id: str, body: str) -> None:
+def test_our_signatures_are_accepted_by_others(id: str, body: str) -> None:
     now = int(time.time())
     keys = [secret_key(SECRET), secret_key(OTHER)]
     header = signatures(keys, id, now, body.encode())
@@ -52,7 +52,7 @@ def test_what_duly_signs_is_accepted_by_others(id: str, body: str) -> None:
 
 
 @pytest.mark.requirement("C6")
-def test_without_a_moment_it_is_the_present_that_counts() -> None:
+def test_the_default_time_is_now() -> None:
     assert duly.verify(BODY, signed(SECRET, at=datetime.now(UTC)), SECRET) == "msg_1"
     with pytest.raises(duly.SignatureRefused, match="too old"):
         duly.verify(BODY, signed(SECRET), SECRET)
@@ -62,13 +62,13 @@ def test_without_a_moment_it_is_the_present_that_counts() -> None:
 @pytest.mark.parametrize(
     "secret", [OTHER, f"{OTHER} {SECRET}", [OTHER, SECRET], (SECRET, OTHER), iter([OTHER])]
 )
-def test_while_keys_are_changed_either_side_may_have_both(secret: Any) -> None:
+def test_during_a_key_rotation_either_side_may_have_both_keys(secret: Any) -> None:
     assert duly.verify(BODY, signed(SECRET, OTHER), secret, now=SENT_AT) == "msg_1"
 
 
 @pytest.mark.requirement("C6")
 @pytest.mark.parametrize("change", ["webhook-id", "webhook-timestamp", "webhook-signature", "body"])
-def test_whatever_is_changed_on_the_way_is_noticed(change: str) -> None:
+def test_every_change_is_detected(change: str) -> None:
     headers, body = signed(SECRET), BODY.encode()
     others = signed(SECRET, id="msg_2", at=SENT_AT + timedelta(seconds=1))
     if change == "body":
@@ -90,7 +90,7 @@ def test_another_secret_accepts_nothing() -> None:
 @pytest.mark.parametrize(
     ("seconds", "accepted"), [(600, True), (-600, True), (601, False), (-601, False)]
 )
-def test_how_old_a_message_may_be_is_up_to_the_receiver(
+def test_the_receiver_chooses_how_old_a_message_may_be(
     seconds: int, accepted: bool, tolerance: Any
 ) -> None:
     now = SENT_AT + timedelta(seconds=seconds)
@@ -119,7 +119,7 @@ def as_message(headers: dict[str, str]) -> Message:
     ],
 )
 @pytest.mark.parametrize("body", [BODY, BODY.encode(), bytearray(BODY.encode())])
-def test_headers_and_body_are_taken_as_frameworks_have_them(kind: Any, body: Any) -> None:
+def test_headers_and_body_of_all_frameworks_are_accepted(kind: Any, body: Any) -> None:
     assert duly.verify(body, kind(signed(SECRET)), SECRET, now=SENT_AT) == "msg_1"
 
 
@@ -128,7 +128,7 @@ texts = some.text(max_size=40)
 
 @pytest.mark.requirement("C6")
 @given(some.binary(max_size=40) | texts, texts, texts, texts)
-def test_rubbish_is_refused_and_nothing_worse(
+def test_invalid_input_is_refused_without_another_error(
     body: bytes | str, id: str, timestamp: str, signature: str
 ) -> None:
     headers = {"webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature}
@@ -138,7 +138,7 @@ def test_rubbish_is_refused_and_nothing_worse(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"body": {"hello": "world"}}, "body: give the bytes as they came"),
         ({"headers": [("webhook-id", "a")]}, "headers: give a mapping"),
@@ -149,10 +149,10 @@ def test_rubbish_is_refused_and_nothing_worse(
         ({"now": datetime(2026, 3, 1)}, "now: .* has no time zone"),  # noqa: DTZ001
     ],
 )
-def test_what_the_receiver_gets_wrong_is_no_matter_of_signatures(
-    change: dict[str, Any], said: str
+def test_a_mistake_of_the_receiver_is_not_a_refused_signature(
+    change: dict[str, Any], message: str
 ) -> None:
     arguments = {"body": BODY, "headers": signed(SECRET), "secret": SECRET} | change
-    with pytest.raises(duly.InvalidInput, match=said) as caught:
+    with pytest.raises(duly.InvalidInput, match=message) as caught:
         duly.verify(**arguments)
     assert "hunter2" not in str(caught.value)

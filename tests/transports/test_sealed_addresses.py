@@ -15,7 +15,7 @@ from duly.domain.endpoints.webhooks import decode_webhook
 from duly.errors import Conflict
 from duly.records.target import shown_headers
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.moving import exported, imported
+from tests.services.transfers import export_lines, import_lines
 from tests.stores.store_probe import StoreProbe
 from tests.transports.receiver import receiver
 
@@ -128,8 +128,8 @@ async def test_what_cannot_be_opened_is_hidden_kept_and_never_sent(database_url:
             assert (found.state, found.attempt) == ("pending", 0)
             assert await shown(app) == dict.fromkeys(HEADERS, "***")
             with pytest.raises(Conflict, match="cannot be opened with the keys in DULY_SECRET_KEY"):
-                await exported(app, with_secrets=True)
-            assert b'"missing":["Authorization","X-Team"]' in b"".join(await exported(app))
+                await export_lines(app, with_secrets=True)
+            assert b'"missing":["Authorization","X-Team"]' in b"".join(await export_lines(app))
         assert there.taken == []
         async with with_keys(database_url, SECOND, FIRST, clock=clock) as app:
             await run_until_idle(app, within=60)
@@ -158,13 +158,13 @@ async def test_an_export_with_secrets_has_them_plain_and_an_import_seals_them(
     async with with_keys(database_url, FIRST) as app:
         id = (await app.deliver(target, key="k", after=60)).id
         await app.schedule("daily", DAILY, target)
-        lines = await exported(app, with_secrets=True)
+        lines = await export_lines(app, with_secrets=True)
         assert plain_values(b"".join(lines).decode()) == list(HEADERS.values())
         # Under other ids they are found by their key, name and occurrence.
         lines = [each.replace(id[:4].encode(), b"0001") for each in lines]
-        assert {new for new, _ in (await imported(app, lines)).values()} == {0}
+        assert {new for new, _ in (await import_lines(app, lines)).values()} == {0}
     async with with_keys(database_url, SECOND, namespace="there") as there:
-        assert {new for new, _ in (await imported(there, lines)).values()} == {1, 2}
+        assert {new for new, _ in (await import_lines(there, lines)).values()} == {1, 2}
         assert plain_values(await stored(there)) == []
         assert "team-seventeen" in str((await there.store.schedules.get("daily")).contents.address)
 

@@ -12,7 +12,7 @@ from duly import App
 from duly.domain.endpoints.sealed_headers import opened_headers
 from duly.errors import Conflict
 from duly.testing import run_until_idle
-from tests.services.moving import exported, imported
+from tests.services.transfers import export_lines, import_lines
 from tests.stores.store_probe import StoreProbe
 from tests.transports.receiver import receiver
 
@@ -97,8 +97,8 @@ async def test_headers_whose_key_is_lost_are_hidden_kept_and_never_sent(database
         with pytest.raises(Conflict, match="cannot be read"):
             await app.endpoints.test("billing")
         with pytest.raises(Conflict, match="which is not in DULY_SECRET_KEY"):
-            await exported(app, with_secrets=True)
-        assert b'"missing":["secret","Authorization","X-Team"]' in b"".join(await exported(app))
+            await export_lines(app, with_secrets=True)
+        assert b'"missing":["secret","Authorization","X-Team"]' in b"".join(await export_lines(app))
         await app.endpoints.edit("billing", rate=7)
     async with with_keys(database_url, FIRST) as app:
         assert await opened(app) == HEADERS
@@ -109,9 +109,9 @@ async def test_an_export_with_secrets_has_them_plain_and_an_import_seals_them(
 ) -> None:
     async with with_keys(database_url, FIRST) as app:
         await app.endpoints.add("billing", "https://example.org/in", headers=HEADERS)
-        lines = await exported(app, with_secrets=True)
+        lines = await export_lines(app, with_secrets=True)
     assert plain_values(b"".join(lines).decode()) == list(HEADERS.values())
     async with with_keys(database_url, SECOND, namespace="there") as other:
-        await imported(other, lines)
+        await import_lines(other, lines)
         assert await opened(other) == HEADERS
         assert plain_values(await stored(other)) == []

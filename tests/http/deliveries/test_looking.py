@@ -11,7 +11,7 @@ from duly import App
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
 from tests.http.deliveries.test_operations import step
-from tests.services.conftest import noted
+from tests.services.conftest import record_payloads
 
 pytestmark = pytest.mark.requirement("S2", "C10")
 
@@ -94,7 +94,7 @@ async def test_failures_are_counted_since_a_moment_or_for_so_long(
 
 
 async def test_the_status_and_the_present_minute_are_told(app: App, client: Client) -> None:
-    noted(app)
+    record_payloads(app)
     await app.schedule("hourly", duly.every("1h"), "work")
     await app.deliver("work", 1)
     await step(app)
@@ -106,7 +106,7 @@ async def test_the_status_and_the_present_minute_are_told(app: App, client: Clie
 
 
 async def test_one_dead_letter_is_retried_edited_or_discarded(app: App, client: Client) -> None:
-    noted(app)
+    record_payloads(app)
     path = f"/v1/dead-letters/{await one_dead(app, 1)}"
     kept = await client.post(f"{path}/retry", json={"reset_attempts": False})
     assert (kept.status_code, kept.json()["state"]) == (200, "pending"), kept.text

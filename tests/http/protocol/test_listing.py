@@ -11,7 +11,7 @@ from duly.stores.deliveries import pages
 from duly.system import SystemChance
 from duly.testing import VirtualClock
 from tests.http.conftest import Client
-from tests.services.conftest import START, noted
+from tests.services.conftest import START, record_payloads
 
 pytestmark = pytest.mark.requirement("S2")
 
@@ -36,7 +36,7 @@ async def found(client: Client, **query: Any) -> list[str]:
 
 
 async def test_each_filter_finds_its_own(app: App, client: Client, clock: VirtualClock) -> None:
-    noted(app)
+    record_payloads(app)
     await app.endpoints.add("shop", "https://shop.example/hook")
     plain = (await app.deliver("work", {"say": "needle"}, tags=["red"], key="k")).id
     clock.advance(60)
@@ -64,7 +64,7 @@ async def test_each_filter_finds_its_own(app: App, client: Client, clock: Virtua
 async def test_a_schedules_deliveries_are_found_by_it(
     app: App, client: Client, clock: VirtualClock
 ) -> None:
-    noted(app)
+    record_payloads(app)
     await app.schedule("nightly", duly.every("1h"), "work")
     await app.schedule("other", duly.every("1h"), "work")
     ids = [await app.schedules.trigger("nightly") for _ in range(3)]

@@ -1,4 +1,4 @@
-"""The first key of a store, from the settings: made once, by one of many, and never shown."""
+"""The first key of a store, from the settings: created once, by one process, and never shown."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ def token(number: int) -> str:
     return new_token(bytes((number * 7 + each * 37) % 256 for each in range(42)))[1]
 
 
-async def test_a_store_without_keys_gets_one_admin(app: App) -> None:
+async def test_a_store_without_keys_gets_one_admin_key(app: App) -> None:
     made = await app.keys.bootstrap(token(1))
     assert made is not None
     assert (made.name, made.scope, made.namespace) == ("bootstrap", "admin", "default")
@@ -28,7 +28,7 @@ async def test_a_store_without_keys_gets_one_admin(app: App) -> None:
     assert await app.keys.bootstrap(token(1)) is None
     assert await app.keys.bootstrap(token(2)) is None
     assert await app.keys.check(token(2)) is None
-    # A key that was taken away does not come back with the next start.
+    # A revoked key is not created again at the next start.
     await app.keys.revoke(made.id)
     assert await app.keys.bootstrap(token(1)) is None
     assert await app.keys.bootstrap(token(2)) is None
@@ -41,14 +41,14 @@ async def test_keys_of_other_namespaces_count(app: App) -> None:
     assert await app.keys.list() == []
 
 
-async def test_of_many_at_once_one_makes_it(database_url: str) -> None:
+async def test_of_concurrent_processes_one_creates_it(database_url: str) -> None:
     apps = [App(database_url, environment={}) for _ in range(4)]
     for each in apps:
         await each.open()
     try:
-        # Each with a key of its own: even then there is one in the end.
-        asked = [each.keys.bootstrap(token(number)) for number, each in enumerate(apps)]
-        made = await asyncio.gather(*asked)
+        # Each with a different key: even then only one is created.
+        calls = [each.keys.bootstrap(token(number)) for number, each in enumerate(apps)]
+        made = await asyncio.gather(*calls)
         assert len([each for each in made if each is not None]) == 1
         assert len(await apps[0].keys.list()) == 1
     finally:
@@ -59,13 +59,13 @@ async def test_of_many_at_once_one_makes_it(database_url: str) -> None:
 @pytest.mark.parametrize(
     "wrong", ["hush", "duly_hush", token(1)[:-1], token(1) + "a", f"duly_{'h' * 16}_{'hush' * 13}"]
 )
-def test_a_key_that_cannot_be_is_refused_without_being_shown(wrong: str) -> None:
+def test_an_invalid_key_is_refused_without_being_shown(wrong: str) -> None:
     with pytest.raises(InvalidInput, match="duly keys bootstrap") as raised:
         load({}, {"DULY_BOOTSTRAP_KEY": wrong})
     assert raised.value.field == "bootstrap_key"
     assert wrong not in str(raised.value)
 
 
-async def test_in_python_too(app: App) -> None:
+async def test_an_invalid_key_is_refused_in_python_too(app: App) -> None:
     with pytest.raises(InvalidInput, match="bootstrap_key"):
         await app.keys.bootstrap("hush")

@@ -1,4 +1,4 @@
-"""`app.keys`, and an app in other namespaces and under other names, on both stores."""
+"""`app.keys`, and an app for other namespaces and actors, on both stores."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,11 +9,11 @@ import pytest
 from duly import App
 from duly.errors import InvalidInput, NotFound
 from duly.testing import VirtualClock
-from tests.services.conftest import noted
+from tests.services.conftest import record_payloads
 
 
 async def stored(app: App) -> str:
-    """All that the database has of keys, as text."""
+    """Everything that the database has of a key, as text."""
     rows = await app.store.database.fetch_named(  # type: ignore[attr-defined]
         "keys.find", id=(await app.keys.list())[0].id
     )
@@ -21,7 +21,7 @@ async def stored(app: App) -> str:
 
 
 @pytest.mark.requirement("S2")
-async def test_a_token_is_told_once_and_only_its_hash_is_kept(app: App) -> None:
+async def test_a_token_is_shown_once_and_only_its_hash_is_stored(app: App) -> None:
     made = await app.keys.create("ops", scope="operate")
     secret = made.token.rpartition("_")[2]
     assert secret not in await stored(app)
@@ -37,7 +37,7 @@ async def test_a_token_is_told_once_and_only_its_hash_is_kept(app: App) -> None:
 
 
 @pytest.mark.requirement("S2")
-async def test_a_wrong_secret_opens_nothing(app: App) -> None:
+async def test_a_wrong_secret_is_refused(app: App) -> None:
     made, other = await app.keys.create("ops"), await app.keys.create("others")
     mixed = f"duly_{made.id}_{other.token.rpartition('_')[2]}"
     assert await app.keys.check(mixed) is None
@@ -60,7 +60,7 @@ async def test_a_key_ends_when_it_expires_or_is_revoked(app: App, clock: Virtual
     assert not await app.keys.any_active()
 
 
-async def test_revoking_again_changes_nothing(app: App, clock: VirtualClock) -> None:
+async def test_revoking_twice_changes_nothing(app: App, clock: VirtualClock) -> None:
     made = await app.keys.create("ops")
     first = await app.keys.revoke(made.id)
     clock.advance(5)
@@ -117,7 +117,7 @@ async def test_keys_are_listed_by_id_in_pages(app: App) -> None:
         ("ops", {"expires_at": datetime(2027, 8, 1)}),  # noqa: DTZ001
     ],
 )
-async def test_a_key_that_cannot_be_is_refused(
+async def test_an_invalid_key_is_refused(
     small_app: App, name: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInput):
@@ -126,14 +126,14 @@ async def test_a_key_that_cannot_be_is_refused(
 
 
 @pytest.mark.requirement("S2")
-async def test_a_key_is_known_in_its_namespace_only_but_opens_from_everywhere(app: App) -> None:
+async def test_a_key_is_listed_only_in_its_namespace_but_checked_from_every_one(app: App) -> None:
     billing = app.within("billing")
     made = await billing.keys.create("ops")
     assert made.namespace == "billing"
     assert await app.keys.list() == []
-    for move in (app.keys.get, app.keys.revoke):
+    for operation in (app.keys.get, app.keys.revoke):
         with pytest.raises(NotFound):
-            await move(made.id)
+            await operation(made.id)
     checked = await app.keys.check(made.token)
     assert checked is not None
     assert (checked.id, checked.namespace) == (made.id, "billing")
@@ -142,10 +142,10 @@ async def test_a_key_is_known_in_its_namespace_only_but_opens_from_everywhere(ap
 
 
 @pytest.mark.requirement("S2")
-async def test_an_app_within_another_namespace_sees_and_moves_only_what_is_there(
+async def test_an_app_for_another_namespace_sees_and_changes_only_that_namespace(
     app: App,
 ) -> None:
-    noted(app, "work")
+    record_payloads(app, "work")
     billing = app.within("billing")
     ours = await app.deliver("work", {"of": "ours"})
     with pytest.raises(NotFound):
@@ -157,12 +157,12 @@ async def test_an_app_within_another_namespace_sees_and_moves_only_what_is_there
         await app.endpoints.get("shop")
     assert await billing.list() == []
     assert [each.id for each in await app.list()] == [ours.id]
-    assert (await billing.deliver("work")).id, "this process works for that namespace too"
+    assert (await billing.deliver("work")).id, "this process serves that namespace too"
     assert app.within("default").store is app.store
     assert app.within("billing").store is billing.store
 
 
-async def test_who_acts_is_named_whatever_the_face(app: App) -> None:
+async def test_every_service_records_the_actor(app: App) -> None:
     view = app.acting_as("key:zed")
     await view.endpoints.add("shop", "https://shop.example/hook")
     await view.streams.configure("orders", on_failure="release")
@@ -172,17 +172,17 @@ async def test_who_acts_is_named_whatever_the_face(app: App) -> None:
     id = (await view.deliver("work", after=60)).id
     await view.retry(id)
     await view.cancel(id)
-    line = [(await view.deliver("work", after=60, stream="orders")).id for _ in range(2)]
-    await view.retry(line[0])
-    await view.cancel(line[1])
-    moves = [(each.action, each.subject) for each in await app.audit.list(limit=4)]
-    assert moves == [
-        ("delivery.cancelled", line[1]),
-        ("delivery.retried", line[0]),
+    members = [(await view.deliver("work", after=60, stream="orders")).id for _ in range(2)]
+    await view.retry(members[0])
+    await view.cancel(members[1])
+    entries = [(each.action, each.subject) for each in await app.audit.list(limit=4)]
+    assert entries == [
+        ("delivery.cancelled", members[1]),
+        ("delivery.retried", members[0]),
         ("delivery.cancelled", id),
         ("delivery.retried", id),
     ]
-    await view.cancel(id)  # again: nothing is changed, nothing is written
+    await view.cancel(id)  # a second time: nothing is changed or written
     assert {each.actor for each in await app.audit.list()} == {"key:zed"}
     assert len(await app.audit.list()) == 7
     await app.endpoints.pause("shop")

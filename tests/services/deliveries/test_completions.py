@@ -13,7 +13,7 @@ from duly.testing import run_until_idle
 
 
 @pytest.mark.requirement("S3")
-async def test_a_failed_attempt_is_no_completion(
+async def test_a_failed_attempt_logs_no_completion(
     small_app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "duly")
@@ -25,9 +25,9 @@ async def test_a_failed_attempt_is_no_completion(
 
     id = (await small_app.deliver("work")).id
     await run_until_idle(small_app, within=60)
-    told = [
+    logged = [
         (each.facts["delivery"], each.facts["attempt"])  # type: ignore[attr-defined]
         for each in caplog.records
         if getattr(each, "event", None) == "DeliveryCompleted"
     ]
-    assert told == [(id, 2)]
+    assert logged == [(id, 2)]

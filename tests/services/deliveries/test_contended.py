@@ -1,4 +1,4 @@
-"""A lock that others hold for long puts a delivery off; it spends no attempt."""
+"""A lock that is held for long by others defers a delivery; it spends no attempt."""
 
 import asyncio
 from typing import Any
@@ -15,10 +15,8 @@ pytestmark = pytest.mark.requirement("D7", "D9")
 SOON = "set local lock_timeout = '50ms'"
 
 
-@pytest.mark.parametrize("way", ["duly's", "asyncpg's", "the pool's"])
-async def test_a_wait_in_vain_for_what_others_hold_spends_no_attempt(
-    postgres_url: str, way: str
-) -> None:
+@pytest.mark.parametrize("source", ["duly", "asyncpg", "pool"])
+async def test_a_lock_timeout_spends_no_attempt(postgres_url: str, source: str) -> None:
     other = await asyncpg.connect(postgres_url)
     await other.execute("create table things (name text primary key)")
     holding = other.transaction()
@@ -32,12 +30,12 @@ async def test_a_wait_in_vain_for_what_others_hold_spends_no_attempt(
             tried.put_nowait(delivery.attempt)
             transaction = await delivery.transaction
             await transaction.execute(SOON)
-            if way == "duly's":
+            if source == "duly":
                 await transaction.execute("insert into things values ('one')")
-            elif way == "asyncpg's":
+            elif source == "asyncpg":
                 await transaction.connection.execute("insert into things values ('one')")
             elif other.is_in_transaction():
-                raise Contended("no connection came free")
+                raise Contended("no connection became free")
 
         async with running(app), asyncio.timeout(DEADLINE_SECONDS):
             accepted = await app.deliver("work")

@@ -1,4 +1,4 @@
-"""duly.App as a user has it: delivering, looking, moving."""
+"""duly.App as users have it: delivering, reading, changing."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -9,15 +9,15 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.conftest import START, noted
+from tests.services.conftest import START, record_payloads
 
 
 @pytest.mark.requirement("D1")
-async def test_what_is_delivered_is_on_the_books_and_then_done(app: App) -> None:
-    seen = noted(app)
+async def test_a_delivery_is_stored_and_then_executed(app: App) -> None:
+    seen = record_payloads(app)
     accepted = await app.deliver("work", {"team": 7})
-    booked = await app.get(accepted.id)
-    assert (booked.state, booked.target, bytes(booked.payload_json)) == (
+    delivery = await app.get(accepted.id)
+    assert (delivery.state, delivery.target, bytes(delivery.payload_json)) == (
         "pending",
         "work",
         b'{"team":7}',
@@ -29,8 +29,8 @@ async def test_what_is_delivered_is_on_the_books_and_then_done(app: App) -> None
     assert [each.outcome for each in await app.attempts(accepted.id)] == ["completed"]
 
 
-async def test_what_is_due_later_waits_for_its_moment(app: App, clock: VirtualClock) -> None:
-    seen = noted(app)
+async def test_a_delivery_that_is_due_later_waits(app: App, clock: VirtualClock) -> None:
+    seen = record_payloads(app)
     oslo = timezone(timedelta(hours=2))
     at = await app.deliver("work", "at", at=(START + timedelta(minutes=5)).astimezone(oslo))
     after = await app.deliver("work", "after", after=timedelta(minutes=2))
@@ -47,10 +47,10 @@ async def test_what_is_due_later_waits_for_its_moment(app: App, clock: VirtualCl
 
 
 async def test_the_same_key_is_the_same_delivery(app: App) -> None:
-    seen = noted(app)
+    seen = record_payloads(app)
     first = await app.deliver("work", 1, key="once")
-    again = await app.deliver("work", 1, key="once")
-    assert (again.id, again.known, first.known) == (first.id, True, False)
+    second = await app.deliver("work", 1, key="once")
+    assert (second.id, second.known, first.known) == (first.id, True, False)
     await run_until_idle(app)
     assert (await app.deliver("work", 1, key="once")).id == first.id
     assert await run_until_idle(app) == 0
@@ -60,7 +60,7 @@ async def test_the_same_key_is_the_same_delivery(app: App) -> None:
 
 
 async def test_many_are_delivered_together_from_any_iterable(app: App) -> None:
-    seen = noted(app)
+    seen = record_payloads(app)
 
     def items() -> Iterator[Any]:
         yield ("work", 1)
@@ -80,13 +80,13 @@ async def test_many_are_delivered_together_from_any_iterable(app: App) -> None:
 
 
 async def test_many_are_delivered_all_or_none(app: App) -> None:
-    noted(app)
+    record_payloads(app)
     await app.deliver("work", 1, key="taken")
     bad: list[Any] = [
         {"target": "work", "payload": 2, "key": "taken"},
         ("work", object()),
         ("nowhere", 1),
-        {"target": "work", "at": datetime(2026, 1, 1)},  # noqa: DTZ001 - that is the point
+        {"target": "work", "at": datetime(2026, 1, 1)},  # noqa: DTZ001 - on purpose
         {"target": "work", "colour": "red"},
         ("work", 1, 2),
         7,
@@ -98,15 +98,15 @@ async def test_many_are_delivered_all_or_none(app: App) -> None:
 
 
 async def test_more_than_one_chunk_is_delivered(small_app: App) -> None:
-    seen = noted(small_app)
+    seen = record_payloads(small_app)
     accepted = await small_app.deliver_many(("work", number) for number in range(4500))
     assert len({each.id for each in accepted}) == 4500
     assert await run_until_idle(small_app) == 4500
     assert sorted(seen) == list(range(4500))
 
 
-async def test_what_is_pending_can_be_cancelled(app: App) -> None:
-    seen = noted(app)
+async def test_a_pending_delivery_can_be_cancelled(app: App) -> None:
+    seen = record_payloads(app)
     accepted = await app.deliver("work", after=60)
     assert (await app.cancel(accepted.id)).state == "cancelled"
     assert await run_until_idle(app, within=3600) == 0
@@ -118,7 +118,7 @@ async def test_what_is_pending_can_be_cancelled(app: App) -> None:
         await app.cancel(done)
 
 
-async def test_a_dead_letter_can_be_tried_again_with_all_its_attempts(app: App) -> None:
+async def test_a_dead_letter_can_be_retried_with_all_its_attempts(app: App) -> None:
     broken = True
     tries: list[int] = []
 
@@ -142,7 +142,7 @@ async def test_a_dead_letter_can_be_tried_again_with_all_its_attempts(app: App) 
         await app.retry(accepted.id)
 
 
-async def test_a_waiting_retry_can_be_hurried(app: App) -> None:
+async def test_a_waiting_retry_can_be_run_now(app: App) -> None:
     tries = []
 
     @app.handler("work")
@@ -159,7 +159,7 @@ async def test_a_waiting_retry_can_be_hurried(app: App) -> None:
 
 
 async def test_a_list_is_filtered_and_paged(app: App) -> None:
-    noted(app)
+    record_payloads(app)
     ids = [(await app.deliver("work", number, tags=["all"])).id for number in range(5)]
     await app.cancel(ids[0])
     page = await app.list(limit=2)
@@ -169,7 +169,7 @@ async def test_a_list_is_filtered_and_paged(app: App) -> None:
     assert await app.list(key="none") == []
 
 
-async def test_what_does_not_exist_is_not_found(app: App) -> None:
+async def test_an_unknown_delivery_is_not_found(app: App) -> None:
     unknown = "018f0000-0000-7000-8000-000000000000"
     for call in (app.get, app.cancel, app.retry, app.attempts):
         with pytest.raises(duly.NotFound, match=unknown):
@@ -179,12 +179,12 @@ async def test_what_does_not_exist_is_not_found(app: App) -> None:
 
 
 @pytest.mark.requirement("D9")
-async def test_a_handler_is_told_what_it_needs(app: App, clock: VirtualClock) -> None:
-    told: list[Any] = []
+async def test_a_handler_gets_all_fields_of_its_delivery(app: App, clock: VirtualClock) -> None:
+    received: list[Any] = []
 
     @app.handler("work")
     async def work(delivery: Delivery[Any]) -> None:
-        told.append(
+        received.append(
             (
                 delivery.id,
                 delivery.attempt,
@@ -197,13 +197,13 @@ async def test_a_handler_is_told_what_it_needs(app: App, clock: VirtualClock) ->
 
     accepted = await app.deliver("work", key="k", at=START - timedelta(seconds=5))
     await run_until_idle(app)
-    assert told == [
+    assert received == [
         (accepted.id, 1, "work", "k", START - timedelta(seconds=5), timedelta(seconds=5))
     ]
 
 
 async def test_a_handler_may_deliver(app: App) -> None:
-    seen = noted(app, "next")
+    seen = record_payloads(app, "next")
 
     @app.handler("first")
     async def first(delivery: Delivery[int]) -> None:
@@ -214,16 +214,16 @@ async def test_a_handler_may_deliver(app: App) -> None:
     assert seen == [2]
 
 
-async def test_a_name_is_taken_once(small_app: App) -> None:
-    noted(small_app)
+async def test_a_name_can_be_registered_once(small_app: App) -> None:
+    record_payloads(small_app)
     with pytest.raises(duly.InvalidInput, match="'work' is registered already"):
-        noted(small_app)
+        record_payloads(small_app)
 
 
-async def test_namespaces_are_apart(database_url: str, clock: VirtualClock) -> None:
+async def test_namespaces_are_separate(database_url: str, clock: VirtualClock) -> None:
     one = App(database_url, clock=clock, environment={}, namespace="one")
     two = App(database_url, clock=clock, environment={}, namespace="two")
-    seen_one, seen_two = noted(one), noted(two)
+    seen_one, seen_two = record_payloads(one), record_payloads(two)
     async with one, two:
         accepted = await one.deliver("work", 1, key="k")
         assert not (await two.deliver("work", 2, key="k")).known
@@ -233,7 +233,7 @@ async def test_namespaces_are_apart(database_url: str, clock: VirtualClock) -> N
     assert (seen_one, seen_two) == ([1], [])
 
 
-def test_a_clock_without_zone_is_refused() -> None:
+def test_a_clock_without_a_time_zone_is_refused() -> None:
     with pytest.raises(duly.InvalidInput, match="start"):
-        VirtualClock(datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
+        VirtualClock(datetime(2026, 1, 1))  # noqa: DTZ001 - on purpose
     assert VirtualClock(datetime(2026, 1, 1, tzinfo=UTC)).now().tzinfo is UTC

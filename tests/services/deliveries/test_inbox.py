@@ -1,4 +1,4 @@
-"""The inbox: a message is handled once per consumer, and a duplicate is told what came of it."""
+"""The inbox: a message is handled once per consumer, and a duplicate gets the first result."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import duly
 from duly import App, Delivery
 from duly.engine.maintenance import BETWEEN_SLICES, RetentionPruner
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.conftest import START, noted
+from tests.services.conftest import START, record_payloads
 
 pytestmark = pytest.mark.requirement("F10")
 WITHIN = 20.0
@@ -49,7 +49,7 @@ async def test_a_duplicate_is_answered_with_the_first_result(app: App, clock: Vi
             await message.keep(2)
 
 
-async def test_each_consumer_and_namespace_has_its_own(
+async def test_each_consumer_and_namespace_handles_its_own_message(
     app: App, database_url: str, clock: VirtualClock
 ) -> None:
     assert (await pay(app, "m", "billing"))[0]
@@ -65,7 +65,7 @@ async def test_without_a_result_a_duplicate_has_none(app: App) -> None:
             assert (message.is_new, message.result) == (is_new, None)
 
 
-async def test_whoever_fails_has_not_handled_it(app: App) -> None:
+async def test_a_failed_block_has_not_handled_the_message(app: App) -> None:
     with contextlib.suppress(ZeroDivisionError):
         async with app.receive("m", "billing") as message:
             await message.execute("insert into payments values ('m')")
@@ -77,14 +77,14 @@ async def test_whoever_fails_has_not_handled_it(app: App) -> None:
 
 @pytest.mark.parametrize("first_commits", [True, False])
 async def test_a_duplicate_waits_for_the_first(app: App, first_commits: bool) -> None:
-    inside, go_on = asyncio.Event(), asyncio.Event()
+    inside, proceed = asyncio.Event(), asyncio.Event()
 
     async def first() -> None:
         async with app.receive("m", "billing") as message:
             await message.execute("insert into payments values ('first')")
             await message.keep("first")
             inside.set()
-            await go_on.wait()
+            await proceed.wait()
             if not first_commits:
                 raise ZeroDivisionError
 
@@ -93,7 +93,7 @@ async def test_a_duplicate_waits_for_the_first(app: App, first_commits: bool) ->
     two = asyncio.create_task(pay(app, "m"))
     await asyncio.wait([two], timeout=0.1)
     assert not two.done()
-    go_on.set()
+    proceed.set()
     await asyncio.wait([one], timeout=WITHIN)
     assert isinstance(one.exception(), ZeroDivisionError) is not first_commits
     expected = (False, "first") if first_commits else (True, {"paid": "m"})
@@ -108,8 +108,8 @@ async def test_redeliveries_from_many_tasks_have_one_effect(app: App) -> None:
     assert await payments(app) == ["m0", "m1", "m2", "m3", "m4"]
 
 
-async def test_what_a_message_causes_is_delivered_with_it(app: App) -> None:
-    seen = noted(app)
+async def test_a_delivery_caused_by_a_message_is_accepted_with_it(app: App) -> None:
+    seen = record_payloads(app)
     for attempt in range(2):
         async with app.receive("m", "billing") as message:
             if message.is_new:
@@ -118,7 +118,7 @@ async def test_what_a_message_causes_is_delivered_with_it(app: App) -> None:
     assert seen == [0]
 
 
-async def test_it_can_be_received_in_a_transaction_that_is_there(app: App) -> None:
+async def test_a_message_can_be_received_in_an_existing_transaction(app: App) -> None:
     with contextlib.suppress(ZeroDivisionError):
         async with app.transaction() as tx:
             assert (await pay(app, "m", connection=tx))[0]
@@ -131,7 +131,7 @@ async def test_it_can_be_received_in_a_transaction_that_is_there(app: App) -> No
         await pay(app, "m", connection=object())
 
 
-async def test_a_handler_handles_a_message_once_whoever_sends_it_again(app: App) -> None:
+async def test_a_handler_handles_a_message_once_however_often_it_is_sent(app: App) -> None:
     answers: list[Any] = []
 
     @app.handler("work", retry=duly.delays(1))
@@ -147,12 +147,12 @@ async def test_a_handler_handles_a_message_once_whoever_sends_it_again(app: App)
     for number in (1, 2, 3):
         await app.deliver("work", {"id": "m", "n": number}, after=number)
     await run_until_idle(app, within=3600)
-    assert [is_new for is_new, _ in answers].count(True) == 2  # the first of them was undone
+    assert [is_new for is_new, _ in answers].count(True) == 2  # the first was rolled back
     assert await payments(app) == ["m"]
     assert len({result for _, result in answers[-2:]}) == 1
 
 
-async def test_a_deliverys_own_key_or_id_is_the_message_unless_told(app: App) -> None:
+async def test_the_default_message_id_is_the_deliverys_key_or_id(app: App) -> None:
     seen: list[str] = []
 
     @app.handler("work")
@@ -167,9 +167,7 @@ async def test_a_deliverys_own_key_or_id_is_the_message_unless_told(app: App) ->
 
 
 @pytest.mark.parametrize("message_id", ["", 0])
-async def test_a_message_whose_sender_left_its_id_empty_is_refused(
-    small_app: App, message_id: Any
-) -> None:
+async def test_an_empty_message_id_is_refused(small_app: App, message_id: Any) -> None:
     @small_app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
         await delivery.once("billing", delivery.payload)
@@ -179,9 +177,7 @@ async def test_a_message_whose_sender_left_its_id_empty_is_refused(
     assert "message_id: " in str((await small_app.get(accepted.id)).error)
 
 
-async def test_what_was_received_long_ago_is_forgotten_in_batches(
-    app: App, clock: VirtualClock
-) -> None:
+async def test_old_messages_are_deleted_in_batches(app: App, clock: VirtualClock) -> None:
     assert app.settings.inbox_retention == timedelta(days=7).total_seconds()
     for number in range(5):
         await pay(app, f"m{number}")
@@ -218,7 +214,7 @@ async def test_bad_names_are_refused(
         await pay(small_app, message_id, consumer)
 
 
-async def test_a_result_that_is_no_json_is_refused_and_the_rest_goes_on(app: App) -> None:
+async def test_a_result_that_is_no_json_is_refused_and_another_can_be_kept(app: App) -> None:
     async with app.receive("m", "billing") as message:
         with pytest.raises(duly.InvalidInput, match=r"^result: it cannot be written as JSON"):
             await message.keep(object())

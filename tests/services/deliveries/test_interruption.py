@@ -1,4 +1,4 @@
-"""Moves of many that are cancelled while a batch is being committed: it is counted first."""
+"""Bulk operations that are cancelled during a commit report that batch first."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,23 +21,23 @@ MANY = 6
 
 
 class Held:
-    """A call of the store that is made, and whose answer is held back."""
+    """A call of the store that is executed, and whose response is delayed."""
 
     def __init__(self, owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.done, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.done, self.proceed = asyncio.Event(), asyncio.Event()
         self._call: Callable[..., Any] = getattr(owner, name)
         monkeypatch.setattr(owner, name, self)
 
     async def __call__(self, *arguments: Any) -> Any:
         found = await self._call(*arguments)
         self.done.set()
-        await self.goes_on.wait()
+        await self.proceed.wait()
         return found
 
 
 @pytest.fixture
 async def app(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
-    """Dead letters, a schedule with a past, and batches of two."""
+    """Dead letters, a schedule with past occurrences, and batches of two."""
     monkeypatch.setattr(dead_letters, "BATCH", 2)
     monkeypatch.setattr(backfill, "BACKFILL_SLICE", 2)
     async with App(database_url, clock=VirtualClock(START), environment={}) as opened:
@@ -52,39 +52,39 @@ async def app(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         yield opened
 
 
-MOVES: dict[str, Callable[[App], AsyncIterator[Any]]] = {
+OPERATIONS: dict[str, Callable[[App], AsyncIterator[Any]]] = {
     "retry": lambda app: app.dead_letters.retry_all(),
     "discard": lambda app: app.dead_letters.discard_all(DeadLetterFilter(), "enough"),
     "backfill": lambda app: app.schedules.backfill("hourly", START - timedelta(hours=5), START),
 }
 
 
-@pytest.mark.parametrize("move", MOVES)
-async def test_who_is_cancelled_is_told_of_the_batch_that_was_under_way(
-    app: App, move: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_a_cancelled_operation_reports_the_running_batch(
+    app: App, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batches: Any = app.store.schedules if move == "backfill" else app.store.dead_letters
-    held = Held(batches, "add_runs" if move == "backfill" else "move", monkeypatch)
-    heard: list[int] = []
+    batches: Any = app.store.schedules if operation == "backfill" else app.store.dead_letters
+    held = Held(batches, "add_runs" if operation == "backfill" else "move", monkeypatch)
+    reported: list[int] = []
 
     async def consume() -> None:
-        async for each in MOVES[move](app):
-            heard.append(each if isinstance(each, int) else each.done)
+        async for each in OPERATIONS[operation](app):
+            reported.append(each if isinstance(each, int) else each.done)
 
     async with asyncio.timeout(DEADLINE_SECONDS):
-        moving = asyncio.create_task(consume())
+        consuming = asyncio.create_task(consume())
         await held.done.wait()
-        moving.cancel()
-        held.goes_on.set()
+        consuming.cancel()
+        held.proceed.set()
         with pytest.raises(asyncio.CancelledError):
-            await moving
-    assert heard == [2]
+            await consuming
+    assert reported == [2]
     left = await app.dead_letters.count()
     made = len(await app.list(schedule="hourly")) - 1
-    assert (left, made) == ((MANY, 2) if move == "backfill" else (MANY - 2, 0))
+    assert (left, made) == ((MANY, 2) if operation == "backfill" else (MANY - 2, 0))
 
 
-async def test_who_is_cancelled_twice_is_not_kept_waiting() -> None:
+async def test_a_second_cancellation_does_not_wait() -> None:
     begun, never = asyncio.Event(), asyncio.get_running_loop().create_future()
 
     async def batch() -> None:

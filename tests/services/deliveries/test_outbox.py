@@ -1,4 +1,4 @@
-"""Delivering in duly's own transactions, on both stores: all of it lasts, or none."""
+"""Delivering in duly's own transactions, on both stores: all is committed, or nothing."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,14 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.conftest import START, noted
-from tests.services.lines import running
+from tests.services.conftest import START, record_payloads
+from tests.services.work import running
 
 pytestmark = pytest.mark.requirement("F10")
 WITHIN = 10.0
 
 
-def mark(app: App) -> str:
+def placeholder(app: App) -> str:
     return "?" if app.store.single_owner else "$1"
 
 
@@ -33,10 +33,10 @@ async def orders(app: App) -> list[Any]:
         return [row[0] for row in await tx.fetch("select number from orders order by number")]
 
 
-async def test_what_is_committed_goes_with_the_callers_own_rows(app: App) -> None:
-    seen = noted(app)
+async def test_a_committed_delivery_is_stored_with_the_callers_rows(app: App) -> None:
+    seen = record_payloads(app)
     async with app.transaction() as tx:
-        await tx.execute(f"insert into orders values ({mark(app)})", 7)
+        await tx.execute(f"insert into orders values ({placeholder(app)})", 7)
         accepted = await app.deliver("work", {"order": 7}, connection=tx)
         assert (accepted.due_at, accepted.known) == (START, False)
         assert await app.list() == []
@@ -47,11 +47,11 @@ async def test_what_is_committed_goes_with_the_callers_own_rows(app: App) -> Non
     assert (await app.get(accepted.id)).state == "completed"
 
 
-async def test_what_is_rolled_back_never_was(app: App) -> None:
-    noted(app)
+async def test_a_rolled_back_delivery_is_not_stored(app: App) -> None:
+    record_payloads(app)
     with contextlib.suppress(ZeroDivisionError):
         async with app.transaction() as tx:
-            await tx.execute(f"insert into orders values ({mark(app)})", 7)
+            await tx.execute(f"insert into orders values ({placeholder(app)})", 7)
             await app.deliver("work", 7, key="k", stream="s", connection=tx)
             raise ZeroDivisionError
     assert await orders(app) == []
@@ -61,8 +61,8 @@ async def test_what_is_rolled_back_never_was(app: App) -> None:
     assert not (await app.deliver("work", 8, key="k")).known
 
 
-async def test_whoever_is_cancelled_has_delivered_nothing(app: App) -> None:
-    noted(app)
+async def test_a_cancelled_block_delivers_nothing(app: App) -> None:
+    record_payloads(app)
     inside = asyncio.Event()
 
     async def caller() -> None:
@@ -80,12 +80,12 @@ async def test_whoever_is_cancelled_has_delivered_nothing(app: App) -> None:
     assert await run_until_idle(app) == 1
 
 
-async def test_refusals_leave_the_transaction_as_it_was(app: App) -> None:
-    noted(app)
+async def test_refusals_do_not_change_the_transaction(app: App) -> None:
+    record_payloads(app)
     async with app.transaction() as tx:
         first = await app.deliver("work", 1, key="k", connection=tx)
-        again = await app.deliver("work", 1, key="k", connection=tx)
-        assert (again.id, again.known) == (first.id, True)
+        second = await app.deliver("work", 1, key="k", connection=tx)
+        assert (second.id, second.known) == (first.id, True)
         with pytest.raises(duly.Conflict, match="key 'k' already belongs"):
             await app.deliver("work", 2, key="k", connection=tx)
         with pytest.raises(duly.InvalidInput, match="no handler 'nowhere' is known"):
@@ -95,8 +95,8 @@ async def test_refusals_leave_the_transaction_as_it_was(app: App) -> None:
     assert [each.id for each in await app.list()] == [first.id]
 
 
-async def test_new_hosts_and_streams_come_into_being_with_it(app: App) -> None:
-    seen = noted(app)
+async def test_new_hosts_and_streams_are_created_in_the_transaction(app: App) -> None:
+    seen = record_payloads(app)
     await app.deliver("work", 1, stream="s")
     async with app.transaction() as tx:
         hook = duly.webhook("https://example.org/hook")
@@ -112,12 +112,12 @@ async def test_new_hosts_and_streams_come_into_being_with_it(app: App) -> None:
 
 
 async def test_a_handler_delivers_with_its_completion_or_not_at_all(app: App) -> None:
-    seen = noted(app, "next")
+    seen = record_payloads(app, "next")
 
     @app.handler("first", retry=duly.delays(1))
     async def first(delivery: Delivery[int]) -> None:
         await delivery.transaction.execute(
-            f"insert into orders values ({mark(app)})", delivery.attempt
+            f"insert into orders values ({placeholder(app)})", delivery.attempt
         )
         await app.deliver("next", delivery.attempt, connection=delivery.transaction)
         async with delivery.transaction as transaction:
@@ -146,14 +146,14 @@ async def test_the_workers_are_woken_by_the_commit(database_url: str) -> None:
         assert await asyncio.wait_for(handled.get(), WITHIN) == 1
         async with app.transaction() as tx:
             await app.deliver("work", 2, connection=tx)
-            with pytest.raises(TimeoutError):  # and meanwhile the worker comes to rest
+            with pytest.raises(TimeoutError):  # meanwhile the worker becomes idle
                 await asyncio.wait_for(handled.get(), 0.5)
         assert await asyncio.wait_for(handled.get(), WITHIN) == 2
         assert await asyncio.wait_for(handled.get(), WITHIN) == 3
 
 
-async def test_what_would_wait_for_itself_is_refused(app: App) -> None:
-    noted(app)
+async def test_a_call_that_would_wait_for_its_own_transaction_is_refused(app: App) -> None:
+    record_payloads(app)
     async with app.transaction():
         with pytest.raises(duly.Conflict, match="in a transaction"):
             async with app.transaction():
@@ -167,8 +167,8 @@ async def test_what_would_wait_for_itself_is_refused(app: App) -> None:
     assert len(await app.list()) == 1
 
 
-async def test_a_handler_in_a_transaction_is_told_how_to_deliver_in_it(small_app: App) -> None:
-    told: list[str] = []
+async def test_the_error_in_a_transaction_names_the_connection_argument(small_app: App) -> None:
+    errors: list[str] = []
 
     @small_app.handler("work")
     async def work(delivery: Delivery[Any]) -> None:
@@ -176,16 +176,16 @@ async def test_a_handler_in_a_transaction_is_told_how_to_deliver_in_it(small_app
         try:
             await small_app.deliver("work")
         except duly.Conflict as error:
-            told.append(str(error))
+            errors.append(str(error))
 
     await small_app.deliver("work")
     assert await run_until_idle(small_app) == 1
-    assert "connection=" in told[0]
+    assert "connection=" in errors[0]
 
 
-async def test_statements_that_come_at_once_take_turns(app: App) -> None:
-    seen = noted(app)
-    insert = f"insert into orders values ({mark(app)})"
+async def test_concurrent_statements_take_turns(app: App) -> None:
+    seen = record_payloads(app)
+    insert = f"insert into orders values ({placeholder(app)})"
 
     @app.handler("many", retry=duly.no_retry)
     async def many(delivery: Delivery[Any]) -> None:
@@ -201,7 +201,7 @@ async def test_statements_that_come_at_once_take_turns(app: App) -> None:
     assert await orders(app) == [0, 1, 2, 3, 4]
 
 
-async def test_what_is_left_running_in_a_block_never_writes_after_its_end(app: App) -> None:
+async def test_a_call_left_running_in_a_block_never_writes_after_its_end(app: App) -> None:
     async with app.transaction() as tx:
         late = [asyncio.create_task(tx.fetch("select 1")) for _ in range(3)]
         await asyncio.sleep(0)
@@ -212,11 +212,11 @@ async def test_what_is_left_running_in_a_block_never_writes_after_its_end(app: A
 
 
 @pytest.mark.parametrize("held", ["stream", "key"])
-async def test_whoever_has_no_key_and_no_stream_waits_for_no_transaction(
+async def test_a_delivery_without_key_and_stream_waits_for_no_transaction(
     postgres_url: str, held: str
 ) -> None:
     async with App(postgres_url, environment={}) as app:
-        noted(app)
+        record_payloads(app)
         await app.deliver("work", 0)
         options: Any = {held: "held"}
         async with app.transaction() as tx:
@@ -229,9 +229,9 @@ async def test_whoever_has_no_key_and_no_stream_waits_for_no_transaction(
         assert (await asyncio.wait_for(waiting, WITHIN)).known is (held == "key")
 
 
-async def test_what_a_task_of_a_handler_begins_the_whole_handler_is_in(small_app: App) -> None:
-    told: list[str] = []
-    noted(small_app, "other")
+async def test_a_transaction_begun_by_a_task_belongs_to_the_whole_handler(small_app: App) -> None:
+    errors: list[str] = []
+    record_payloads(small_app, "other")
     waiting = await small_app.deliver("other", after=3600)
 
     @small_app.handler("work", retry=duly.no_retry, timeout=WITHIN)
@@ -240,12 +240,12 @@ async def test_what_a_task_of_a_handler_begins_the_whole_handler_is_in(small_app
         answers = await asyncio.gather(*calls, return_exceptions=True)
         for call in (small_app.cancel(waiting.id), small_app.deliver("other")):
             answers += await asyncio.gather(call, return_exceptions=True)
-        told.extend(str(each) for each in answers if isinstance(each, duly.Conflict))
+        errors.extend(str(each) for each in answers if isinstance(each, duly.Conflict))
 
     await small_app.deliver("work")
     assert await run_until_idle(small_app) == 1
-    assert len(told) == 3
-    assert all("deliver in it with `connection=`" in each for each in told)
+    assert len(errors) == 3
+    assert all("deliver in it with `connection=`" in each for each in errors)
     assert (await small_app.cancel(waiting.id)).state == "cancelled"
 
 
@@ -253,7 +253,7 @@ async def test_others_share_a_commit_with_a_handler_but_not_its_transaction(
     small_app: App,
 ) -> None:
     others: list[asyncio.Task[Any]] = []
-    noted(small_app, "other")
+    record_payloads(small_app, "other")
 
     @small_app.handler("work", retry=duly.no_retry, timeout=WITHIN)
     async def work(delivery: Delivery[Any]) -> None:
@@ -270,8 +270,8 @@ async def test_others_share_a_commit_with_a_handler_but_not_its_transaction(
     assert not (await asyncio.wait_for(others[0], WITHIN)).known
 
 
-async def test_a_transaction_that_is_over_takes_nothing(app: App) -> None:
-    noted(app)
+async def test_an_ended_transaction_accepts_nothing(app: App) -> None:
+    record_payloads(app)
     async with app.transaction() as tx:
         pass
     for call in (tx.execute("select 1"), tx.fetch("select 1")):
@@ -287,7 +287,7 @@ async def test_a_transaction_that_is_over_takes_nothing(app: App) -> None:
 async def test_another_apps_transaction_is_refused(
     app: App, database_url: str, clock: VirtualClock
 ) -> None:
-    noted(app)
+    record_payloads(app)
     async with App(database_url, clock=clock, environment={}) as other, other.transaction() as tx:
         with pytest.raises(duly.InvalidInput, match="no transaction of this app"):
             await app.deliver("work", connection=tx)
@@ -301,9 +301,9 @@ async def deliver_and_fail(app: App) -> None:
 
 
 async def test_a_failed_statement_is_not_committed_over(app: App) -> None:
-    noted(app)
+    record_payloads(app)
     if app.store.single_owner:
-        await deliver_and_fail(app)  # SQLite undoes a failed statement by itself
+        await deliver_and_fail(app)  # SQLite rolls back a failed statement by itself
         assert len(await app.list()) == 1
         return
     with pytest.raises(duly.Conflict, match="PostgreSQL kept nothing of it"):

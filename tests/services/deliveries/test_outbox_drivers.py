@@ -1,4 +1,4 @@
-"""Delivering in the transactions of others: committed means it goes, rolled back it never was."""
+"""Delivering in the transactions of other drivers: committed or rolled back with them."""
 
 import asyncio
 import contextlib
@@ -15,31 +15,31 @@ from django.db import connections
 import duly
 from duly import App
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.conftest import START, noted
+from tests.services.conftest import START, record_payloads
 from tests.services.drivers import (
     ASYNC,
     PLAIN,
     by_asyncpg,
     by_psycopg,
     by_psycopg_async,
+    deliver_with,
     django_connection,
-    hand_over,
 )
-from tests.services.lines import running
+from tests.services.work import running
 
 pytestmark = pytest.mark.requirement("F10")
-WAYS = ASYNC | PLAIN
+DRIVERS = ASYNC | PLAIN
 NOTE = 'a "quote", 100% %s :x {} \\ \0 and ø'
-each_way = pytest.mark.parametrize("name", list(WAYS))
+each_driver = pytest.mark.parametrize("name", list(DRIVERS))
 
 
 class Undo(Exception):
-    """The caller changed its mind."""
+    """The caller rolls back."""
 
 
 @pytest.fixture
 async def app(postgres_url: str, clock: VirtualClock) -> AsyncIterator[App]:
-    """An app on PostgreSQL, with a table of the caller's beside."""
+    """An app on PostgreSQL, and a table of the caller."""
     async with App(postgres_url, clock=clock, environment={}) as found:
         await sql(postgres_url, "create table orders (number integer)")
         yield found
@@ -53,12 +53,12 @@ async def sql(url: str, statement: str) -> list[tuple[Any, ...]]:
         await connection.close()
 
 
-@each_way
-async def test_what_is_committed_goes(app: App, postgres_url: str, name: str) -> None:
-    seen = noted(app)
-    async with WAYS[name](postgres_url) as (connection, execute):
+@each_driver
+async def test_a_committed_delivery_is_executed(app: App, postgres_url: str, name: str) -> None:
+    seen = record_payloads(app)
+    async with DRIVERS[name](postgres_url) as (connection, execute):
         await execute("insert into orders values (7)")
-        accepted = await hand_over(app, name, connection, "work", {"order": 7, "note": NOTE})
+        accepted = await deliver_with(app, name, connection, "work", {"order": 7, "note": NOTE})
         assert (accepted.known, accepted.due_at) == (False, START)
         assert await app.list() == []
     assert await sql(postgres_url, "select number from orders") == [(7,)]
@@ -67,13 +67,13 @@ async def test_what_is_committed_goes(app: App, postgres_url: str, name: str) ->
     assert seen == [{"order": 7, "note": NOTE}]
 
 
-@each_way
-async def test_what_is_rolled_back_never_was(app: App, postgres_url: str, name: str) -> None:
-    noted(app)
+@each_driver
+async def test_a_rolled_back_delivery_is_not_stored(app: App, postgres_url: str, name: str) -> None:
+    record_payloads(app)
     with contextlib.suppress(Undo):
-        async with WAYS[name](postgres_url) as (connection, execute):
+        async with DRIVERS[name](postgres_url) as (connection, execute):
             await execute("insert into orders values (7)")
-            await hand_over(app, name, connection, "work", 7, key="k", stream="s")
+            await deliver_with(app, name, connection, "work", 7, key="k", stream="s")
             raise Undo
     assert await sql(postgres_url, "select number from orders") == []
     for table in ("deliveries", "agenda", "streams", "targets"):
@@ -81,35 +81,35 @@ async def test_what_is_rolled_back_never_was(app: App, postgres_url: str, name: 
     assert await run_until_idle(app) == 0
 
 
-@each_way
-async def test_a_known_key_tells_the_state_of_its_delivery(
+@each_driver
+async def test_a_known_key_returns_the_state_of_its_delivery(
     app: App, postgres_url: str, name: str
 ) -> None:
-    noted(app)
+    record_payloads(app)
     for state in ("pending", "completed"):
-        async with WAYS[name](postgres_url) as (connection, _):
-            accepted = await hand_over(app, name, connection, "work", 1, key="k")
+        async with DRIVERS[name](postgres_url) as (connection, _):
+            accepted = await deliver_with(app, name, connection, "work", 1, key="k")
         assert accepted.state == state
         await run_until_idle(app)
 
 
-@each_way
-async def test_a_conflict_leaves_the_transaction_as_it_was(
+@each_driver
+async def test_a_conflict_does_not_change_the_transaction(
     app: App, postgres_url: str, name: str
 ) -> None:
-    noted(app)
-    async with WAYS[name](postgres_url) as (connection, execute):
-        first = await hand_over(app, name, connection, "work", 1, key="k")
-        again = await hand_over(app, name, connection, "work", 1, key="k")
-        assert (again.id, again.due_at, again.known) == (first.id, START, True)
+    record_payloads(app)
+    async with DRIVERS[name](postgres_url) as (connection, execute):
+        first = await deliver_with(app, name, connection, "work", 1, key="k")
+        second = await deliver_with(app, name, connection, "work", 1, key="k")
+        assert (second.id, second.due_at, second.known) == (first.id, START, True)
         with pytest.raises(duly.Conflict, match="key 'k' already belongs to delivery"):
-            await hand_over(app, name, connection, "work", 2, key="k")
+            await deliver_with(app, name, connection, "work", 2, key="k")
         with pytest.raises(duly.InvalidInput, match="no handler 'nowhere' is known; known are: w"):
-            await hand_over(app, name, connection, "nowhere", 2)
+            await deliver_with(app, name, connection, "nowhere", 2)
         with pytest.raises(duly.NotFound, match="no endpoint 'none'"):
-            await hand_over(app, name, connection, duly.endpoint("none"), 2)
+            await deliver_with(app, name, connection, duly.endpoint("none"), 2)
         with pytest.raises(duly.InvalidInput, match="priority"):
-            await hand_over(app, name, connection, "work", 2, priority=12)
+            await deliver_with(app, name, connection, "work", 2, priority=12)
         await execute("insert into orders values (7)")
     assert await sql(postgres_url, "select number from orders") == [(7,)]
     assert [each.id for each in await app.list()] == [first.id]
@@ -117,32 +117,32 @@ async def test_a_conflict_leaves_the_transaction_as_it_was(
         await app.deliver("work", 2, key="k")
 
 
-@each_way
-async def test_those_of_a_stream_are_in_the_order_of_their_commits(
+@each_driver
+async def test_a_stream_is_in_the_order_of_the_commits(
     app: App, postgres_url: str, name: str
 ) -> None:
-    seen = noted(app)
+    seen = record_payloads(app)
     await app.deliver("work", 1, stream="s")
-    async with WAYS[name](postgres_url) as (connection, _):
-        await hand_over(app, name, connection, "work", 2, stream="s")
-        await hand_over(app, name, connection, "work", 3, stream="s", on_failure="release")
+    async with DRIVERS[name](postgres_url) as (connection, _):
+        await deliver_with(app, name, connection, "work", 2, stream="s")
+        await deliver_with(app, name, connection, "work", 3, stream="s", on_failure="release")
     await app.deliver("work", 4, stream="s")
     assert await run_until_idle(app) == 4
     assert seen == [1, 2, 3, 4]
 
 
-async def test_plain_connections_can_be_awaited_too(app: App, postgres_url: str) -> None:
-    seen = noted(app)
+async def test_sync_connections_can_be_awaited_too(app: App, postgres_url: str) -> None:
+    seen = record_payloads(app)
     async with by_psycopg(postgres_url) as (connection, _):
         await app.deliver("work", 1, connection=connection)
     assert await run_until_idle(app) == 1
     assert seen == [1]
 
 
-async def test_a_plain_program_needs_no_event_loop_and_no_open_app(
+async def test_a_sync_program_needs_no_event_loop_and_no_open_app(
     app: App, postgres_url: str
 ) -> None:
-    seen = noted(app)
+    seen = record_payloads(app)
 
     def program() -> None:
         closed = App(postgres_url, environment={})
@@ -155,7 +155,7 @@ async def test_a_plain_program_needs_no_event_loop_and_no_open_app(
     assert seen == [1]
 
 
-async def test_those_who_commit_and_those_who_do_not_get_in_nobodys_way(
+async def test_concurrent_commits_and_rollbacks_do_not_affect_each_other(
     app: App, postgres_url: str
 ) -> None:
     seen: list[tuple[str | None, Any]] = []
@@ -166,11 +166,13 @@ async def test_those_who_commit_and_those_who_do_not_get_in_nobodys_way(
         seen.append((delivery.stream, delivery.payload))
 
     async def produce(chance: random.Random, number: int) -> None:
-        way = chance.choice([by_asyncpg, by_psycopg_async, lambda _: own(app)])
+        driver = chance.choice([by_asyncpg, by_psycopg_async, lambda _: own(app)])
         stream = chance.choice([None, "a", "b"])
-        async with way(postgres_url) as (connection, _):
+        async with driver(postgres_url) as (connection, _):
             await app.deliver("work", number, stream=stream, connection=connection)
-            await asyncio.wait([asyncio.create_task(app.list(limit=1))])  # others go on meanwhile
+            await asyncio.wait(
+                [asyncio.create_task(app.list(limit=1))]
+            )  # other tasks run meanwhile
             if chance.random() < 0.3:
                 raise Undo
         committed.append((stream, number))
@@ -185,7 +187,7 @@ async def test_those_who_commit_and_those_who_do_not_get_in_nobodys_way(
     while not producers.done():
         await run_until_idle(app)
     await producers
-    await run_until_idle(app, within=60)  # a stream to which somebody adds is looked at again
+    await run_until_idle(app, within=60)  # streams may be claimed again later
     assert sorted(map(str, seen)) == sorted(map(str, committed))
     for stream in ("a", "b"):
         rows = await sql(
@@ -202,8 +204,8 @@ async def own(app: App) -> AsyncIterator[tuple[Any, Any]]:
         yield tx, tx.execute
 
 
-async def test_every_option_arrives(app: App, postgres_url: str) -> None:
-    noted(app)
+async def test_every_option_is_stored(app: App, postgres_url: str) -> None:
+    record_payloads(app)
     at, until = START.replace(hour=9), START.replace(hour=10)
     async with by_psycopg(postgres_url) as (connection, _):
         one = app.deliver_within(
@@ -220,11 +222,11 @@ async def test_every_option_arrives(app: App, postgres_url: str) -> None:
             on_failure="release",
         )
         two = app.deliver_within(connection, "work", after=90)
-    booked = await app.get(one.id)
-    assert (booked.target, booked.url, booked.key, booked.priority, booked.tags) == (
+    delivery = await app.get(one.id)
+    assert (delivery.target, delivery.url, delivery.key, delivery.priority, delivery.tags) == (
         *("https://example.org", "https://example.org/in", "k", 8, ["t", "u"]),
     )
-    assert (booked.due_at, booked.expires_at, booked.stream) == (at, until, "s")
+    assert (delivery.due_at, delivery.expires_at, delivery.stream) == (at, until, "s")
     ((address, retry, on_failure),) = await sql(
         postgres_url, "select address, retry, on_failure from duly.deliveries where key = 'k'"
     )
@@ -253,33 +255,33 @@ async def test_a_commit_wakes_the_workers(postgres_url: str) -> None:
         assert await asyncio.wait_for(handled.get(), 10) == 1
         async with by_psycopg(postgres_url) as (connection, _):
             app.deliver_within(connection, "work", 2)
-            with pytest.raises(TimeoutError):  # and meanwhile the worker comes to rest
+            with pytest.raises(TimeoutError):  # meanwhile the worker becomes idle
                 await asyncio.wait_for(handled.get(), 0.5)
         assert await asyncio.wait_for(handled.get(), 10) == 2
 
 
 async def test_without_a_transaction_it_is_accepted_at_once(app: App, postgres_url: str) -> None:
-    noted(app)
+    record_payloads(app)
     connection = await asyncpg.connect(postgres_url)
     await app.deliver("work", connection=connection)
     assert len(await app.list()) == 1
     await connection.close()
 
 
-async def test_what_nobody_knows_is_refused(app: App, postgres_url: str) -> None:
-    noted(app)
+async def test_an_unknown_kind_of_connection_is_refused(app: App, postgres_url: str) -> None:
+    record_payloads(app)
     pool = asyncpg.create_pool(postgres_url)
-    for stranger in (object(), 7, "postgresql://", pool, app.transaction()):
+    for unknown in (object(), 7, "postgresql://", pool, app.transaction()):
         with pytest.raises(
             duly.InvalidInput, match=r"give a connection of asyncpg.*the `tx` of `async with"
         ):
-            await app.deliver("work", connection=stranger)
+            await app.deliver("work", connection=unknown)
         with pytest.raises(duly.InvalidInput, match="is not one that duly knows"):
-            app.deliver_within(stranger, "work")
+            app.deliver_within(unknown, "work")
 
 
-async def test_what_needs_an_event_loop_is_refused_without_one(app: App, postgres_url: str) -> None:
-    noted(app)
+async def test_an_async_connection_is_refused_in_sync_code(app: App, postgres_url: str) -> None:
+    record_payloads(app)
     connection = await asyncpg.connect(postgres_url)
     async with app.transaction() as tx:
         for each in (connection, tx):
@@ -289,7 +291,7 @@ async def test_what_needs_an_event_loop_is_refused_without_one(app: App, postgre
 
 
 async def test_a_connection_to_another_kind_of_database_is_refused(app: App, tmp_path: Any) -> None:
-    noted(app)
+    record_payloads(app)
     engine = sqlalchemy.create_engine("sqlite://")
     with engine.connect() as connection, pytest.raises(duly.InvalidInput, match="leads to sqlite"):
         app.deliver_within(connection, "work")
@@ -302,7 +304,7 @@ async def test_a_connection_to_another_kind_of_database_is_refused(app: App, tmp
 
 
 async def test_on_sqlite_a_drivers_connection_is_refused(small_app: App, postgres_url: str) -> None:
-    noted(small_app)
+    record_payloads(small_app)
     connection = await asyncpg.connect(postgres_url)
     with pytest.raises(duly.InvalidInput, match=r"async with app.transaction\(\) as tx"):
         small_app.deliver_within(connection, "work")

@@ -1,4 +1,4 @@
-"""Whose retry plan counts: the nearest one to the delivery."""
+"""Which retry plan applies: the one nearest to the delivery."""
 
 from contextlib import closing
 from typing import Any
@@ -30,8 +30,8 @@ BUILT_IN = {"plain": (30, 36), "endpoint": (30, 30), "url": (30, 30)}
 """The shortest and the longest wait after the first failure: jitter only adds."""
 
 
-async def furnished(app: App) -> None:
-    """A handler and an endpoint of each kind, all of which fail."""
+async def add_targets(app: App) -> None:
+    """A handler and an endpoint of each kind, which all fail."""
 
     async def fail(delivery: Delivery[Any]) -> None:
         raise RuntimeError("no")
@@ -42,7 +42,7 @@ async def furnished(app: App) -> None:
     await app.endpoints.add("plain", NOWHERE)
 
 
-def opened(database_url: str, **settings: Any) -> App:
+def app_with(database_url: str, **settings: Any) -> App:
     clock = VirtualClock(START)
     return App(database_url, clock=clock, environment={}, egress_allow="127.0.0.1", **settings)
 
@@ -57,20 +57,20 @@ async def wait_of(app: App, id: str) -> float:
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_the_plan_nearest_to_the_delivery_counts(database_url: str, case: str) -> None:
+async def test_the_plan_nearest_to_the_delivery_applies(database_url: str, case: str) -> None:
     given, wait = CASES[case]
-    async with opened(database_url, retry=SERVERS) as app:
-        await furnished(app)
+    async with app_with(database_url, retry=SERVERS) as app:
+        await add_targets(app)
         accepted = await app.deliver(**given)
         assert await wait_of(app, accepted.id) == wait
 
 
 @pytest.mark.parametrize(("plan", "wait"), [(SCHEDULES, 22), (None, 33)])
-async def test_a_schedules_plan_goes_with_its_deliveries(
+async def test_a_schedules_plan_applies_to_its_deliveries(
     database_url: str, plan: RetryPlan | None, wait: int
 ) -> None:
-    async with opened(database_url, retry=SERVERS) as app:
-        await furnished(app)
+    async with app_with(database_url, retry=SERVERS) as app:
+        await add_targets(app)
         await app.schedule("once", duly.at(START), duly.endpoint("planned"), retry=plan)
         (made,) = await app.list(schedule="once")
         assert made.retry == plan
@@ -78,20 +78,20 @@ async def test_a_schedules_plan_goes_with_its_deliveries(
 
 
 @pytest.mark.parametrize("target", BUILT_IN)
-async def test_without_any_the_one_that_is_built_in_counts(database_url: str, target: str) -> None:
+async def test_without_a_plan_the_built_in_one_applies(database_url: str, target: str) -> None:
     targets = {"endpoint": duly.endpoint("plain"), "url": duly.webhook(NOWHERE)}
-    async with opened(database_url) as app:
-        await furnished(app)
+    async with app_with(database_url) as app:
+        await add_targets(app)
         accepted = await app.deliver(targets.get(target, target))
         shortest, longest = BUILT_IN[target]
         assert shortest <= await wait_of(app, accepted.id) <= longest
 
 
-async def test_a_stored_plan_that_cannot_be_read_is_shown_as_none(sqlite_url: str) -> None:
-    async with opened(sqlite_url) as app:
-        await furnished(app)
+async def test_an_unreadable_stored_plan_is_shown_as_none(sqlite_url: str) -> None:
+    async with app_with(sqlite_url) as app:
+        await add_targets(app)
         id = (await app.deliver("plain", retry=OWN)).id
     with closing(apsw.Connection(sqlite_url.removeprefix("sqlite:///"))) as file:
         file.execute("update duly_deliveries set retry = '{}'")
-    async with opened(sqlite_url) as app:
+    async with app_with(sqlite_url) as app:
         assert (await app.get(id)).retry is None

@@ -1,4 +1,4 @@
-"""A failed attempt keeps where in the user's code it failed, and nothing of its variables."""
+"""A failed attempt stores where in the user's code it failed, without the values of variables."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_every_kind_of_handler_shows_the_line_that_failed(
         assert 'return len(password) / order["pieces"]  # the user' in text
         assert "ZeroDivisionError: division by zero" in text
         assert PASSWORD not in text
-        # Nothing stands above the user's function.
+        # No frame is above the user's function.
         first = next(line for line in text.splitlines() if "File " in line)
         assert __file__ in first
         (record,) = (each for each in caplog.records if each.exc_text is not None)
@@ -110,14 +110,14 @@ async def test_every_kind_of_handler_shows_the_line_that_failed(
 
 async def test_a_timeout_shows_where_it_waited(small_app: App) -> None:
     async def waits(delivery: Delivery[Any]) -> None:
-        await asyncio.Event().wait()  # for ever
+        await asyncio.Event().wait()  # forever
 
     attempt = await failed(small_app, waits, timeout=0.02)
     assert attempt.reason == "timeout_exceeded"
-    assert "await asyncio.Event().wait()  # for ever" in (attempt.traceback or "")
+    assert "await asyncio.Event().wait()  # forever" in (attempt.traceback or "")
 
 
-async def test_what_failed_before_the_users_code_has_no_traceback(small_app: App) -> None:
+async def test_a_failure_before_the_users_code_has_no_traceback(small_app: App) -> None:
     async def typed(delivery: Delivery[int]) -> None:
         raise AssertionError
 
@@ -125,7 +125,7 @@ async def test_what_failed_before_the_users_code_has_no_traceback(small_app: App
     assert (attempt.reason, attempt.traceback) == ("serialization_error", None)
 
 
-def test_a_deep_stack_keeps_its_outermost_and_innermost_frames() -> None:
+def test_a_deep_stack_shows_its_outermost_and_innermost_frames() -> None:
     text = traceback_text(raised(lambda: dive(100))) or ""
     assert text.count("  File ") <= OUTER_FRAMES + INNER_FRAMES
     assert "frames left out" in text
@@ -133,19 +133,19 @@ def test_a_deep_stack_keeps_its_outermost_and_innermost_frames() -> None:
     assert 'raise ValueError("the bottom")' in text
 
 
-def test_a_long_message_hides_no_frame_and_a_long_chain_keeps_both_ends() -> None:
-    def whisper() -> None:
+def test_a_long_message_hides_no_frame_and_a_long_chain_shows_both_ends() -> None:
+    def inner() -> None:
         raise ValueError("x" * 100_000)
 
-    def shout() -> None:
+    def outer() -> None:
         try:
-            whisper()
+            inner()
         except ValueError as error:
             raise KeyError("y" * 100_000) from error
 
-    text = traceback_text(raised(shout)) or ""
-    assert "in whisper" in text
-    assert text.partition("direct cause")[2].count("in shout") == 1
+    text = traceback_text(raised(outer)) or ""
+    assert "in inner" in text
+    assert text.partition("direct cause")[2].count("in outer") == 1
 
     def chain() -> None:
         error: Exception = ValueError("first")
@@ -162,24 +162,24 @@ def test_a_long_message_hides_no_frame_and_a_long_chain_keeps_both_ends() -> Non
     assert text.endswith("KeyError: 199")
 
 
-def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
-    def shout() -> None:
+def test_a_long_text_shows_its_beginning_and_its_end() -> None:
+    def outer() -> None:
         raise ExceptionGroup("all", [ValueError(str(each) * 900) for each in range(20)])
 
-    text = traceback_text(raised(shout)) or ""
+    text = traceback_text(raised(outer)) or ""
     assert LONGEST_HEAD + LONGEST_TAIL <= len(text) <= 8192
-    assert "in shout" in text[:LONGEST_HEAD]
+    assert "in outer" in text[:LONGEST_HEAD]
     assert "characters left out" in text
     assert "... 5 more exceptions left out ..." in text[-LONGEST_TAIL:]
 
 
 class Counted(Exception):
-    """Counts how many were written, which costs time on the event loop."""
+    """Counts how many were formatted, which costs time on the event loop."""
 
-    written = 0
+    formatted = 0
 
     def __str__(self) -> str:
-        Counted.written += 1
+        Counted.formatted += 1
         return "counted"
 
 
@@ -209,16 +209,16 @@ def inward() -> Exception:
 
 
 @pytest.mark.parametrize("make", [wide, nested, long, inward])
-def test_what_is_not_shown_is_not_written(make: Callable[[], Exception]) -> None:
+def test_an_exception_that_is_not_shown_is_not_formatted(make: Callable[[], Exception]) -> None:
     def fail() -> None:
         raise make()
 
-    Counted.written = 0
+    Counted.formatted = 0
     assert "in fail" in (traceback_text(raised(fail)) or "")
-    assert 0 < Counted.written <= MOST_EXCEPTIONS
+    assert 0 < Counted.formatted <= MOST_EXCEPTIONS
 
 
-def test_it_reads_as_python_writes_it() -> None:
+def test_a_traceback_looks_like_pythons() -> None:
     def fail() -> None:
         try:
             try:
@@ -235,7 +235,7 @@ def test_it_reads_as_python_writes_it() -> None:
     error = raised(fail)
     lines = "".join(traceback.format_exception(error)).splitlines()
     expected = [each for each in lines if each.strip(" ^~")]
-    # Python puts the place of a wrong syntax elsewhere in the last line.
+    # Python puts the place of a syntax error elsewhere in the last line.
     found = [each for each in (traceback_text(error) or "").splitlines() if each]
     assert found[:-1] == expected[:-1]
     assert found[-1].startswith(expected[-1])

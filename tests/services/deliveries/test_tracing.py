@@ -1,4 +1,4 @@
-"""Traces: from the caller over the delivery to whoever receives the webhook."""
+"""Traces: from the caller through the delivery to the receiver of the webhook."""
 
 import logging
 import subprocess
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.requirement("S3")
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    """What was traced; a provider of this test alone."""
+    """The finished spans; the provider belongs to this test."""
     provider, exporter = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
@@ -35,11 +35,11 @@ async def traced(database_url: str) -> AsyncIterator[App]:
         yield opened
 
 
-async def test_a_trace_goes_from_the_acceptance_over_the_attempt_to_the_receiver(
+async def test_a_trace_covers_acceptance_attempt_and_receiver(
     traced: App, spans: InMemorySpanExporter
 ) -> None:
-    async with receiver() as there:
-        accepted = await traced.deliver(duly.webhook(there.url("/hook")), 1)
+    async with receiver() as target:
+        accepted = await traced.deliver(duly.webhook(target.url("/hook")), 1)
         await run_until_idle(traced)
     accept, attempt = spans.get_finished_spans()
     assert (accept.name, attempt.name) == ("duly.accept", "duly.attempt")
@@ -47,12 +47,12 @@ async def test_a_trace_goes_from_the_acceptance_over_the_attempt_to_the_receiver
     assert attempt.parent is not None
     assert attempt.parent.span_id == accept.context.span_id
     assert dict(attempt.attributes or {})["duly.delivery"] == accepted.id
-    (taken,) = there.taken
+    (taken,) = target.taken
     expected = f"00-{attempt.context.trace_id:032x}-{attempt.context.span_id:016x}-"
     assert taken.headers["traceparent"].startswith(expected)
 
 
-async def test_a_failed_attempt_is_told_with_its_trace(
+async def test_a_failed_attempt_is_logged_with_its_trace(
     traced: App, spans: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
 ) -> None:
     @traced.handler("work")
@@ -68,7 +68,7 @@ async def test_a_failed_attempt_is_told_with_its_trace(
     assert record.facts["trace"] == f"{attempt.context.trace_id:032x}"  # type: ignore[attr-defined]
 
 
-async def test_whoever_does_not_trace_keeps_nothing(traced: App) -> None:
+async def test_without_tracing_nothing_is_stored(traced: App) -> None:
     @traced.handler("work")
     async def work(_: Any) -> None:
         pass
@@ -78,9 +78,9 @@ async def test_whoever_does_not_trace_keeps_nothing(traced: App) -> None:
     assert await traced.store.traces.parent(accepted.id) is None
 
 
-def test_nothing_is_imported_for_traces() -> None:
-    asked = "import sys, duly; duly.App('sqlite:///x.db'); print('opentelemetry' in sys.modules)"
+def test_opentelemetry_is_not_imported_without_tracing() -> None:
+    program = "import sys, duly; duly.App('sqlite:///x.db'); print('opentelemetry' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", asked], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""How attempts end when handlers misbehave: nothing is lost, nobody else is held up."""
+"""How attempts end when handlers misbehave: nothing is lost, and no other delivery is blocked."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ async def sql(app: duly.App, text: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.requirement("D1", "D9")
-async def test_a_transaction_that_nobody_waits_for_swallows_no_delivery(database_url: str) -> None:
+async def test_an_abandoned_transaction_loses_no_delivery(database_url: str) -> None:
     app = duly.App(database_url, clock=VirtualClock(), environment={})
-    asked: list[asyncio.Task[None]] = []
+    calls: list[asyncio.Task[None]] = []
 
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: duly.Delivery[Any]) -> None:
-        asked.append(asyncio.ensure_future(delivery.transaction.execute("select 1")))
+        calls.append(asyncio.ensure_future(delivery.transaction.execute("select 1")))
         raise ValueError("the other half failed")
 
     async with app:
         await app.deliver_many([("work", None)] * 5)
         await run_until_idle(app)
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
         assert any(isinstance(each, duly.Conflict) for each in answers)
         app.expect("later")
         accepted = [await app.deliver("later", n) for n in range(10)]
-    async with duly.App(database_url, environment={}) as elsewhere:
+    async with duly.App(database_url, environment={}) as other:
         for each in accepted:
-            assert (await elsewhere.get(each.id)).state == "pending"
+            assert (await other.get(each.id)).state == "pending"
 
 
 @pytest.mark.requirement("D5")
@@ -62,7 +62,7 @@ async def test_handlers_that_all_hold_a_transaction_can_still_deliver(postgres_u
 
 
 @pytest.mark.requirement("D9")
-async def test_a_transaction_that_sqlite_ended_completes_nothing(sqlite_url: str) -> None:
+async def test_a_transaction_ended_by_sqlite_completes_nothing(sqlite_url: str) -> None:
     app = duly.App(sqlite_url, clock=VirtualClock(), environment={})
 
     @app.handler("work", retry=duly.no_retry)
@@ -75,8 +75,8 @@ async def test_a_transaction_that_sqlite_ended_completes_nothing(sqlite_url: str
         await sql(app, "create table effects (value integer unique)")
         accepted = await app.deliver("work")
         await run_until_idle(app)
-        booked = await app.get(accepted.id)
-    assert (booked.state, booked.reason) == ("dead", "handler_exception")
+        delivery = await app.get(accepted.id)
+    assert (delivery.state, delivery.reason) == ("dead", "handler_exception")
 
 
 @pytest.mark.requirement("F1")
@@ -93,20 +93,20 @@ async def test_whatever_a_handler_raises_is_settled(database_url: str) -> None:
     async with app:
         accepted = await app.deliver("work")
         await run_until_idle(app)
-        booked = await app.get(accepted.id)
-    assert (booked.state, booked.reason) == ("dead", "unknown")
-    assert "Odd" in (booked.error or "")
+        delivery = await app.get(accepted.id)
+    assert (delivery.state, delivery.reason) == ("dead", "unknown")
+    assert "Odd" in (delivery.error or "")
 
 
 @pytest.mark.requirement("D3", "D8")
-async def test_an_outcome_that_the_store_forbids_does_not_hold_up_the_others(
+async def test_an_outcome_that_the_store_refuses_does_not_block_others(
     database_url: str,
 ) -> None:
     app = duly.App(database_url, clock=VirtualClock(), environment={})
 
     @app.handler("work")
     async def work(delivery: duly.Delivery[Any]) -> None:
-        if delivery.payload == "meddled":
+        if delivery.payload == "changed":
             await sql(
                 app,
                 "update duly.deliveries set state = 'cancelled'"
@@ -114,16 +114,16 @@ async def test_an_outcome_that_the_store_forbids_does_not_hold_up_the_others(
             )
 
     async with app:
-        meddled = await app.deliver("work", "meddled")
+        changed = await app.deliver("work", "changed")
         others = await app.deliver_many([("work", n) for n in range(20)])
         await run_until_idle(app)
-        assert (await app.get(meddled.id)).state in ("cancelled", "processing")
+        assert (await app.get(changed.id)).state in ("cancelled", "processing")
         for each in others:
             assert (await app.get(each.id)).state == "completed"
 
 
 @pytest.mark.requirement("D7")
-async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
+async def test_a_claim_that_arrives_after_it_was_handed_back_is_handed_back_again(
     database_url: str,
 ) -> None:
     clock = VirtualClock()
@@ -149,7 +149,7 @@ async def test_a_claim_that_lands_after_it_was_handed_back_is_handed_back_again(
 
 
 class SlowClock(SystemClock):
-    """A machine whose clock is behind the database's."""
+    """A clock that is behind the database's."""
 
     def now(self) -> datetime:
         """A minute ago."""
@@ -157,7 +157,7 @@ class SlowClock(SystemClock):
 
 
 @pytest.mark.requirement("D2", "D11")
-async def test_the_databases_clock_says_what_is_due_not_the_workers(postgres_url: str) -> None:
+async def test_the_databases_clock_decides_what_is_due(postgres_url: str) -> None:
     app = duly.App(postgres_url, clock=SlowClock(), environment={})
     started = asyncio.Event()
     lateness: list[timedelta] = []

@@ -41,27 +41,27 @@ class DictOrder(TypedDict):
 
 
 async def test_a_typed_payload_arrives_as_its_type(small_app: App) -> None:
-    got: list[Any] = []
+    received: list[Any] = []
 
     @small_app.handler("struct")
     async def struct(delivery: Delivery[StructOrder]) -> None:
-        got.append(delivery.payload)
+        received.append(delivery.payload)
 
     @small_app.handler("dataclass")
     async def data(delivery: Delivery[DataclassOrder]) -> None:
-        got.append(delivery.payload)
+        received.append(delivery.payload)
 
     @small_app.handler("model")
     async def model(delivery: Delivery[ModelOrder]) -> None:
-        got.append(delivery.payload)
+        received.append(delivery.payload)
 
     @small_app.handler("dict")
     async def typed_dict(delivery: duly.Delivery[DictOrder]) -> None:
-        got.append(delivery.payload)
+        received.append(delivery.payload)
 
     @small_app.handler("untyped")
     async def untyped(delivery):  # type: ignore[no-untyped-def]
-        got.append(delivery.payload)
+        received.append(delivery.payload)
 
     await small_app.deliver("struct", StructOrder(1), priority=9)
     await small_app.deliver("dataclass", DataclassOrder(2), priority=8)
@@ -69,7 +69,7 @@ async def test_a_typed_payload_arrives_as_its_type(small_app: App) -> None:
     await small_app.deliver("dict", {"number": 4, "note": "n"}, priority=6)
     await small_app.deliver("untyped", StructOrder(5), priority=5)
     assert await run_until_idle(small_app) == 5
-    assert sorted(got, key=repr) == sorted(
+    assert sorted(received, key=repr) == sorted(
         [
             StructOrder(1),
             DataclassOrder(2),
@@ -81,30 +81,30 @@ async def test_a_typed_payload_arrives_as_its_type(small_app: App) -> None:
     )
 
 
-async def test_what_can_be_called_can_be_a_handler(small_app: App) -> None:
-    got: list[Any] = []
+async def test_every_kind_of_callable_can_be_a_handler(small_app: App) -> None:
+    received: list[Any] = []
 
     class Callable:
         async def __call__(self, delivery: Delivery[int]) -> None:
-            got.append(("object", delivery.payload))
+            received.append(("object", delivery.payload))
 
         async def method(self, delivery: Delivery[int]) -> None:
-            got.append(("method", delivery.payload))
+            received.append(("method", delivery.payload))
 
     async def with_more(delivery: Any, *, more: str) -> None:
-        got.append((more, delivery.payload))
+        received.append((more, delivery.payload))
 
     small_app.handler("object")(Callable())
     small_app.handler("method")(Callable().method)
     small_app.handler("partial")(functools.partial(with_more, more="partial"))
-    small_app.handler("lambda")(lambda delivery: got.append(("lambda", delivery.payload)))
+    small_app.handler("lambda")(lambda delivery: received.append(("lambda", delivery.payload)))
     for name in ("object", "method", "partial", "lambda"):
         await small_app.deliver(name, 7)
     assert await run_until_idle(small_app) == 4
-    assert sorted(got) == [("lambda", 7), ("method", 7), ("object", 7), ("partial", 7)]
+    assert sorted(received) == [("lambda", 7), ("method", 7), ("object", 7), ("partial", 7)]
 
 
-async def test_plain_functions_run_in_threads_beside_each_other(small_app: App) -> None:
+async def test_sync_functions_run_concurrently_in_threads(small_app: App) -> None:
     meeting = threading.Barrier(3, timeout=20)
     threads: list[str] = []
 
@@ -119,7 +119,7 @@ async def test_plain_functions_run_in_threads_beside_each_other(small_app: App) 
 
     await small_app.deliver("warm")
     await run_until_idle(small_app)
-    # Now one thread idles, and three more are wanted at once.
+    # Now one thread is idle, and three more are needed at once.
     await small_app.deliver_many([("meet", None)] * 3)
     assert await run_until_idle(small_app) == 3
     assert threading.main_thread().name not in threads
@@ -143,7 +143,7 @@ async def test_a_blocking_function_does_not_block_the_others(small_app: App) -> 
     assert {each.state for each in await small_app.list()} == {"completed"}
 
 
-def mark(app: App) -> str:
+def placeholder(app: App) -> str:
     return "?" if isinstance(app.store.database, Sqlite) else "$1"  # type: ignore[attr-defined]
 
 
@@ -163,10 +163,10 @@ async def written(app: App) -> list[int]:
 
 
 @pytest.mark.requirement("D9")
-async def test_what_a_handler_writes_in_its_transaction_happens_exactly_once(effects: App) -> None:
+async def test_writes_in_a_handlers_transaction_happen_exactly_once(effects: App) -> None:
     @effects.handler("work", retry=duly.delays(1, 1))
     async def work(delivery: Delivery[int]) -> None:
-        sql = f"insert into effects values ({mark(effects)})"
+        sql = f"insert into effects values ({placeholder(effects)})"
         await delivery.transaction.execute(sql, delivery.payload)
         if delivery.attempt < 3:
             raise ValueError("after writing")
@@ -176,8 +176,8 @@ async def test_what_a_handler_writes_in_its_transaction_happens_exactly_once(eff
     assert await written(effects) == []
     assert await run_until_idle(effects, within=60) == 2
     assert await written(effects) == [7]
-    booked = await effects.get(accepted.id)
-    assert (booked.state, booked.attempt) == ("completed", 3)
+    delivery = await effects.get(accepted.id)
+    assert (delivery.state, delivery.attempt) == ("completed", 3)
     history = [each.outcome for each in await effects.deliveries.history(accepted.id)]
     assert history == ["retry", "retry", "completed"]
 
@@ -198,7 +198,7 @@ async def test_a_dead_delivery_leaves_no_effect(effects: App) -> None:
 
 
 @pytest.mark.requirement("D9")
-async def test_the_ways_to_use_a_transaction_are_one_transaction(effects: App) -> None:
+async def test_all_forms_of_using_a_transaction_are_one_transaction(effects: App) -> None:
     rows: list[Any] = []
 
     @effects.handler("work")
@@ -217,7 +217,7 @@ async def test_the_ways_to_use_a_transaction_are_one_transaction(effects: App) -
 
 
 @pytest.mark.requirement("D9")
-async def test_two_statements_that_come_at_once_begin_one_transaction(effects: App) -> None:
+async def test_two_concurrent_statements_begin_one_transaction(effects: App) -> None:
     begun: list[int] = []
 
     @effects.handler("work")
@@ -247,9 +247,9 @@ async def test_a_commit_that_the_database_refuses_is_a_failed_attempt(effects: A
 
     await effects.deliver("work")
     assert await run_until_idle(effects) == 1
-    (booked,) = await effects.list()
-    assert (booked.state, booked.reason) == ("dead", "handler_exception")
-    assert (booked.error or "").startswith("at its commit: ")
+    (delivery,) = await effects.list()
+    assert (delivery.state, delivery.reason) == ("dead", "handler_exception")
+    assert (delivery.error or "").startswith("at its commit: ")
     assert await written(effects) == []
     assert await sql(effects, "select * from children") == []
 
@@ -274,14 +274,14 @@ async def test_a_connection_lost_before_the_commit_spends_no_attempt(
         accepted = await app.deliver("work")
         assert await run_until_idle(app) == 2
         assert await written(app) == [1]
-        booked = await app.get(accepted.id)
-        assert (booked.state, booked.attempt) == ("completed", 1)
+        delivery = await app.get(accepted.id)
+        assert (delivery.state, delivery.attempt) == ("completed", 1)
         history = [each.outcome for each in await app.deliveries.history(accepted.id)]
         assert history == ["released", "completed"]
 
 
 @pytest.mark.requirement("D9")
-async def test_a_transaction_of_an_attempt_that_is_over_is_refused(effects: App) -> None:
+async def test_the_transaction_of_an_ended_attempt_is_refused(effects: App) -> None:
     kept: list[Any] = []
 
     @effects.handler("late")
@@ -303,14 +303,14 @@ async def test_a_transaction_of_an_attempt_that_is_over_is_refused(effects: App)
     await effects.deliver("late")
 
 
-async def test_many_transactions_at_once_wait_for_each_other(effects: App) -> None:
+async def test_many_concurrent_transactions_wait_for_each_other(effects: App) -> None:
     @effects.handler("other")
     async def other(delivery: Delivery[Any]) -> None: ...
 
     @effects.handler("work")
     async def work(delivery: Delivery[int]) -> None:
         await effects.deliver("other", delivery.payload)
-        sql = f"insert into effects values ({mark(effects)})"
+        sql = f"insert into effects values ({placeholder(effects)})"
         await delivery.transaction.execute(sql, delivery.payload)
 
     await effects.deliver_many(("work", number) for number in range(30))

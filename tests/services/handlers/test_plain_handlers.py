@@ -1,4 +1,4 @@
-"""Plain handlers, which run in threads, do with their delivery all that async ones do."""
+"""Sync handlers, which run in threads, can use their delivery like async ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def written(app: App) -> list[int]:
     return [row["value"] for row in await sql(app, "select value from effects order by value")]
 
 
-async def test_what_a_plain_handler_writes_happens_exactly_once(effects: App) -> None:
+async def test_writes_of_a_sync_handler_happen_exactly_once(effects: App) -> None:
     rows: list[Any] = []
 
     @effects.handler("work", retry=duly.delays(1))
@@ -64,7 +64,7 @@ async def test_what_a_plain_handler_writes_happens_exactly_once(effects: App) ->
     assert (await effects.get(accepted.id)).state == "completed"
 
 
-async def test_a_plain_handler_takes_a_message_once(effects: App) -> None:
+async def test_a_sync_handler_handles_a_message_once(effects: App) -> None:
     answers: list[Any] = []
 
     @effects.handler("work")
@@ -99,10 +99,10 @@ CALLS: dict[tuple[type, str], Callable[[Any], Any]] = {
     (Message, "execute"): lambda delivery: delivery.once("walk").execute("select 1"),
     (Message, "fetch"): lambda delivery: delivery.once("walk").fetch("select 1"),
 }
-"""Everything that a handler can call on its delivery and what it gets from there."""
+"""Every call that a handler can make on its delivery and the objects it returns."""
 
 
-def test_every_call_is_among_those_that_are_tried() -> None:
+def test_every_public_call_is_tested() -> None:
     kinds = (HandledDelivery, HandlerTransaction, HandlerStep, Message)
     public = {
         (kind, name)
@@ -114,7 +114,7 @@ def test_every_call_is_among_those_that_are_tried() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), CALLS)
-async def test_no_call_of_a_plain_handler_comes_to_nothing(app: App, kind: type, name: str) -> None:
+async def test_every_call_of_a_sync_handler_takes_effect(app: App, kind: type, name: str) -> None:
     answers: list[Any] = []
 
     @app.handler("work", retry=duly.no_retry)
@@ -123,13 +123,13 @@ async def test_no_call_of_a_plain_handler_comes_to_nothing(app: App, kind: type,
 
     await app.deliver("work")
     assert await asyncio.wait_for(run_until_idle(app), 20) == 1
-    (booked,) = await app.list()
-    assert (booked.state, booked.error) == ("completed", None)
+    (delivery,) = await app.list()
+    assert (delivery.state, delivery.error) == ("completed", None)
     assert [inspect.isawaitable(each) for each in answers] == [False]
 
 
 @pytest.mark.parametrize("used", ["execute", "once"])
-async def test_an_event_loop_of_its_own_is_refused(app: App, used: str) -> None:
+async def test_a_handlers_own_event_loop_is_refused(app: App, used: str) -> None:
     @app.handler("work", retry=duly.no_retry)
     def work(delivery: Delivery[Any]) -> None:
         async def within() -> None:
@@ -142,12 +142,12 @@ async def test_an_event_loop_of_its_own_is_refused(app: App, used: str) -> None:
 
     await app.deliver("work")
     await asyncio.wait_for(run_until_idle(app), 20)
-    (booked,) = await app.list()
-    assert booked.state == "dead"
-    assert "this event loop is not the one that the delivery is attempted on" in str(booked.error)
+    (delivery,) = await app.list()
+    assert delivery.state == "dead"
+    assert "this event loop is not the one that the delivery is attempted on" in str(delivery.error)
 
 
-async def test_other_writes_of_a_plain_handler_in_a_transaction_never_hang(effects: App) -> None:
+async def test_other_writes_of_a_sync_handler_in_a_transaction_never_hang(effects: App) -> None:
     loop, refused = asyncio.get_running_loop(), []
 
     @effects.handler("other")

@@ -1,4 +1,4 @@
-"""What is registered wrongly is refused where it is written, not at the first delivery."""
+"""A wrong registration is refused where it is written, not at the first delivery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.requirement("S6")
 
 class Called:
     async def __call__(self, delivery: Any) -> None:
-        """An object that is called."""
+        """A callable object."""
 
 
 def nothing() -> None: ...
@@ -61,7 +61,7 @@ def optional(delivery: Any, other: int = 1, *more: Any, third: int = 3, **rest: 
         ("work", "'work' is no function"),
     ],
 )
-def test_a_handler_that_could_never_run_is_refused_where_it_is_registered(
+def test_a_handler_that_could_never_run_is_refused_at_registration(
     function: Any, problem: str | None
 ) -> None:
     app = App(environment={})
@@ -75,7 +75,7 @@ def test_a_handler_that_could_never_run_is_refused_where_it_is_registered(
     assert app.handlers.serves() == []
 
 
-async def test_a_handler_without_a_name_has_its_modules_and_its_own(small_app: App) -> None:
+async def test_the_default_name_of_a_handler_is_its_module_and_function(small_app: App) -> None:
     seen: list[str] = []
 
     @small_app.handler
@@ -95,7 +95,7 @@ async def test_a_handler_without_a_name_has_its_modules_and_its_own(small_app: A
     assert sorted(seen) == expected
 
 
-def test_what_has_no_name_of_its_own_needs_one() -> None:
+def test_a_callable_without_a_name_needs_one() -> None:
     app = App(environment={})
     for function in (lambda delivery: None, functools.partial(optional), Called()):
         with pytest.raises(InvalidInput, match=r'write @app.handler\("a.name"\)'):
@@ -105,7 +105,7 @@ def test_what_has_no_name_of_its_own_needs_one() -> None:
             app.handler(name)  # type: ignore[call-overload]
 
 
-def test_a_schedule_around_a_handler_is_checked_where_it_is_written() -> None:
+def test_a_schedule_decorator_is_checked_where_it_is_written() -> None:
     app = App(environment={})
 
     def work(delivery: Any) -> None: ...

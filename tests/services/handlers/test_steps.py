@@ -1,4 +1,4 @@
-"""Steps: done once, kept through failures, at once or with the outcome, in tasks and in threads."""
+"""Steps: done once, kept through failures, recorded at once or with the outcome."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ async def names(app: App, id: str) -> list[str]:
     return [each.name for each in await app.steps(id)]
 
 
-async def attempted(app: App, *, within: float | None = HOUR) -> str:
-    """Deliver one to `work` and attempt it until it is done; its id."""
+async def run_to_end(app: App, *, within: float | None = HOUR) -> str:
+    """Deliver to `work` and run until it ends; returns the id."""
     accepted = await app.deliver("work", {"order": 7})
     await run_until_idle(app, within=within)
     return accepted.id
 
 
 @pytest.mark.requirement("F8")
-async def test_a_step_that_is_done_is_passed_over_and_its_result_comes_back(app: App) -> None:
+async def test_a_step_that_is_done_is_skipped_and_returns_its_result(app: App) -> None:
     ran: list[str] = []
     results: list[Any] = []
 
@@ -49,7 +49,7 @@ async def test_a_step_that_is_done_is_passed_over_and_its_result_comes_back(app:
         if delivery.attempt < 3:
             raise ValueError("not yet")
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert (await app.get(id)).state == "completed"
     assert ran == ["charge", "ship"]
     assert results == [{"receipt": [1, None, "é\0"]}] * 3
@@ -58,7 +58,7 @@ async def test_a_step_that_is_done_is_passed_over_and_its_result_comes_back(app:
 
 
 @pytest.mark.requirement("F8")
-async def test_a_step_that_fails_is_not_recorded_and_those_before_it_stay(app: App) -> None:
+async def test_a_failed_step_is_not_recorded_and_earlier_ones_are_kept(app: App) -> None:
     ran: list[str] = []
 
     def flaky(attempt: int) -> int:
@@ -73,7 +73,7 @@ async def test_a_step_that_fails_is_not_recorded_and_those_before_it_stay(app: A
         assert await delivery.do("flaky", flaky, delivery.attempt) == 2
         ran.append("last")
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert ran == ["first", "flaky 1", "flaky 2", "last"]
     assert [(each.name, each.attempt) for each in await app.steps(id)] == [
         ("first", 1),
@@ -82,7 +82,7 @@ async def test_a_step_that_fails_is_not_recorded_and_those_before_it_stay(app: A
 
 
 @pytest.mark.requirement("F8")
-async def test_a_step_is_on_the_books_while_its_attempt_runs(app: App) -> None:
+async def test_a_step_is_recorded_while_its_attempt_runs(app: App) -> None:
     seen: list[list[str]] = []
 
     @app.handler("work", retry=QUICK)
@@ -92,7 +92,7 @@ async def test_a_step_is_on_the_books_while_its_attempt_runs(app: App) -> None:
         await delivery.do("late", list, late=True)
         seen.append(await names(app, delivery.id))
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert seen == [["now"], ["now"]]
     assert sorted(await names(app, id)) == ["late", "now"]
 
@@ -100,7 +100,7 @@ async def test_a_step_is_on_the_books_while_its_attempt_runs(app: App) -> None:
 @pytest.mark.requirement("F8")
 @pytest.mark.parametrize("stream", [None, "orders"])
 @pytest.mark.parametrize("how", ["completed", "retried", "dead"])
-async def test_a_late_step_is_recorded_with_the_outcome_whatever_it_is(
+async def test_a_late_step_is_recorded_with_every_outcome(
     app: App, how: str, stream: str | None
 ) -> None:
     ran: list[int] = []
@@ -122,7 +122,7 @@ async def test_a_late_step_is_recorded_with_the_outcome_whatever_it_is(
 
 
 @pytest.mark.requirement("F8")
-async def test_steps_outlive_a_dead_letter_that_is_retried(app: App) -> None:
+async def test_steps_are_kept_when_a_dead_letter_is_retried(app: App) -> None:
     ran: list[int] = []
     failures = iter([ValueError("no")])
 
@@ -132,7 +132,7 @@ async def test_steps_outlive_a_dead_letter_that_is_retried(app: App) -> None:
         for each in failures:
             raise each
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert (await app.get(id)).state == "dead"
     await app.retry(id)
     await run_until_idle(app)
@@ -141,7 +141,7 @@ async def test_steps_outlive_a_dead_letter_that_is_retried(app: App) -> None:
 
 
 @pytest.mark.requirement("F8")
-async def test_steps_outlive_an_attempt_that_was_handed_back(app: App) -> None:
+async def test_steps_are_kept_when_an_attempt_is_handed_back(app: App) -> None:
     ran: list[int] = []
     stops = iter([1])
 
@@ -155,7 +155,7 @@ async def test_steps_outlive_an_attempt_that_was_handed_back(app: App) -> None:
             task.cancel()
             await asyncio.Event().wait()
 
-    id = await attempted(app, within=None)
+    id = await run_to_end(app, within=None)
     await run_until_idle(app)
     found = await app.get(id)
     assert (found.state, found.attempt) == ("completed", 1)
@@ -164,7 +164,7 @@ async def test_steps_outlive_an_attempt_that_was_handed_back(app: App) -> None:
 
 @pytest.mark.requirement("F8")
 @pytest.mark.parametrize("ends", ["completed", "failed"])
-async def test_a_step_in_a_transaction_lasts_if_the_transaction_does(app: App, ends: str) -> None:
+async def test_a_step_in_a_transaction_is_committed_with_it(app: App, ends: str) -> None:
     ran: list[str] = []
     probe = StoreProbe(app.store, app.clock)  # type: ignore[arg-type]
     await probe.sql("create table effects (name text)")
@@ -180,30 +180,32 @@ async def test_a_step_in_a_transaction_lasts_if_the_transaction_does(app: App, e
         if ends == "failed" and delivery.attempt == 1:
             raise ValueError("no")
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert ran == ["before", "inside"] + (["inside"] if ends == "failed" else [])
     assert len(await probe.sql("select * from effects")) == 1
     assert sorted(await names(app, id)) == ["before", "inside"]
 
 
 @pytest.mark.requirement("F8")
-async def test_a_step_and_a_transaction_that_begin_at_once_wait_for_each_other(app: App) -> None:
+async def test_a_step_and_a_transaction_that_begin_concurrently_wait_for_each_other(
+    app: App,
+) -> None:
     @app.handler("work", retry=duly.no_retry, timeout=5)
     async def work(delivery: Delivery[Any]) -> None:
-        # Once they were read, what follows comes while the transaction waits for the store.
+        # Steps are read once; the next ones run while the transaction waits for the store.
         await delivery.do("first", list)
         await asyncio.gather(
             delivery.transaction.execute("select 1"),
             *(delivery.do(f"step {n}", list) for n in range(4)),
         )
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert (await app.get(id)).state == "completed"
     assert len(await app.steps(id)) == 5
 
 
 @pytest.mark.requirement("F8")
-async def test_plain_handlers_in_threads_have_steps_too(app: App) -> None:
+async def test_sync_handlers_have_steps_too(app: App) -> None:
     ran: list[Any] = []
 
     async def on_the_loop() -> str:
@@ -221,41 +223,41 @@ async def test_plain_handlers_in_threads_have_steps_too(app: App) -> None:
         if delivery.attempt == 1:
             raise ValueError("not yet")
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert (await app.get(id)).state == "completed"
     assert ran == ["duly-handler", "thread", "thread"]
     assert await names(app, id) == ["block", "call", "loop"]
 
 
 @pytest.mark.requirement("F8")
-async def test_an_event_loop_of_the_handlers_own_is_refused(app: App) -> None:
+async def test_a_handlers_own_event_loop_is_refused(app: App) -> None:
     @app.handler("work", retry=duly.no_retry)
     def work(delivery: Delivery[Any]) -> None:
-        async def elsewhere() -> None:
+        async def inner() -> None:
             await delivery.do("step", list)
 
-        asyncio.run(elsewhere())
+        asyncio.run(inner())
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert "this event loop is not the one" in str((await app.get(id)).error)
     assert await names(app, id) == []
 
 
 @pytest.mark.requirement("F8")
-async def test_tasks_of_one_attempt_have_steps_beside_each_other(app: App) -> None:
+async def test_concurrent_tasks_of_one_attempt_can_have_steps(app: App) -> None:
     meeting = asyncio.Barrier(3)
 
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
         await asyncio.gather(*(delivery.do(f"step {n}", meeting.wait) for n in range(3)))
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert (await app.get(id)).state == "completed"
     assert sorted(await names(app, id)) == ["step 0", "step 1", "step 2"]
 
 
 @pytest.mark.requirement("F8")
-async def test_the_same_name_again_finds_it_done_and_within_itself_is_refused(
+async def test_a_repeated_step_is_done_and_a_nested_one_of_the_same_name_is_refused(
     small_app: App,
 ) -> None:
     ran: list[int] = []
@@ -268,24 +270,24 @@ async def test_the_same_name_again_finds_it_done_and_within_itself_is_refused(
             assert not step.done
             await delivery.do("outer", ran.append, 3)
 
-    id = await attempted(small_app)
+    id = await run_to_end(small_app)
     found = await small_app.get(id)
     assert ran == [1]
     assert "already runs" in str(found.error)
     assert await names(small_app, id) == ["twice"]
 
 
-async def _unasked(delivery: Delivery[Any]) -> None:
+async def _without_check(delivery: Delivery[Any]) -> None:
     async with delivery.step("charge"):
         pass
 
 
-async def _in_the_way(delivery: Delivery[Any]) -> None:
+async def _sync_block(delivery: Delivery[Any]) -> None:
     with delivery.step("charge"):
         pass
 
 
-async def _not_begun(delivery: Delivery[Any]) -> None:
+async def _not_started(delivery: Delivery[Any]) -> None:
     assert not delivery.step("charge").done
 
 
@@ -296,7 +298,7 @@ async def _many(delivery: Delivery[Any]) -> None:
 
 @pytest.mark.requirement("F8")
 @pytest.mark.parametrize(
-    ("handler", "told"),
+    ("handler", "message"),
     [
         (lambda d: d.do("", list), "step: it has 0 bytes; give 1 to 100"),
         (lambda d: d.do("é" * 51, list), "step: it has 102 bytes"),
@@ -305,50 +307,50 @@ async def _many(delivery: Delivery[Any]) -> None:
         (lambda d: d.do("big", "x".__mul__, 64 * 1024), "result: 65538 bytes are more than"),
         (lambda d: d.do("set", object), "result: it cannot be written as JSON"),
         (lambda d: d.do("nan", float, "nan"), "result: NaN and infinity are not JSON"),
-        (_unasked, "if not step.done"),
-        (_in_the_way, "async with"),
-        (_not_begun, "is not begun"),
+        (_without_check, "if not step.done"),
+        (_sync_block, "async with"),
+        (_not_started, "is not begun"),
         (_many, "step: a delivery has at most 1000 steps"),
     ],
 )
-async def test_what_cannot_be_a_step_says_so(
-    small_app: App, handler: Callable[[Any], Any], told: str
+async def test_an_invalid_step_is_an_error(
+    small_app: App, handler: Callable[[Any], Any], message: str
 ) -> None:
     @small_app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
         await handler(delivery)
 
-    id = await attempted(small_app)
+    id = await run_to_end(small_app)
     found = await small_app.get(id)
     assert found.state == "dead"
-    assert told in str(found.error)
-    recorded = 1000 if handler is _many else int(handler is _unasked)
+    assert message in str(found.error)
+    recorded = 1000 if handler is _many else int(handler is _without_check)
     assert len(await small_app.steps(id)) == recorded
 
 
 @pytest.mark.requirement("F8", "D7")
 @pytest.mark.parametrize("late", [False, True])
 async def test_an_attempt_that_lost_its_lease_records_nothing(app: App, late: bool) -> None:
-    told: list[str] = []
+    errors: list[str] = []
     probe = StoreProbe(app.store, app.clock)  # type: ignore[arg-type]
-    thief = token(10_000, 1)
+    other_token = token(10_000, 1)
 
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
-        await probe.sql(f"update duly.agenda set token = {thief}")
+        await probe.sql(f"update duly.agenda set token = {other_token}")
         try:
             await delivery.do("late", list, late=late)
         except duly.Conflict as error:
-            told.append(str(error))
+            errors.append(str(error))
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert await names(app, id) == []
     assert (await app.get(id)).state == "processing"
-    assert len(told) == (not late)
+    assert len(errors) == (not late)
 
 
 @pytest.mark.requirement("F8")
-async def test_a_store_that_was_away_for_a_moment_forgets_no_step(app: App) -> None:
+async def test_an_unavailable_store_loses_no_step(app: App) -> None:
     ran: list[int] = []
 
     @app.handler("work", retry=QUICK)
@@ -356,14 +358,14 @@ async def test_a_store_that_was_away_for_a_moment_forgets_no_step(app: App) -> N
         await delivery.do("once", ran.append, 1)
 
     arm("step.before=drop@1")
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert (await app.get(id)).state == "completed"
     assert [each.reason for each in await app.attempts(id)] == ["transport_unavailable", None]
     assert ran == [1]
 
 
 @pytest.mark.requirement("F8")
-async def test_a_step_that_waits_for_another_to_be_recorded_is_not_lost_with_its_attempt(
+async def test_a_step_that_waits_to_be_recorded_is_not_lost_with_its_attempt(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
@@ -379,15 +381,15 @@ async def test_a_step_that_waits_for_another_to_be_recorded_is_not_lost_with_its
                 patched.setattr(app.store.steps, "record", never)
             await asyncio.gather(*(delivery.do(name, ran.append, name) for name in ("a", "b")))
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert [each.reason for each in await app.attempts(id)] == ["timeout_exceeded", None]
     assert ran == ["a", "b"]
     assert sorted(await names(app, id)) == ["a", "b", "first"]
 
 
 @pytest.mark.requirement("F8")
-async def test_a_thread_whose_attempt_is_over_records_nothing_more(small_app: App) -> None:
-    over, told = threading.Event(), threading.Event()
+async def test_a_thread_of_an_ended_attempt_records_nothing(small_app: App) -> None:
+    over, finished = threading.Event(), threading.Event()
     refused: list[str] = []
 
     def do_late(delivery: Delivery[Any]) -> None:
@@ -396,22 +398,22 @@ async def test_a_thread_whose_attempt_is_over_records_nothing_more(small_app: Ap
             delivery.do("too late", list)
         except duly.Conflict as error:
             refused.append(str(error))
-        told.set()
+        finished.set()
 
     @small_app.handler("work", retry=duly.no_retry)
     def work(delivery: Delivery[Any]) -> None:
         threading.Thread(target=do_late, args=(delivery,), daemon=True).start()
 
-    id = await attempted(small_app)
+    id = await run_to_end(small_app)
     assert (await small_app.get(id)).state == "completed"
     over.set()
-    await asyncio.to_thread(told.wait, 20)
+    await asyncio.to_thread(finished.wait, 20)
     assert "the attempt has ended" in refused[0]
     assert await names(small_app, id) == []
 
 
 @pytest.mark.requirement("F8")
-async def test_what_a_thread_does_after_its_timeout_is_recorded(app: App) -> None:
+async def test_a_step_after_the_timeout_of_a_thread_is_recorded(app: App) -> None:
     ran: list[str] = []
 
     @app.handler("work", retry=QUICK, timeout=0.05)
@@ -420,20 +422,20 @@ async def test_what_a_thread_does_after_its_timeout_is_recorded(app: App) -> Non
             pass
         delivery.do("late", ran.append, "late")
 
-    id = await attempted(app)
+    id = await run_to_end(app)
     assert [each.reason for each in await app.attempts(id)] == ["timeout_exceeded", None]
     assert ran == ["late"]
 
 
 @pytest.mark.requirement("F8")
-async def test_steps_leave_with_their_delivery(app: App, clock: VirtualClock) -> None:
+async def test_steps_are_deleted_with_their_delivery(app: App, clock: VirtualClock) -> None:
     @app.handler("work", retry=duly.no_retry)
     async def work(delivery: Delivery[Any]) -> None:
         await delivery.do("one", list)
 
-    gone = await attempted(app)
+    gone = await run_to_end(app)
     clock.advance(10 * HOUR)
-    kept = await attempted(app)
+    kept = await run_to_end(app)
     age = timedelta(hours=5)
     assert await app.store.maintenance.prune(age, age, BEGINNING, 10) == (1, None)
     probe = StoreProbe(app.store, app.clock)  # type: ignore[arg-type]

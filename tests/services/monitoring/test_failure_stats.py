@@ -1,4 +1,4 @@
-"""Figures of failure: counted right, since when it was asked, and never beyond their limit."""
+"""Failure statistics: counted correctly, since a given time, and within their limits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.stores.store_probe import StoreProbe
 HOUR = 3600
 
 
-def shop(app: App) -> None:
-    """A handler whose payload says at which attempt it succeeds, and why it fails before that."""
+def add_handler(app: App) -> None:
+    """A handler whose payload has the attempt at which it succeeds, and the reason until then."""
 
     @app.handler("work", retry=duly.delays(60, 120, 240))
     async def work(delivery: Delivery[Any]) -> None:
@@ -28,13 +28,13 @@ def shop(app: App) -> None:
             raise duly.Fail("not yet", reason=delivery.payload.get("reason", "handler_exception"))
 
 
-async def works(app: App, until: int, **more: Any) -> str:
+async def deliver(app: App, until: int, **more: Any) -> str:
     options = {name: more.pop(name) for name in ("stream", "at") if name in more}
     return (await app.deliver("work", {"until": until, **more}, **options)).id
 
 
 @pytest.mark.requirement("F11")
-async def test_nothing_has_figures_too(app: App) -> None:
+async def test_an_empty_store_has_stats(app: App) -> None:
     found = await app.stats()
     day = timedelta(days=1)
     assert found == FailureStats(since=START - day, at=START, counted_up_to=10_000)
@@ -42,10 +42,10 @@ async def test_nothing_has_figures_too(app: App) -> None:
 
 @pytest.mark.requirement("F11")
 async def test_states_attempts_and_reasons_are_counted(app: App) -> None:
-    shop(app)
+    add_handler(app)
     for until in (1, 1, 2, 9):
-        await works(app, until)
-    await works(app, 9, reason="dependency_failure")
+        await deliver(app, until)
+    await deliver(app, 9, reason="dependency_failure")
     await app.cancel((await app.deliver("work", at=START + timedelta(days=9))).id)
     await run_until_idle(app, within=HOUR)
     await app.deliver("work", at=START + timedelta(days=9))
@@ -57,12 +57,12 @@ async def test_states_attempts_and_reasons_are_counted(app: App) -> None:
 
 
 @pytest.mark.requirement("F11")
-async def test_what_was_before_is_not_counted(app: App, clock: VirtualClock) -> None:
-    shop(app)
-    await works(app, 9)
+async def test_earlier_deliveries_are_not_counted(app: App, clock: VirtualClock) -> None:
+    add_handler(app)
+    await deliver(app, 9)
     await run_until_idle(app, within=HOUR)
     clock.advance(10 * HOUR)
-    await works(app, 2)
+    await deliver(app, 2)
     await run_until_idle(app, within=HOUR)
     for since in (timedelta(hours=5), 5 * HOUR, clock.now() - timedelta(hours=5)):
         found = await app.stats(since)
@@ -72,9 +72,9 @@ async def test_what_was_before_is_not_counted(app: App, clock: VirtualClock) -> 
 
 
 @pytest.mark.requirement("F11")
-async def test_retries_to_come_have_a_first_and_a_last(app: App, clock: VirtualClock) -> None:
-    shop(app)
-    late, retried, done = [await works(app, until) for until in (9, 9, 2)]
+async def test_waiting_retries_have_a_first_and_a_last_time(app: App, clock: VirtualClock) -> None:
+    add_handler(app)
+    late, retried, done = [await deliver(app, until) for until in (9, 9, 2)]
     await run_until_idle(app)
     await run_until_idle(app, within=61)
     now = clock.now()
@@ -82,7 +82,7 @@ async def test_retries_to_come_have_a_first_and_a_last(app: App, clock: VirtualC
     await app.retry(retried)
     minute = timedelta(seconds=60)
     clock.advance(minute)
-    # One that was hurried is due; it waits for its attempt none the less.
+    # A delivery that is retried now is due; it still waits for its attempt.
     assert (await app.stats()).retries == Retries(2, now, now + 2 * minute)
     assert (await app.get(done)).state == "completed"
     await app.cancel(late)
@@ -90,11 +90,11 @@ async def test_retries_to_come_have_a_first_and_a_last(app: App, clock: VirtualC
 
 
 @pytest.mark.requirement("F11")
-async def test_whose_worker_died_may_be_poison(app: App, clock: VirtualClock) -> None:
+async def test_a_delivery_whose_worker_died_may_be_poison(app: App, clock: VirtualClock) -> None:
     probe = StoreProbe(app.store, clock)  # type: ignore[arg-type]
-    shop(app)
-    await works(app, 1)
-    suspect = await works(app, 1)
+    add_handler(app)
+    await deliver(app, 1)
+    suspect = await deliver(app, 1)
     held = token(await app.store.workers.register("dies", 1.0, 1, []), 1)
     await probe.sql(
         f"update duly.agenda set token = {held} where delivery = {probe.agenda_id(suspect)}"
@@ -113,26 +113,26 @@ async def test_whose_worker_died_may_be_poison(app: App, clock: VirtualClock) ->
 
 
 @pytest.mark.requirement("F11")
-async def test_streams_that_stand_still_and_who_waits_longest(app: App) -> None:
-    shop(app)
+async def test_stopped_streams_and_the_oldest_waiting_delivery(app: App) -> None:
+    add_handler(app)
     for stream in ("one", "two"):
-        await works(app, 9, stream=stream)
-    await works(app, 1, stream="three")
-    await app.streams.pause("three", reason="a rest")
+        await deliver(app, 9, stream=stream)
+    await deliver(app, 1, stream="three")
+    await app.streams.pause("three", reason="maintenance")
     await run_until_idle(app, within=HOUR)
-    oldest = await works(app, 1, at=START - timedelta(hours=2))
-    await works(app, 1, at=START - timedelta(hours=1))
+    oldest = await deliver(app, 1, at=START - timedelta(hours=2))
+    await deliver(app, 1, at=START - timedelta(hours=1))
     found = await app.stats()
     assert (found.blocked_streams, found.paused_streams) == (2, 1)
     assert found.oldest_waiting == OldestWaiting(oldest, "work", START - timedelta(hours=2))
 
 
 @pytest.mark.requirement("F11", "D5")
-async def test_a_figure_that_reaches_its_limit_says_so(app: App) -> None:
-    shop(app)
+async def test_a_count_that_reaches_its_limit_is_marked(app: App) -> None:
+    add_handler(app)
     for _ in range(3):
-        await works(app, 9)
-        await works(app, 9, stream=f"stream {_}")
+        await deliver(app, 9)
+        await deliver(app, 9, stream=f"stream {_}")
     await run_until_idle(app)
     assert isinstance(app.store, SqlStore)
     enough = await app.store.failure_stats.stats(HOUR, most=7)
@@ -144,10 +144,10 @@ async def test_a_figure_that_reaches_its_limit_says_so(app: App) -> None:
 
 
 @pytest.mark.requirement("F11")
-async def test_namespaces_have_figures_of_their_own(app: App, database_url: str) -> None:
-    shop(app)
-    await works(app, 9)
-    await works(app, 9, stream="one")
+async def test_namespaces_have_their_own_stats(app: App, database_url: str) -> None:
+    add_handler(app)
+    await deliver(app, 9)
+    await deliver(app, 9, stream="one")
     await run_until_idle(app, within=HOUR)
     clock = VirtualClock(app.clock.now())
     async with App(database_url, clock=clock, namespace="other", environment={}) as other:
@@ -157,6 +157,6 @@ async def test_namespaces_have_figures_of_their_own(app: App, database_url: str)
 
 @pytest.mark.requirement("F11")
 @pytest.mark.parametrize("since", [-1, "1h", START + timedelta(days=1), START.replace(tzinfo=None)])
-async def test_a_since_that_cannot_be_is_refused(small_app: App, since: Any) -> None:
+async def test_an_invalid_since_is_refused(small_app: App, since: Any) -> None:
     with pytest.raises(duly.InvalidInput, match="since: "):
         await small_app.stats(since)

@@ -1,4 +1,4 @@
-"""How it goes right now: rates of the last sixty seconds from minutes that end on the clock."""
+"""Current rates: of the last sixty seconds, computed from counts by minute."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,6 +20,6 @@ def test_rates_are_of_the_last_sixty_seconds(seconds: int, rate: float) -> None:
         Point(at=MINUTE, completed=present),
     ]
     at = MINUTE + timedelta(seconds=seconds)
-    stands = NamespaceStatus(at=at, store_seconds=0.0, retries=Retries(3, at, at))
-    found = top(stands, minutes, [])
+    status = NamespaceStatus(at=at, store_seconds=0.0, retries=Retries(3, at, at))
+    found = top(status, minutes, [])
     assert (found.completed_per_second, found.accepted_per_second, found.retries) == (rate, 0, 3)

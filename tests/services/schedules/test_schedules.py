@@ -1,4 +1,4 @@
-"""Schedules as people write them: declared, decorated, paused, triggered, back-filled."""
+"""Schedules as users write them: declared, decorated, paused, triggered, backfilled."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,15 +8,15 @@ import pytest
 import duly
 from duly import App, Delivery
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.conftest import START, noted
+from tests.services.conftest import START, record_payloads
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 HOURLY = duly.cron("0 * * * *")
 EIGHT = START.replace(hour=8, minute=0)
 
 
-class Noted:
-    """What a handler was told of its schedule."""
+class Recorder:
+    """What a handler gets about its schedule."""
 
     def __init__(self, app: App, name: str = "work") -> None:
         self.seen: list[tuple[Any, ...]] = []
@@ -36,28 +36,28 @@ class Noted:
 
 @pytest.mark.requirement("C2")
 async def test_a_schedule_delivers_its_payload_at_every_moment_of_its_rule(app: App) -> None:
-    noted = Noted(app)
+    recorder = Recorder(app)
     declared = await app.schedule("hourly", HOURLY, "work", {"team": 7})
     assert (declared.change, declared.next_at) == ("created", EIGHT)
     assert await run_until_idle(app) == 0
     assert await run_until_idle(app, within=2 * HOUR) == 2
-    assert noted.seen == [
+    assert recorder.seen == [
         ({"team": 7}, "hourly", EIGHT, 0, timedelta()),
         ({"team": 7}, "hourly", EIGHT + HOUR, 0, timedelta()),
     ]
-    again = await app.schedule("hourly", HOURLY, "work", {"team": 7})
-    assert (again.change, again.version) == ("unchanged", 1)
+    second = await app.schedule("hourly", HOURLY, "work", {"team": 7})
+    assert (second.change, second.version) == ("unchanged", 1)
 
 
 @pytest.mark.requirement("C3")
-async def test_a_handler_learns_how_late_it_is_and_for_how_many_it_stands(
+async def test_a_handler_gets_its_lateness_and_the_number_of_merged_occurrences(
     app: App, clock: VirtualClock
 ) -> None:
-    noted = Noted(app)
+    recorder = Recorder(app)
     await app.schedule("hourly", HOURLY, "work")
     clock.advance(EIGHT + 5 * HOUR + 10 * MINUTE - START)
     assert await run_until_idle(app) == 1
-    (((payload, *rest)),) = noted.seen
+    (((payload, *rest)),) = recorder.seen
     assert rest == ["hourly", EIGHT + 5 * HOUR, 5, 10 * MINUTE]
     assert payload == {
         "schedule": "hourly",
@@ -70,18 +70,16 @@ async def test_a_handler_learns_how_late_it_is_and_for_how_many_it_stands(
     assert done.payload == payload
 
 
-async def test_a_delivery_without_a_schedule_knows_of_none(small_app: App) -> None:
-    noted = Noted(small_app)
+async def test_a_delivery_without_a_schedule_has_none(small_app: App) -> None:
+    recorder = Recorder(small_app)
     await small_app.deliver("work", "plain")
     await run_until_idle(small_app)
-    assert noted.seen == [("plain", None, None, 0, timedelta())]
+    assert recorder.seen == [("plain", None, None, 0, timedelta())]
 
 
 @pytest.mark.requirement("C3")
-async def test_what_may_not_start_late_is_cancelled_when_it_expires(
-    app: App, clock: VirtualClock
-) -> None:
-    seen = noted(app)
+async def test_an_occurrence_is_cancelled_when_it_expires(app: App, clock: VirtualClock) -> None:
+    seen = record_payloads(app)
     await app.schedule("birthday", duly.yearly(8, 1, "08:00"), "work", expires_after="1h")
     clock.advance(2 * HOUR)
     assert await run_until_idle(app) == 0
@@ -111,7 +109,7 @@ def decorated_app(url: str, clock: VirtualClock, form: str, seen: list[Any]) -> 
 @pytest.mark.parametrize(
     ("form", "target"), [("above", "synced"), ("below", "synced"), ("bare", "sync")]
 )
-async def test_a_schedule_around_a_function_is_declared_when_the_app_opens(
+async def test_a_decorated_schedule_is_declared_when_the_app_opens(
     database_url: str, clock: VirtualClock, form: str, target: str
 ) -> None:
     seen: list[Any] = []
@@ -126,7 +124,7 @@ async def test_a_schedule_around_a_function_is_declared_when_the_app_opens(
     assert seen == [(target, target)] * 2
 
 
-async def test_a_decorator_may_name_the_schedule_and_stand_there_twice(
+async def test_a_decorator_can_name_the_schedule_and_be_used_twice(
     sqlite_url: str, clock: VirtualClock
 ) -> None:
     app = App(sqlite_url, clock=clock, environment={})
@@ -159,7 +157,7 @@ async def test_two_decorators_of_one_name_are_refused_and_nothing_is_stored(
         assert await other.schedules.list() == []
 
 
-async def test_a_decorator_that_changed_changes_the_schedule_at_the_next_start(
+async def test_a_changed_decorator_changes_the_schedule_at_the_next_start(
     app: App, database_url: str, clock: VirtualClock
 ) -> None:
     async with decorated_app(database_url, clock, "bare", []):
@@ -177,14 +175,12 @@ async def test_a_decorator_that_changed_changes_the_schedule_at_the_next_start(
 
 
 @pytest.mark.requirement("C4")
-async def test_paused_time_makes_no_burst_unless_that_is_asked_for(
-    app: App, clock: VirtualClock
-) -> None:
-    seen = noted(app)
+async def test_a_pause_causes_no_burst_unless_requested(app: App, clock: VirtualClock) -> None:
+    seen = record_payloads(app)
     for name in ("quiet", "loud"):
         await app.schedule(name, HOURLY, "work", name, catch_up="all")
-        paused = await app.schedules.pause(name, "the moon")
-        assert (paused.state, paused.pause_reason) == ("paused", "the moon")
+        paused = await app.schedules.pause(name, "maintenance")
+        assert (paused.state, paused.pause_reason) == ("paused", "maintenance")
     assert await run_until_idle(app, within=5 * HOUR) == 0
     clock.advance(5 * HOUR)
     await app.schedules.resume("quiet")
@@ -194,19 +190,19 @@ async def test_paused_time_makes_no_burst_unless_that_is_asked_for(
 
 
 @pytest.mark.requirement("C4")
-async def test_a_trigger_runs_now_paused_or_not_and_the_plan_goes_on(app: App) -> None:
-    noted = Noted(app)
+async def test_a_trigger_runs_now_even_when_paused_and_does_not_change_the_plan(app: App) -> None:
+    recorder = Recorder(app)
     await app.schedule("hourly", HOURLY, "work", max_runs=1)
     id = await app.schedules.trigger("hourly")
     assert await run_until_idle(app) == 1
-    assert noted.seen[0][1:] == ("hourly", START, 0, timedelta())
+    assert recorder.seen[0][1:] == ("hourly", START, 0, timedelta())
     assert (await app.get(id)).state == "completed"
     await app.schedules.pause("hourly")
     await app.schedules.trigger("hourly")
     assert await run_until_idle(app) == 1
     await app.schedules.resume("hourly")
     assert await run_until_idle(app, within=DAY) == 1
-    assert noted.seen[2][2] == EIGHT
+    assert recorder.seen[2][2] == EIGHT
 
 
 async def backfilled(app: App, start: datetime, end: datetime) -> list[int]:
@@ -214,10 +210,8 @@ async def backfilled(app: App, start: datetime, end: datetime) -> list[int]:
 
 
 @pytest.mark.requirement("C1", "C4")
-async def test_a_backfill_makes_each_missing_occurrence_once_however_often(
-    app: App, clock: VirtualClock
-) -> None:
-    noted = Noted(app)
+async def test_a_backfill_makes_each_missing_occurrence_once(app: App, clock: VirtualClock) -> None:
+    recorder = Recorder(app)
     await app.schedule("hourly", HOURLY, "work")
     clock.advance(3 * HOUR)
     assert await run_until_idle(app) == 1
@@ -226,16 +220,16 @@ async def test_a_backfill_makes_each_missing_occurrence_once_however_often(
     assert await backfilled(app, last_week, EIGHT + 2 * HOUR) == [0]
     assert await run_until_idle(app) == 170
     assert await backfilled(app, last_week, EIGHT + 2 * HOUR) == [0]
-    moments = [each[2] for each in noted.seen]
+    moments = [each[2] for each in recorder.seen]
     assert sorted(moments) == [last_week + n * HOUR for n in range(171)]
     assert (await app.schedules.get("hourly")).next_at == EIGHT + 3 * HOUR
 
 
 @pytest.mark.requirement("C4")
-async def test_a_backfill_goes_in_slices_and_keeps_to_start_and_end(
+async def test_a_backfill_runs_in_slices_between_start_and_end(
     small_app: App, clock: VirtualClock
 ) -> None:
-    noted(small_app)
+    record_payloads(small_app)
     minutely = duly.every("1m")
     await small_app.schedule(
         "hourly", minutely, "work", start=START - 600 * MINUTE, end=START - 10 * MINUTE
@@ -249,7 +243,7 @@ async def test_a_backfill_goes_in_slices_and_keeps_to_start_and_end(
 async def test_a_backfill_of_the_future_or_of_too_much_is_refused(
     small_app: App, clock: VirtualClock
 ) -> None:
-    noted(small_app)
+    record_payloads(small_app)
     await small_app.schedule("hourly", duly.every("1s"), "work")
     for start, end, field in [
         (START, START + MINUTE, "end"),
@@ -266,20 +260,20 @@ async def test_a_backfill_of_the_future_or_of_too_much_is_refused(
     assert len(await small_app.list()) == 1
 
 
-async def previewed(app: App, n: int = 5) -> list[datetime]:
+async def preview(app: App, n: int = 5) -> list[datetime]:
     return [each.at for each in await app.schedules.preview("hourly", n)]
 
 
 @pytest.mark.requirement("C4")
-async def test_a_preview_shows_what_will_come_and_nothing_else(app: App) -> None:
-    noted(app)
+async def test_a_preview_shows_only_future_occurrences(app: App) -> None:
+    record_payloads(app)
     await app.schedule("hourly", HOURLY, "work")
-    assert await previewed(app, 3) == [EIGHT + n * HOUR for n in range(3)]
+    assert await preview(app, 3) == [EIGHT + n * HOUR for n in range(3)]
     assert len(await app.schedules.preview("hourly")) == 5
     await app.schedule("hourly", HOURLY, "work", start=EIGHT + DAY, end=EIGHT + DAY + HOUR)
-    assert await previewed(app) == [EIGHT + DAY, EIGHT + DAY + HOUR]
+    assert await preview(app) == [EIGHT + DAY, EIGHT + DAY + HOUR]
     await app.schedule("hourly", HOURLY, "work", max_runs=2)
-    assert await previewed(app) == [EIGHT, EIGHT + HOUR]
+    assert await preview(app) == [EIGHT, EIGHT + HOUR]
     before = await app.list()
     await app.schedules.preview("hourly", 100)
     assert await app.list() == before
@@ -289,8 +283,8 @@ async def test_a_preview_shows_what_will_come_and_nothing_else(app: App) -> None
         assert refused.value.field == "n"
 
 
-async def test_a_removed_schedule_makes_nothing_any_more(app: App, clock: VirtualClock) -> None:
-    seen = noted(app)
+async def test_a_removed_schedule_makes_no_occurrences(app: App, clock: VirtualClock) -> None:
+    seen = record_payloads(app)
     await app.schedule("hourly", HOURLY, "work")
     await app.schedules.remove("hourly")
     clock.advance(DAY)
@@ -327,10 +321,10 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.requirement("C3", "C4")
 @pytest.mark.parametrize(("field", "changes", "problem"), BAD)
-async def test_bad_input_is_refused_by_its_field_and_nothing_is_stored(
+async def test_bad_input_is_refused_with_its_field_and_nothing_is_stored(
     small_app: App, field: str, changes: dict[str, Any], problem: str
 ) -> None:
-    noted(small_app)
+    record_payloads(small_app)
     given = {"name": "hourly", "rule": HOURLY, "target": "work"} | changes
     with pytest.raises(duly.InvalidInput, match=problem) as refused:
         await small_app.schedule(
@@ -359,23 +353,21 @@ async def test_bad_input_is_refused_by_its_field_and_nothing_is_stored(
         (lambda: duly.at("tomorrow"), "moment"),
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused_before_anything_is_scheduled(
-    make: Any, field: str
-) -> None:
+def test_an_invalid_rule_is_refused_when_it_is_made(make: Any, field: str) -> None:
     with pytest.raises(duly.InvalidInput) as refused:
         make()
     assert refused.value.field == field
 
 
-async def test_an_option_that_does_not_exist_is_refused_where_it_is_written(
+async def test_an_unknown_option_is_refused_where_it_is_written(
     small_app: App,
 ) -> None:
     with pytest.raises(duly.InvalidInput, match="no such option"):
         small_app.schedule(HOURLY, catchup="all")
 
 
-async def test_who_did_what_can_be_asked(small_app: App) -> None:
-    noted(small_app)
+async def test_the_audit_trail_shows_who_did_what(small_app: App) -> None:
+    record_payloads(small_app)
     await small_app.schedule("hourly", HOURLY, "work")
     await small_app.schedule("hourly", HOURLY, "work", cap=5)
     await small_app.schedules.trigger("hourly")

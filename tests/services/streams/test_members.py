@@ -1,4 +1,4 @@
-"""Single deliveries of a stream: cancelled, retried, and back in the line at their place."""
+"""Single deliveries of a stream: cancelled, retried, and put back at their position."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import pytest
 
 from duly import Conflict
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.lines import NAME, Work, begun, running
+from tests.services.work import NAME, Work, running, until_set
 
 MINUTE = 60.0
 
@@ -14,7 +14,7 @@ MINUTE = 60.0
 @pytest.mark.requirement("F7")
 class TestCancelling:
     @pytest.mark.parametrize("place", [0, 1, 2])
-    async def test_whoever_waits_leaves_the_line(self, work: Work, place: int) -> None:
+    async def test_a_cancelled_delivery_leaves_the_stream(self, work: Work, place: int) -> None:
         ids = await work.add("a", "b", "c")
         cancelled = await work.app.cancel(ids[place])
         assert (cancelled.state, cancelled.position) == ("cancelled", place + 1)
@@ -27,7 +27,9 @@ class TestCancelling:
         assert await work.app.store.agenda.survey() == []
         assert (await work.app.cancel(ids[place])).finished_at == cancelled.finished_at
 
-    async def test_a_head_that_waits_for_its_retry_lets_the_next_one_go(self, work: Work) -> None:
+    async def test_cancelling_a_head_that_waits_for_its_retry_lets_the_next_run(
+        self, work: Work
+    ) -> None:
         work.fails("a")
         ids = await work.add("a", "b")
         await run_until_idle(work.app)
@@ -35,7 +37,7 @@ class TestCancelling:
         await run_until_idle(work.app)
         assert work.seen == ["a", "b"]
 
-    async def test_the_next_one_is_due_when_it_was_to_be(
+    async def test_the_next_delivery_keeps_its_due_time(
         self, work: Work, clock: VirtualClock
     ) -> None:
         ids = await work.add("a")
@@ -44,7 +46,7 @@ class TestCancelling:
         assert await run_until_idle(work.app) == 0
         assert (await work.app.get(ids[1])).next_at == clock.now() + timedelta(minutes=1)
 
-    async def test_all_of_them(self, work: Work) -> None:
+    async def test_all_deliveries_can_be_cancelled(self, work: Work) -> None:
         ids = await work.add("a", "b", "c")
         for id in reversed(ids):
             await work.app.cancel(id)
@@ -53,7 +55,7 @@ class TestCancelling:
         await run_until_idle(work.app)
         assert work.seen == ["d"]
 
-    async def test_in_a_paused_stream_it_stays_paused(self, work: Work) -> None:
+    async def test_a_paused_stream_stays_paused(self, work: Work) -> None:
         ids = await work.add("a", "b")
         await work.app.streams.pause(NAME)
         await work.app.cancel(ids[0])
@@ -62,9 +64,7 @@ class TestCancelling:
         assert (stream.state, stream.head.id) == ("paused", ids[1])
         assert await run_until_idle(work.app) == 0
 
-    async def test_behind_a_dead_head_it_goes_and_the_stream_stays_blocked(
-        self, work: Work
-    ) -> None:
+    async def test_behind_a_dead_head_the_stream_stays_blocked(self, work: Work) -> None:
         work.dies("a")
         ids = await work.add("a", "b", "c")
         await run_until_idle(work.app)
@@ -74,17 +74,17 @@ class TestCancelling:
         with pytest.raises(Conflict, match="is dead; only a pending"):
             await work.app.cancel(ids[0])
 
-    async def test_beyond_the_run_that_is_claimed_it_can_be_cancelled(self, live: Work) -> None:
-        gate = live.waits(0)
+    async def test_a_delivery_behind_the_claimed_run_can_be_cancelled(self, live: Work) -> None:
+        proceed = live.waits(0)
         ids = await live.add(*range(40))
         async with running(live.app):
-            await begun(live.began[0])
+            await until_set(live.began[0])
             for place in (1, 31):
                 with pytest.raises(Conflict, match="is being run with its stream"):
                     await live.app.cancel(ids[place])
             for place in (32, 39):
                 assert (await live.app.cancel(ids[place])).state == "cancelled"
-            gate.set()
+            proceed.set()
             await live.until(ids[38], "completed")
         assert live.seen == [each for each in range(40) if each not in (32, 39)]
 
@@ -121,7 +121,7 @@ class TestRetrying:
         assert work.seen == ["a", "b", "c", "b"]
         assert await work.states(last) == ["pending"]
 
-    async def test_in_a_stream_that_has_ended_it_is_the_only_one(self, work: Work) -> None:
+    async def test_in_an_idle_stream_it_is_the_only_delivery(self, work: Work) -> None:
         work.dies("a")
         ids = await work.add("a", "b", on_failure="release")
         await run_until_idle(work.app, within=1.0)
@@ -130,7 +130,7 @@ class TestRetrying:
         assert work.seen == ["a", "b", "a"]
         assert await work.app.store.agenda.survey() == []
 
-    async def test_two_dead_letters_come_back_in_their_order(self, work: Work) -> None:
+    async def test_two_dead_letters_run_in_their_order(self, work: Work) -> None:
         for payload in "ab":
             work.dies(payload)
         ids = await work.add("a", "b", "c", on_failure="release")
@@ -141,7 +141,9 @@ class TestRetrying:
         assert work.seen == [*"abcab"]
 
     @pytest.mark.parametrize("place", [0, 2])
-    async def test_while_another_blocks_it_waits(self, work: Work, place: int) -> None:
+    async def test_a_retried_delivery_waits_while_another_blocks(
+        self, work: Work, place: int
+    ) -> None:
         for payload in "ac":
             work.dies(payload)
         ids = await work.add("a", on_failure="release")
@@ -157,11 +159,11 @@ class TestRetrying:
         assert (await work.stream()).state == "blocked"
         await work.app.retry(ids[4])
         await run_until_idle(work.app)
-        assert work.seen == [*"abcde", "abc"[place], *"ef"], "the earlier one first"
+        assert work.seen == [*"abcde", "abc"[place], *"ef"], "the earlier position first"
 
-    @pytest.mark.parametrize("move", ["release", "retry_now"])
-    async def test_what_waits_before_a_dead_head_goes_first_when_that_is_dealt_with(
-        self, work: Work, move: str
+    @pytest.mark.parametrize("operation", ["release", "retry_now"])
+    async def test_a_retried_delivery_before_a_dead_head_runs_first(
+        self, work: Work, operation: str
     ) -> None:
         work.dies("a")
         work.dies("b")
@@ -169,61 +171,61 @@ class TestRetrying:
         ids += await work.add("b", "c")
         await run_until_idle(work.app)
         await work.app.retry(ids[0])
-        await getattr(work.app.streams, move)(NAME)
+        await getattr(work.app.streams, operation)(NAME)
         await run_until_idle(work.app)
-        assert work.seen == [*"aba", *("bc" if move == "retry_now" else "c")]
+        assert work.seen == [*"aba", *("bc" if operation == "retry_now" else "c")]
 
-    async def test_while_the_lane_is_held_the_line_goes_back_to_it(self, live: Work) -> None:
-        gate = live.waits("b")
+    async def test_a_retry_while_the_lane_is_held_runs_next(self, live: Work) -> None:
+        proceed = live.waits("b")
         live.dies("a")
         ids = await live.add("a", on_failure="release")
         ids += await live.add("b")
         ids += await live.add("c", target="other")
         async with running(live.app):
-            await begun(live.began["b"])
+            await until_set(live.began["b"])
             assert (await live.app.retry(ids[0])).state == "pending"
-            gate.set()
+            proceed.set()
             await live.until(ids[2], "completed")
         assert live.seen == ["a", "b", "a", "c"]
 
-    async def test_while_the_last_one_runs_the_line_goes_back_to_it(self, live: Work) -> None:
-        gate = live.waits("b")
+    async def test_a_retry_while_the_last_delivery_runs_is_not_lost(self, live: Work) -> None:
+        proceed = live.waits("b")
         live.dies("a")
         ids = await live.add("a", "b", on_failure="release")
         async with running(live.app):
-            await begun(live.began["b"])
+            await until_set(live.began["b"])
             await live.app.retry(ids[0])
-            gate.set()
+            proceed.set()
             await live.until(ids[0], "completed")
             await live.until(ids[1], "completed")
         assert live.seen == ["a", "b", "a"]
 
-    async def test_if_the_head_fails_meanwhile_the_earlier_one_goes_before_its_retry(
+    async def test_an_earlier_retried_delivery_runs_before_the_heads_retry(
         self, live: Work
     ) -> None:
-        gate = live.waits("b")
+        proceed = live.waits("b")
         live.dies("a")
         live.fails("b")
         ids = await live.add("a", on_failure="release")
         ids += await live.add("b", "c", on_failure="block")
         async with running(live.app):
-            await begun(live.began["b"])
+            await until_set(live.began["b"])
             await live.app.retry(ids[0])
-            gate.set()
+            proceed.set()
             await live.until(ids[0], "completed")
             await live.until(ids[2], "completed")
         assert live.seen == ["a", "b", "a", "b", "c"]
 
-    async def test_beyond_what_is_claimed_nobody_is_skipped(self, live: Work) -> None:
+    async def test_no_delivery_behind_the_claimed_run_is_skipped(self, live: Work) -> None:
         live.dies(35)
         ids = await live.add(*range(40), on_failure="release")
         async with running(live.app):
             await live.until(ids[39], "completed")
-            gate = live.waits("slow")
+            proceed = live.waits("slow")
             ids += await live.add("slow", *range(100, 140))
-            await begun(live.began["slow"])
+            await until_set(live.began["slow"])
             await live.app.retry(ids[35])
-            gate.set()
+            proceed.set()
             await live.until(ids[35], "completed")
             await live.until(ids[-1], "completed")
         assert [each for each in live.seen if each != 35] == [
@@ -232,7 +234,7 @@ class TestRetrying:
             *range(100, 140),
         ]
 
-    async def test_a_head_that_waits_is_due_now(self, work: Work) -> None:
+    async def test_a_waiting_head_is_due_now(self, work: Work) -> None:
         work.fails("a")
         ids = await work.add("a", "b")
         await run_until_idle(work.app)
@@ -240,7 +242,7 @@ class TestRetrying:
         await run_until_idle(work.app)
         assert work.seen == ["a", "a", "b"]
 
-    async def test_one_that_merely_waits_behind_others_is_told_so(self, work: Work) -> None:
+    async def test_retrying_a_delivery_behind_others_is_refused(self, work: Work) -> None:
         work.fails("a")
         ids = await work.add("a", "b")
         await run_until_idle(work.app)
@@ -253,7 +255,7 @@ class TestRetrying:
                 await work.app.retry(id)
 
     @pytest.mark.parametrize("verb", ["cancel", "retry"])
-    async def test_what_is_done_is_left_alone(self, work: Work, verb: str) -> None:
+    async def test_a_completed_delivery_is_refused(self, work: Work, verb: str) -> None:
         ids = await work.add("a", "b")
         await run_until_idle(work.app)
         with pytest.raises(Conflict, match=f"{ids[0]} is completed; only a"):

@@ -1,4 +1,4 @@
-"""What an operator does to streams and those in them, in every state, from outside."""
+"""Operations on streams and their deliveries, in every state."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -8,15 +8,15 @@ import pytest
 
 from duly import Conflict, InvalidInput, NotFound
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.lines import (
+from tests.services.work import (
     NAME,
     Work,
-    begun,
     blocked,
     idle,
     paused,
     retrying,
     running,
+    until_set,
     waiting,
 )
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.requirement("F7")
 MINUTE = 60.0
 
 
-class TestSeeing:
-    async def test_a_blocked_stream_tells_what_blocks_it_since_when_and_what_waits(
+class TestReading:
+    async def test_a_blocked_stream_shows_its_head_since_when_and_how_many_wait(
         self, work: Work, clock: VirtualClock
     ) -> None:
         accepted_at = clock.now()
@@ -43,7 +43,7 @@ class TestSeeing:
         assert f"duly streams retry-now {NAME}" in stream.to_do
         assert f"duly streams release {NAME}" in stream.to_do
 
-    async def test_a_retrying_stream_tells_when_it_goes_on(
+    async def test_a_retrying_stream_shows_when_its_head_is_due(
         self, work: Work, clock: VirtualClock
     ) -> None:
         ids = await retrying(work)
@@ -58,19 +58,23 @@ class TestSeeing:
         stream = await work.stream()
         assert (stream.state, stream.head, stream.waiting) == ("idle", None, 0)
 
-    async def test_an_unknown_one_is_not_found(self, work: Work) -> None:
-        for move in (work.app.streams.get, *MOVES.values()):
-            with pytest.raises(NotFound, match="no stream 'nobody'"):
-                await (move(work, "nobody") if move in MOVES.values() else move("nobody"))
+    async def test_an_unknown_stream_is_not_found(self, work: Work) -> None:
+        for operation in (work.app.streams.get, *OPERATIONS.values()):
+            with pytest.raises(NotFound, match="no stream 'unknown'"):
+                await (
+                    operation(work, "unknown")
+                    if operation in OPERATIONS.values()
+                    else operation("unknown")
+                )
 
-    async def test_they_are_listed_by_name_in_pages(self, work: Work) -> None:
+    async def test_streams_are_listed_by_name_in_pages(self, work: Work) -> None:
         for name in ("c", "a", "d", "b"):
             await work.add(1, stream=name)
         first = await work.app.streams.list(limit=3)
         assert [each.name for each in first] == ["a", "b", "c"]
         assert [each.name for each in await work.app.streams.list(after="c")] == ["d"]
 
-    async def test_those_that_stand_still_are_listed_apart(self, work: Work) -> None:
+    async def test_blocked_and_paused_streams_can_be_listed(self, work: Work) -> None:
         await blocked(work)
         for name in ("x", "y"):
             await work.add("later", stream=name, after=MINUTE)
@@ -83,8 +87,8 @@ class TestSeeing:
             await work.app.streams.list("idle")
 
 
-Move = Callable[[Work, str], Awaitable[Any]]
-MOVES: dict[str, Move] = {
+Operation = Callable[[Work, str], Awaitable[Any]]
+OPERATIONS: dict[str, Operation] = {
     "retry_now": lambda work, name: work.app.streams.retry_now(name),
     "release": lambda work, name: work.app.streams.release(name),
     "dead_letter_head": lambda work, name: work.app.streams.dead_letter_head(name),
@@ -102,25 +106,25 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("state", "move", "why"), REFUSED)
-async def test_a_move_that_makes_no_sense_is_refused(
-    work: Work, state: Callable[[Work], Awaitable[list[str]]], move: str, why: str
+@pytest.mark.parametrize(("state", "operation", "why"), REFUSED)
+async def test_an_impossible_operation_is_refused(
+    work: Work, state: Callable[[Work], Awaitable[list[str]]], operation: str, why: str
 ) -> None:
     ids = await state(work)
     before = await work.stream(), [await work.app.get(id) for id in ids]
     with pytest.raises(Conflict, match=why):
-        await MOVES[move](work, NAME)
+        await OPERATIONS[operation](work, NAME)
     assert (await work.stream(), [await work.app.get(id) for id in ids]) == before
 
 
-async def test_while_its_head_runs_it_can_be_paused_only(live: Work) -> None:
-    gate = live.waits("a")
+async def test_a_running_stream_can_only_be_paused(live: Work) -> None:
+    proceed = live.waits("a")
     ids = await live.add("a", "b")
     async with running(live.app):
-        await begun(live.began["a"])
-        for move in ("retry_now", "release", "dead_letter_head"):
+        await until_set(live.began["a"])
+        for operation in ("retry_now", "release", "dead_letter_head"):
             with pytest.raises(Conflict, match="'team:7' is running"):
-                await MOVES[move](live, NAME)
+                await OPERATIONS[operation](live, NAME)
         with pytest.raises(Conflict, match=f"{ids[0]} is processing; only a pending"):
             await live.app.cancel(ids[0])
         with pytest.raises(Conflict, match=f"{ids[1]} is being run with its stream 'team:7'"):
@@ -129,7 +133,7 @@ async def test_while_its_head_runs_it_can_be_paused_only(live: Work) -> None:
             await live.app.retry(ids[0])
         with pytest.raises(Conflict, match=f"behind delivery {ids[0]} .processing"):
             await live.app.retry(ids[1])
-        gate.set()
+        proceed.set()
         await live.until(ids[1], "completed")
 
 
@@ -151,7 +155,7 @@ class TestRetryingNow:
         assert work.seen == ["a", "b"]
 
     @pytest.mark.parametrize("by", ["stream", "delivery"])
-    async def test_a_dead_head_gets_all_its_attempts_again(self, work: Work, by: str) -> None:
+    async def test_a_dead_head_gets_all_its_attempts_back(self, work: Work, by: str) -> None:
         ids = await blocked(work)
         if by == "stream":
             await work.app.streams.retry_now(NAME)
@@ -163,7 +167,7 @@ class TestRetryingNow:
         await run_until_idle(work.app)
         assert work.seen == ["a", "a", "b", "c"]
 
-    async def test_a_dead_head_of_a_paused_stream_waits_for_its_end(self, work: Work) -> None:
+    async def test_a_retried_head_of_a_paused_stream_waits_for_the_resume(self, work: Work) -> None:
         ids = await blocked(work)
         assert (await work.app.streams.pause(NAME)).state == "blocked"
         stream = await work.app.streams.retry_now(NAME)
@@ -176,7 +180,7 @@ class TestRetryingNow:
 
 class TestReleasing:
     @pytest.mark.requirement("F6")
-    async def test_a_head_that_waits_keeps_its_time_and_runs_beside_the_others(
+    async def test_a_waiting_head_keeps_its_time_and_runs_outside_of_the_stream(
         self, work: Work, clock: VirtualClock
     ) -> None:
         ids = await retrying(work)
@@ -193,13 +197,13 @@ class TestReleasing:
         assert work.seen == ["a", "b", "c", "a"]
 
     @pytest.mark.requirement("F6")
-    async def test_a_dead_head_stays_dead_and_blocks_no_longer(self, work: Work) -> None:
+    async def test_a_dead_head_stays_dead_and_does_not_block(self, work: Work) -> None:
         ids = await blocked(work)
         await work.app.streams.release(NAME)
         await run_until_idle(work.app)
         assert await work.states(*ids) == ["dead", "completed", "completed"]
 
-    async def test_the_last_one_may_go_too(self, work: Work) -> None:
+    async def test_the_last_delivery_can_be_released(self, work: Work) -> None:
         work.dies("a")
         await work.add("a")
         await run_until_idle(work.app)
@@ -208,14 +212,14 @@ class TestReleasing:
         await run_until_idle(work.app)
         assert work.seen == ["a", "b"]
 
-    async def test_one_that_was_released_can_be_retried_where_it_is(self, work: Work) -> None:
+    async def test_a_released_delivery_can_be_retried(self, work: Work) -> None:
         ids = await retrying(work)
         await work.app.streams.release(NAME)
         assert (await work.app.retry(ids[0])).state == "pending"
         await run_until_idle(work.app)
         assert sorted(work.seen) == ["a", "a", "b", "c"]
 
-    async def test_one_that_was_released_can_be_cancelled_where_it_is(self, work: Work) -> None:
+    async def test_a_released_delivery_can_be_cancelled(self, work: Work) -> None:
         ids = await retrying(work)
         await work.app.streams.release(NAME)
         assert (await work.app.cancel(ids[0])).state == "cancelled"
@@ -223,9 +227,9 @@ class TestReleasing:
         assert work.seen == ["a", "b", "c"]
 
 
-class TestGivingUp:
+class TestDeadLettering:
     @pytest.mark.parametrize("state", [retrying, waiting, paused])
-    async def test_a_head_becomes_a_dead_letter_and_the_others_go_on(
+    async def test_the_head_becomes_a_dead_letter_and_the_others_run(
         self, work: Work, state: Callable[[Work], Awaitable[list[str]]]
     ) -> None:
         ids = await state(work)
@@ -241,15 +245,15 @@ class TestGivingUp:
         await run_until_idle(work.app)
         assert await work.states(*ids[1:]) == ["completed"] * len(ids[1:])
 
-    async def test_it_can_be_retried_like_any_dead_letter(self, work: Work) -> None:
+    async def test_the_head_can_be_retried_like_any_dead_letter(self, work: Work) -> None:
         ids = await waiting(work)
         await work.app.streams.dead_letter_head(NAME)
         await work.app.retry(ids[0])
         assert await run_until_idle(work.app) == 2
-        assert work.seen == ["a", "b"], "an earlier one goes first, due now"
+        assert work.seen == ["a", "b"], "an earlier position runs first"
 
 
-async def test_every_move_is_in_the_audit_trail(work: Work) -> None:
+async def test_every_operation_is_in_the_audit_trail(work: Work) -> None:
     ids = await retrying(work)
     await work.app.streams.configure(NAME, on_failure="block")
     await work.app.streams.pause(NAME, "holidays")
@@ -257,10 +261,10 @@ async def test_every_move_is_in_the_audit_trail(work: Work) -> None:
     await work.app.streams.retry_now(NAME)
     await work.app.streams.release(NAME)
     await work.app.streams.dead_letter_head(NAME, "why")
-    told = [
+    entries = [
         (each.action, each.detail) for each in await work.app.audit.list() if each.subject == NAME
     ]
-    assert told == [
+    assert entries == [
         ("stream.dead_lettered", {"head": ids[1], "note": "why"}),
         ("stream.released", {"head": ids[0]}),
         ("stream.retried", {"head": ids[0]}),

@@ -1,4 +1,4 @@
-"""Streams from outside: the decision table row by row, order, and how others get into line."""
+"""Streams from outside: each row of the decision table, order, and how deliveries are added."""
 
 import asyncio
 from datetime import timedelta
@@ -11,40 +11,38 @@ from duly import App, Delivery
 from duly.domain.deliveries.outcomes import Completed, Failed
 from duly.records.reason import Reason
 from duly.testing import RecordingTransport, VirtualClock, run_until_idle
-from tests.services.lines import NAME, Work, begun, running
+from tests.services.work import NAME, Work, running, until_set
 
 MINUTE = 60.0
 SOON = 0.5
-"""Long enough for the store to look again at a line that somebody may still be adding to."""
+"""Long enough for a lane to be claimed again after deliveries may have been added."""
 
 
-async def nothing_is_left(app: App) -> bool:
-    """Whether every lane has ended, once the store has looked at all of them."""
+async def is_empty(app: App) -> bool:
+    """Whether every lane has ended, after the last claims."""
     await run_until_idle(app, within=SOON)
     return not await app.store.agenda.survey()
 
 
 @pytest.mark.requirement("F6")
-class TestTheDecisionTable:
-    """What a head that ... does to those behind it."""
+class TestDecisionTable:
+    """What the state of a head means for the deliveries behind it."""
 
     @pytest.mark.parametrize("policy", ["block", "release"])
-    async def test_is_processing_lets_them_wait(self, live: Work, policy: str) -> None:
-        gate = live.waits("a")
+    async def test_behind_a_processing_head_they_wait(self, live: Work, policy: str) -> None:
+        proceed = live.waits("a")
         first, second = await live.add("a", "b", on_failure=policy)
         async with running(live.app):
-            await begun(live.began["a"])
+            await until_set(live.began["a"])
             stream = await live.stream()
             assert (stream.state, stream.waiting) == ("running", 1)
             assert stream.head is not None
             assert (stream.head.id, stream.head.state) == (first, "processing")
             assert live.seen == ["a"]
-            gate.set()
+            proceed.set()
             await live.until(second, "completed")
 
-    async def test_waits_for_its_retry_and_blocks_lets_them_wait(
-        self, work: Work, clock: VirtualClock
-    ) -> None:
+    async def test_behind_a_blocking_retry_they_wait(self, work: Work, clock: VirtualClock) -> None:
         work.fails("a", 2)
         ids = await work.add("a", "b", on_failure="block")
         assert await run_until_idle(work.app) == 1
@@ -55,7 +53,7 @@ class TestTheDecisionTable:
         assert await run_until_idle(work.app) == 2
         assert work.seen == ["a", "a", "a", "b"]
 
-    async def test_waits_for_its_retry_and_releases_lets_them_proceed(
+    async def test_behind_a_released_retry_they_proceed(
         self, work: Work, clock: VirtualClock
     ) -> None:
         work.fails("a")
@@ -67,9 +65,11 @@ class TestTheDecisionTable:
         clock.advance(MINUTE)
         await run_until_idle(work.app)
         assert work.seen == ["a", "b", "c", "a"]
-        assert await nothing_is_left(work.app)
+        assert await is_empty(work.app)
 
-    async def test_is_dead_and_blocks_lets_them_wait(self, work: Work, clock: VirtualClock) -> None:
+    async def test_behind_a_blocking_dead_head_they_wait(
+        self, work: Work, clock: VirtualClock
+    ) -> None:
         work.dies("a")
         ids = await work.add("a", "b", on_failure="block")
         await run_until_idle(work.app)
@@ -77,15 +77,15 @@ class TestTheDecisionTable:
         assert await run_until_idle(work.app) == 0
         assert (await work.states(*ids), work.seen) == (["dead", "pending"], ["a"])
 
-    async def test_is_dead_and_releases_lets_them_proceed(self, work: Work) -> None:
+    async def test_behind_a_released_dead_head_they_proceed(self, work: Work) -> None:
         work.dies("a")
         ids = await work.add("a", "b", on_failure="release")
         await run_until_idle(work.app)
         assert await work.states(*ids) == ["dead", "completed"]
-        assert await nothing_is_left(work.app)
+        assert await is_empty(work.app)
 
     @pytest.mark.parametrize("policy", ["block", "release"])
-    async def test_is_completed_or_cancelled_lets_them_proceed(
+    async def test_behind_a_completed_or_cancelled_head_they_proceed(
         self, work: Work, policy: str
     ) -> None:
         ids = await work.add("a", "b", "c", on_failure=policy)
@@ -93,10 +93,10 @@ class TestTheDecisionTable:
         await run_until_idle(work.app)
         assert await work.states(*ids) == ["completed", "cancelled", "completed"]
         assert work.seen == ["a", "c"]
-        assert await nothing_is_left(work.app)
+        assert await is_empty(work.app)
 
     @pytest.mark.parametrize("place", [0, 1, 2])
-    async def test_has_expired_lets_them_proceed(
+    async def test_behind_an_expired_head_they_proceed(
         self, work: Work, clock: VirtualClock, place: int
     ) -> None:
         payloads = ["a", "b", "c"]
@@ -109,11 +109,11 @@ class TestTheDecisionTable:
         states = ["cancelled" if number == place else "completed" for number in range(3)]
         assert await work.states(*ids) == states
         assert work.seen == [each for each in payloads if each != payloads[place]]
-        assert await nothing_is_left(work.app)
+        assert await is_empty(work.app)
 
 
 @pytest.mark.requirement("F6")
-async def test_a_streams_policy_counts_unless_a_delivery_has_its_own(work: Work) -> None:
+async def test_a_streams_policy_applies_unless_a_delivery_has_its_own(work: Work) -> None:
     await work.app.streams.configure(NAME, on_failure="release")
     work.dies("a")
     work.dies("b")
@@ -127,16 +127,16 @@ async def test_a_streams_policy_counts_unless_a_delivery_has_its_own(work: Work)
 
 
 @pytest.mark.requirement("F5")
-async def test_those_of_one_stream_run_in_the_order_of_their_acceptance(work: Work) -> None:
+async def test_deliveries_of_a_stream_run_in_the_order_of_their_acceptance(work: Work) -> None:
     for number in range(70):
         await work.add(number, priority=1 + number % 9)
     await run_until_idle(work.app)
     assert work.seen == list(range(70))
-    assert await nothing_is_left(work.app)
+    assert await is_empty(work.app)
 
 
 @pytest.mark.requirement("F5")
-async def test_others_do_not_wait_for_a_stream_that_does(work: Work) -> None:
+async def test_others_do_not_wait_for_a_waiting_stream(work: Work) -> None:
     work.fails("a")
     await work.add("a", "b")
     await work.add("x", stream="team:8")
@@ -146,9 +146,7 @@ async def test_others_do_not_wait_for_a_stream_that_does(work: Work) -> None:
 
 
 @pytest.mark.requirement("F5")
-async def test_a_head_that_is_not_due_yet_makes_the_others_wait(
-    work: Work, clock: VirtualClock
-) -> None:
+async def test_behind_a_head_that_is_not_due_they_wait(work: Work, clock: VirtualClock) -> None:
     ids = await work.add("a", after=MINUTE)
     ids += await work.add("b")
     assert await run_until_idle(work.app) == 0
@@ -162,7 +160,7 @@ async def test_a_head_that_is_not_due_yet_makes_the_others_wait(
 
 
 @pytest.mark.requirement("F5")
-async def test_members_with_other_targets_and_times_keep_their_order(
+async def test_deliveries_with_other_targets_and_times_keep_their_order(
     work: Work, clock: VirtualClock
 ) -> None:
     await work.add("a", after=30.0)
@@ -174,11 +172,11 @@ async def test_members_with_other_targets_and_times_keep_their_order(
         clock.advance(seconds)
         await run_until_idle(work.app)
         assert work.seen == seen
-    assert await nothing_is_left(work.app)
+    assert await is_empty(work.app)
 
 
 @pytest.mark.requirement("F6")
-async def test_a_run_whose_head_fails_hands_its_followers_back_untouched(
+async def test_a_run_with_a_failed_delivery_hands_back_the_rest_unchanged(
     work: Work, clock: VirtualClock
 ) -> None:
     ids = await work.add("a", "b", "c")
@@ -201,7 +199,7 @@ def failing_second() -> RecordingTransport:
 
 @pytest.mark.requirement("F5")
 @pytest.mark.parametrize("policy", ["block", "release"])
-async def test_put_off_together_they_keep_their_order(
+async def test_deferred_together_they_keep_their_order(
     work: Work, clock: VirtualClock, policy: str
 ) -> None:
     work.failing["a"].append(duly.Retry(after=30))
@@ -237,7 +235,7 @@ async def test_transactions_in_a_stream_are_committed_in_order(app: App) -> None
     rows = await statement(app, "select value from effects")
     assert sorted(row[0] for row in rows) == [0, 1, 2, 3, 4]
     assert {(await app.get(id)).state for id in ids} == {duly.State.COMPLETED}
-    assert await nothing_is_left(app)
+    assert await is_empty(app)
 
 
 async def statement(app: App, sql: str) -> list[Any]:
@@ -249,7 +247,7 @@ async def statement(app: App, sql: str) -> list[Any]:
 
 
 @pytest.mark.requirement("F5")
-async def test_a_schedule_puts_its_occurrences_into_a_stream_when_they_are_due(
+async def test_a_schedule_adds_its_occurrences_to_a_stream_when_they_are_due(
     work: Work, clock: VirtualClock
 ) -> None:
     work.fails("a")
@@ -262,7 +260,7 @@ async def test_a_schedule_puts_its_occurrences_into_a_stream_when_they_are_due(
     assert work.seen == ["a"]
     clock.advance(30)
     await run_until_idle(work.app)
-    assert work.seen == ["a"], "the occurrence waits behind those who were there before it"
+    assert work.seen == ["a"], "the occurrence waits behind earlier deliveries"
     stream = await work.stream()
     assert (stream.state, stream.waiting) == ("retrying", 2)
     clock.advance(30)
@@ -271,7 +269,7 @@ async def test_a_schedule_puts_its_occurrences_into_a_stream_when_they_are_due(
 
 
 @pytest.mark.requirement("F5")
-async def test_a_key_that_is_known_adds_nothing_to_a_stream(work: Work) -> None:
+async def test_a_known_key_adds_nothing_to_a_stream(work: Work) -> None:
     first = await work.add("a", key="one")
     assert await work.add("a", key="one") == first
     await work.add("b", "c")
@@ -282,11 +280,11 @@ async def test_a_key_that_is_known_adds_nothing_to_a_stream(work: Work) -> None:
     assert (await work.stream()).waiting == 2
     await run_until_idle(work.app)
     assert sorted(work.seen) == ["a", "b", "c", "c"]
-    assert await nothing_is_left(work.app), "a place that nobody took must not keep the lane"
+    assert await is_empty(work.app), "an unused position must not keep the lane"
 
 
 @pytest.mark.requirement("F5")
-async def test_a_stream_that_is_used_again_goes_on(work: Work) -> None:
+async def test_a_stream_can_be_used_again(work: Work) -> None:
     for payload in "abc":
         await work.add(payload)
         await run_until_idle(work.app, within=SOON)
@@ -308,22 +306,22 @@ async def test_many_are_accepted_with_and_without_streams(work: Work) -> None:
         ran = [each for each in work.seen if each.startswith(stream)]
         assert ran == [f"{stream} {number}" for number in range(40)]
     assert len(work.seen) == 120
-    assert await nothing_is_left(work.app)
+    assert await is_empty(work.app)
 
 
 @pytest.mark.requirement("F5", "D6")
 async def test_two_workers_never_run_two_of_one_stream(postgres_url: str) -> None:
     apps = [App(postgres_url, environment={}, concurrency=4) for _ in range(2)]
-    under_way: set[str] = set()
+    running_streams: set[str] = set()
     ran: dict[str, list[int]] = {f"team:{number}": [] for number in range(8)}
     done = asyncio.Event()
 
     async def handle(delivery: Delivery[int]) -> None:
         assert delivery.stream is not None
-        assert delivery.stream not in under_way
-        under_way.add(delivery.stream)
+        assert delivery.stream not in running_streams
+        running_streams.add(delivery.stream)
         await asyncio.sleep(0)
-        under_way.remove(delivery.stream)
+        running_streams.remove(delivery.stream)
         ran[delivery.stream].append(delivery.payload)
         if sum(map(len, ran.values())) == 8 * 40:
             done.set()
@@ -335,5 +333,5 @@ async def test_two_workers_never_run_two_of_one_stream(postgres_url: str) -> Non
             items = [{"target": "work", "payload": number, "stream": each} for each in ran]
             await apps[number % 2].deliver_many(items)
         async with running(apps[0]), running(apps[1]):
-            await begun(done)
+            await until_set(done)
     assert list(ran.values()) == [list(range(40))] * 8

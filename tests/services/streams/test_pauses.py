@@ -1,11 +1,11 @@
-"""Pausing a stream and letting it go on, from outside."""
+"""Pausing and resuming a stream."""
 
 from datetime import timedelta
 
 import pytest
 
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.lines import NAME, Work, begun, blocked, idle, paused, running, waiting
+from tests.services.work import NAME, Work, blocked, idle, paused, running, until_set, waiting
 
 pytestmark = pytest.mark.requirement("F7")
 MINUTE = 60.0
@@ -82,21 +82,21 @@ async def test_resuming_a_blocked_stream_does_not_unblock_it(work: Work) -> None
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_what_is_claimed_is_finished_and_then_it_stands_still(
+async def test_a_claimed_run_is_finished_before_the_pause_takes_effect(
     live: Work, fails: bool
 ) -> None:
-    gate = live.waits("a")
+    proceed = live.waits("a")
     first, second = await live.add("a", "b", on_failure="block")
     if fails:
         live.fails("a")
     (third,) = await live.add("c", target="other")
     async with running(live.app):
-        await begun(live.began["a"])
+        await until_set(live.began["a"])
         assert (await live.app.streams.pause(NAME)).state == "paused"
-        gate.set()
+        proceed.set()
         await live.until(second if not fails else first, "pending" if fails else "completed")
-        fence = await live.app.deliver("other", "fence")
-        await live.until(fence.id, "completed")
+        marker = await live.app.deliver("other", "marker")
+        await live.until(marker.id, "completed")
         stream = await live.stream()
         assert stream.head is not None
         assert (stream.state, stream.head.next_at) == ("paused", None)

@@ -1,4 +1,4 @@
-"""Runs of a stream: what each of them finds, and what a worker does that is stopped in one."""
+"""Runs of a stream, and what happens when a worker is stopped during one."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from duly.domain.deliveries.outcomes import Completed
 from duly.errors import StoreUnavailable
 from duly.testing import RecordingTransport, VirtualClock, run_until_idle
 from tests.engine.cluster import WorkerProcess
-from tests.services.lines import DEADLINE_SECONDS, NAME, Work
+from tests.services.work import DEADLINE_SECONDS, NAME, Work
 
 SOON = 0.5
-"""Long enough for the store to look again at a line that somebody may still be adding to."""
+"""Long enough for a lane to be claimed again after deliveries may have been added."""
 HOUR = 3600.0
 TENANT: ContextVar[str | None] = ContextVar("tenant", default=None)
 
 
 @pytest.fixture
 async def shared_work(postgres_url: str, clock: VirtualClock) -> AsyncIterator[Work]:
-    """On PostgreSQL, where others may be in the middle of adding to a stream."""
+    """On PostgreSQL, where others may be adding to a stream concurrently."""
     async with App(postgres_url, clock=clock, environment={}) as app:
         yield Work(app)
 
 
 async def start_worker(app: App, transport: RecordingTransport | None = None) -> WorkerProcess:
-    """A worker that was prepared but has no loops."""
+    """A worker that is prepared but runs no loops."""
     engine = app.engine(transport, stepped=True)
     await engine.prepare()
     return WorkerProcess(app, engine)
@@ -41,11 +41,11 @@ async def steps(process: WorkerProcess, many: int = 3) -> None:
         await process.engine.worker.step()
 
 
-async def looked_at_again(work: Work, *streams: str) -> WorkerProcess:
-    """A worker that did all there was, and has yet to see that nobody is left in the streams."""
+async def with_empty_streams(work: Work, *streams: str) -> WorkerProcess:
+    """A worker that ran everything, but has not yet removed the lanes of the empty streams."""
     for name in streams:
         for _ in range(2):
-            await work.add("first", stream=name, key=f"of {name}")
+            await work.add("first", stream=name, key=f"first {name}")
     process = await start_worker(work.app)
     await process.engine.worker.step()
     assert work.seen == ["first"] * len(streams)
@@ -53,20 +53,20 @@ async def looked_at_again(work: Work, *streams: str) -> WorkerProcess:
 
 
 @pytest.mark.requirement("F5", "D4")
-class TestALaneThatIsLookedAtAgain:
-    """Its last one is done, but a place was taken in vain, or somebody may still be adding."""
+class TestEmptyLane:
+    """Its last delivery is done, but a position is unused, or a delivery may be being added."""
 
-    async def test_holds_up_nobody_who_is_claimed_with_it(
+    async def test_an_empty_lane_does_not_block_others_of_its_claim(
         self, work: Work, clock: VirtualClock
     ) -> None:
-        process = await looked_at_again(work, NAME)
+        process = await with_empty_streams(work, NAME)
         clock.advance(SOON)
         await work.add(*range(20), stream=None)
         await steps(process)
         assert sorted(work.seen[1:]) == list(range(20))
         assert await work.app.store.agenda.survey() == []
 
-    async def test_goes_on_once_whoever_adds_is_done(
+    async def test_an_empty_lane_continues_after_a_concurrent_addition(
         self, shared_work: Work, clock: VirtualClock
     ) -> None:
         work = shared_work
@@ -85,8 +85,10 @@ class TestALaneThatIsLookedAtAgain:
         await steps(process)
         assert work.seen == ["first", "bystander", "second"]
 
-    async def test_does_not_run_what_is_not_due(self, work: Work, clock: VirtualClock) -> None:
-        process = await looked_at_again(work, NAME)
+    async def test_a_delivery_that_is_not_due_does_not_run(
+        self, work: Work, clock: VirtualClock
+    ) -> None:
+        process = await with_empty_streams(work, NAME)
         await work.add("in an hour", after=HOUR)
         clock.advance(SOON)
         await steps(process)
@@ -95,11 +97,11 @@ class TestALaneThatIsLookedAtAgain:
         await steps(process)
         assert work.seen == ["first", "in an hour"]
 
-    async def test_does_not_run_what_another_process_serves(
+    async def test_a_delivery_of_another_process_does_not_run(
         self, work: Work, clock: VirtualClock
     ) -> None:
         work.app.expect("elsewhere")
-        process = await looked_at_again(work, NAME)
+        process = await with_empty_streams(work, NAME)
         ids = await work.add("theirs", target="elsewhere")
         ids += await work.add("ours, after theirs")
         clock.advance(SOON)
@@ -117,12 +119,12 @@ create function duly.waited() returns boolean language plpgsql as
     $$ begin perform pg_advisory_xact_lock_shared(7); return true; end $$;
 create view duly.workers as select * from duly.roster where duly.waited();
 """
-"""A claim has seen the store by then, but taken nothing yet."""
+"""The claim has its snapshot by then, but has taken nothing yet."""
 WAITING = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
 
 
 @pytest.mark.requirement("F5", "F7")
-async def test_whoever_is_cancelled_while_a_claim_is_under_way_is_in_no_run(
+async def test_a_delivery_cancelled_during_a_claim_is_not_in_the_run(
     shared_work: Work,
 ) -> None:
     work = shared_work
@@ -146,7 +148,7 @@ async def test_whoever_is_cancelled_while_a_claim_is_under_way_is_in_no_run(
 
 
 @pytest.mark.requirement("F5")
-async def test_each_of_a_run_finds_the_context_as_it_was_at_the_start(app: App) -> None:
+async def test_each_delivery_of_a_run_has_the_initial_context(app: App) -> None:
     found: list[tuple[int, str | None]] = []
 
     @app.handler("work")
@@ -163,7 +165,7 @@ async def test_each_of_a_run_finds_the_context_as_it_was_at_the_start(app: App) 
 
 
 @pytest.mark.requirement("F5", "D9")
-async def test_one_of_a_run_gets_its_transaction_where_no_loop_writes_the_one_before(
+async def test_a_delivery_of_a_run_gets_its_transaction_without_a_settling_loop(
     app: App,
 ) -> None:
     @app.handler("work")
@@ -178,11 +180,11 @@ async def test_one_of_a_run_gets_its_transaction_where_no_loop_writes_the_one_be
 
 
 @pytest.mark.requirement("F5", "F7")
-@pytest.mark.parametrize("move", ["discard", "retry", "release", "retry_now"])
-async def test_whoever_dies_in_the_middle_of_a_run_blocks_its_stream_until_it_is_moved(
-    work: Work, move: str
+@pytest.mark.parametrize("operation", ["discard", "retry", "release", "retry_now"])
+async def test_a_death_in_the_middle_of_a_run_blocks_the_stream_until_an_operation(
+    work: Work, operation: str
 ) -> None:
-    moves = {
+    operations = {
         "discard": lambda id: work.app.dead_letters.discard(id, "given up"),
         "retry": work.app.dead_letters.retry,
         "release": lambda _: work.app.streams.release(NAME),
@@ -194,14 +196,14 @@ async def test_whoever_dies_in_the_middle_of_a_run_blocks_its_stream_until_it_is
     stream = await work.stream()
     assert stream.head is not None
     assert (stream.head.id, stream.state) == (ids[1], "blocked")
-    await moves[move](ids[1])
+    await operations[operation](ids[1])
     await run_until_idle(work.app)
     assert (await work.stream()).state == "idle"
     assert await work.states(ids[0], ids[2]) == ["completed"] * 2
 
 
 class Held(RecordingTransport):
-    """A transport whose second attempt waits until it is let go."""
+    """A transport whose second attempt waits until it is opened."""
 
     def __init__(self, answer: str | None) -> None:
         super().__init__("work", answers=[Completed(answer)])
@@ -216,7 +218,7 @@ class Held(RecordingTransport):
 
 @pytest.mark.requirement("D4", "D7")
 @pytest.mark.parametrize("answer", [None, '{"status":200}'])
-async def test_an_end_in_a_run_whose_answer_was_lost_is_counted_once(
+async def test_an_outcome_of_a_run_with_a_lost_response_is_counted_once(
     app: App, monkeypatch: pytest.MonkeyPatch, answer: str | None
 ) -> None:
     app.expect("work")
@@ -245,18 +247,18 @@ async def test_an_end_in_a_run_whose_answer_was_lost_is_counted_once(
 
 
 @pytest.mark.requirement("D7")
-class TestALostLease:
-    async def test_ends_the_run_that_was_under_way(self, work: Work) -> None:
-        gate = work.waits("a")
+class TestLostLease:
+    async def test_a_lost_lease_ends_the_run(self, work: Work) -> None:
+        proceed = work.waits("a")
         await work.add("a", "b")
         process = await start_worker(work.app)
         assert await process.tick() == 1
         await process.engine.worker.membership.register()
-        gate.set()
+        proceed.set()
         await process.yield_to_tasks()
-        assert work.seen == ["a"], "the other lease is another's"
+        assert work.seen == ["a"], "the new lease does not cover the run"
 
-    async def test_does_not_shorten_the_runs_of_the_next(self, work: Work) -> None:
+    async def test_a_lost_lease_does_not_shorten_later_runs(self, work: Work) -> None:
         process = await start_worker(work.app)
         await process.engine.worker.lease_monitor.lose_lease()
         await process.engine.worker.membership.register()
@@ -265,7 +267,7 @@ class TestALostLease:
         assert work.seen == ["a", "b", "c"]
 
     @pytest.mark.parametrize("stream", [None, NAME])
-    async def test_leaves_what_it_held_for_others_to_find(
+    async def test_deliveries_of_a_lost_lease_are_found_by_others(
         self, work: Work, clock: VirtualClock, stream: str | None
     ) -> None:
         work.waits("abandoned")
@@ -278,7 +280,7 @@ class TestALostLease:
         await process.tick()
         await process.finish()
         assert work.seen == ["abandoned", "next"]
-        work.gates.clear()
+        work.events.clear()
         clock.advance(HOUR)
         await run_until_idle(work.app, within=HOUR)
         assert await work.states(id) == ["completed"]

@@ -1,4 +1,4 @@
-"""What a move keeps of things that are over: removed schedules, crashes, years that were missed."""
+"""What a move keeps of past things: removed schedules, crashes, missed years."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from duly.domain.deliveries.outcomes import Verdict
 from duly.stores.deliveries.maintenance import BEGINNING
 from duly.testing import VirtualClock, run_until_idle
 from tests.services.conftest import START
-from tests.services.lines import Work
-from tests.services.moving import exported, imported, moved
+from tests.services.transfers import export_lines, import_lines, move
+from tests.services.work import Work
 from tests.stores.store_probe import StoreProbe, settlement
 
 pytestmark = pytest.mark.requirement("C10")
 DAY = timedelta(days=1)
 
 
-async def named(app: App, schedule: str) -> set[str]:
-    """The deliveries that are found by the name of their schedule."""
+async def ids_of(app: App, schedule: str) -> set[str]:
+    """The deliveries of a schedule, found by its name."""
     return {each.id for each in (await app.page(schedule=schedule)).items}
 
 
 async def run(app: App) -> None:
-    """A schedule whose only occurrence has the same name whenever it is made anew."""
+    """A schedule whose only occurrence has the same name whenever it is created."""
     await app.schedule("s", duly.at(START), "work", "s")
     await run_until_idle(app)
 
@@ -42,54 +42,54 @@ async def test_deliveries_of_removed_schedules_are_found_by_their_names(
 ) -> None:
     await run_and_remove(work.app)
     await work.app.schedule("t", duly.yearly(3, 1), "work", "t")
-    before = await named(work.app, "s")
+    before = await ids_of(work.app, "s")
     assert before
-    lines = await exported(work.app, everything=True)
-    await imported(other, lines)
-    assert await named(other, "s") == before
-    assert (await imported(other, lines))["deliveries"] == (0, len(lines) - 3)
-    assert await named(other, "s") == before
+    lines = await export_lines(work.app, everything=True)
+    await import_lines(other, lines)
+    assert await ids_of(other, "s") == before
+    assert (await import_lines(other, lines))["deliveries"] == (0, len(lines) - 3)
+    assert await ids_of(other, "s") == before
 
 
-async def test_those_of_one_that_was_made_anew_are_kept_apart(work: Work, other: App) -> None:
+async def test_deliveries_of_recreated_schedules_are_kept_separate(work: Work, other: App) -> None:
     await run_and_remove(work.app)
     await run_and_remove(work.app)
     await run(work.app)
-    before = await named(work.app, "s")
+    before = await ids_of(work.app, "s")
     assert len(before) == 3
-    await moved(work.app, other, everything=True)
-    assert await named(other, "s") == before
-    # Made anew once more, it has a number of its own.
+    await move(work.app, other, everything=True)
+    assert await ids_of(other, "s") == before
+    # Created once more, it has a new id.
     await other.schedules.remove("s")
     await other.schedule("s", duly.at(START), "work", "s")
-    assert len(await named(other, "s")) == 4
+    assert len(await ids_of(other, "s")) == 4
 
 
-async def test_a_removed_schedule_is_forgotten_with_its_last_delivery(
+async def test_a_removed_schedule_is_deleted_with_its_last_delivery(
     work: Work, clock: VirtualClock, other: App
 ) -> None:
     await run_and_remove(work.app)
-    await moved(work.app, other, everything=True)
+    await move(work.app, other, everything=True)
     clock.advance(400 * DAY)
     await other.store.maintenance.prune(DAY, DAY, BEGINNING, 1000)
-    assert await named(other, "s") == set()
+    assert await ids_of(other, "s") == set()
     assert (
         await other.store.database.fetch_named("pages.numbers", namespace="default", schedule="s")
         == []
     )
 
 
-async def test_how_many_workers_a_dead_letter_killed_is_told(
+async def test_the_crashes_of_a_dead_letter_are_kept(
     app: App, clock: VirtualClock, other: App
 ) -> None:
     probe = StoreProbe(app.store, clock)  # type: ignore[arg-type]
     claimed = await probe.claimed()
     await probe.settle(settlement(claimed, Verdict.DEAD, clock.now(), crashes=3))
-    await moved(app, other)
+    await move(app, other)
     assert (await other.get(claimed.id)).crashes == 3
 
 
-async def test_a_year_that_was_missed_before_an_edit_is_told(
+async def test_a_year_missed_before_an_edit_is_kept(
     work: Work, clock: VirtualClock, other: App
 ) -> None:
     app, now = work.app, clock.now()
@@ -99,6 +99,6 @@ async def test_a_year_that_was_missed_before_an_edit_is_told(
     await app.schedule("s", duly.yearly(later.month, later.day), "work", "s")
     before = (await app.store.schedules.get("s")).progress
     assert before.missed_at is not None
-    await moved(app, other)
+    await move(app, other)
     after = (await other.store.schedules.get("s")).progress
     assert msgspec.structs.asdict(after) == msgspec.structs.asdict(before)

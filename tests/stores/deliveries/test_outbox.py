@@ -14,7 +14,7 @@ import duly
 from duly import App
 from duly.records.delivery import Delivery
 from duly.safe_text import shown_url
-from tests.services.conftest import noted
+from tests.services.conftest import record_payloads
 
 pytestmark = pytest.mark.requirement("F10")
 Connection = Any
@@ -32,7 +32,7 @@ GRANTS = (
 @pytest.fixture
 async def app(postgres_url: str) -> AsyncIterator[App]:
     async with App(postgres_url, environment={}) as found:
-        noted(found)
+        record_payloads(found)
         await found.deliver("work", "first")
         await found.endpoints.add("billing", "https://example.org/billing")
         yield found
@@ -86,7 +86,7 @@ async def test_every_argument_is_stored(app: App, connection: Connection) -> Non
 
 async def test_namespaces_are_separate(app: App, connection: Connection, postgres_url: str) -> None:
     async with App(postgres_url, environment={}, namespace="other") as other:
-        noted(other)
+        record_payloads(other)
         await other.deliver("work", after=3600)
         id = await connection.fetchval("select duly.deliver('work', namespace => 'other')")
         assert (await other.get(str(id))).namespace == "other"

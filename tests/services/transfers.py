@@ -1,4 +1,4 @@
-"""A namespace with something of everything, and short ways to move it to another store."""
+"""A namespace with every kind of record, and short ways to move it to another store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from duly import App, Delivery
 from duly.domain.deliveries.outcomes import Verdict
 from duly.services.transfer.importing import ImportOptions
 from duly.testing import VirtualClock, run_until_idle
-from tests.services.lines import Work
+from tests.services.work import Work
 from tests.stores.store_probe import StoreProbe, settlement
 
 HOURLY = duly.cron("0 * * * *")
@@ -19,37 +19,37 @@ CREDENTIALS = {"Authorization": "Bearer hunter2", "X-Team": "7"}
 PRETTY = b'{\n  "pretty": [1e5, "\\u00e9"]\n}'
 
 
-async def exported(app: App, **options: Any) -> list[bytes]:
+async def export_lines(app: App, **options: Any) -> list[bytes]:
     """The lines of an export."""
     return [each.line async for each in app.exporting.lines(**options)]
 
 
-async def imported(app: App, lines: list[bytes], **manner: Any) -> dict[str, tuple[int, int]]:
-    """How many of each kind were new, and how many were there already."""
+async def import_lines(app: App, lines: list[bytes], **options: Any) -> dict[str, tuple[int, int]]:
+    """How many of each kind were new, and how many existed already."""
 
-    def unheard(number: int, problem: str) -> None:
+    def fail(number: int, problem: str) -> None:
         raise AssertionError(f"{number}: {problem}")
 
-    how, found = ImportOptions(**manner), {}
-    survey = app.importing.survey(lines, how, unheard)
-    async for each in app.importing.write(lines, survey, how, unheard):
+    how, found = ImportOptions(**options), {}
+    survey = app.importing.survey(lines, how, fail)
+    async for each in app.importing.write(lines, survey, how, fail):
         new, known = found.get(each.kind, (0, 0))
         found[each.kind] = (new + each.new, known + each.known)
     return found
 
 
-async def moved(app: App, other: App, **options: Any) -> dict[str, tuple[int, int]]:
-    """All of one app's namespace in another's."""
-    return await imported(other, await exported(app, **options))
+async def move(app: App, other: App, **options: Any) -> dict[str, tuple[int, int]]:
+    """Move everything of one app's namespace to another's."""
+    return await import_lines(other, await export_lines(app, **options))
 
 
-def things(lines: list[bytes]) -> list[bytes]:
-    """What an export tells, whatever the order of its streams."""
+def records(lines: list[bytes]) -> list[bytes]:
+    """The records of an export, in any order of its streams."""
     return sorted(lines[1:])
 
 
 class Stepping:
-    """A handler of two steps, the second of which fails at first."""
+    """A handler with two steps, the second of which fails at first."""
 
     def __init__(self, app: App) -> None:
         self.ran: list[str] = []
@@ -62,11 +62,11 @@ class Stepping:
             raise RuntimeError("not yet")
 
 
-async def lay_out(work: Work, clock: VirtualClock) -> None:
-    """Something of everything that can be exported.
+async def fill(work: Work, clock: VirtualClock) -> None:
+    """Every kind of record that can be exported.
 
-    In the stream `replayed`, one died and let the rest go on, then another that blocks it;
-    meanwhile the first was brought back.
+    In the stream `replayed`, one died and was released, then another died and blocks it;
+    meanwhile the first was retried.
     """
     app = work.app
     app.expect("held", "unknown")
@@ -128,7 +128,7 @@ async def _deliveries(work: Work) -> None:
 
 
 async def _held(probe: StoreProbe) -> None:
-    """One that a worker holds, and one whose workers died of it."""
+    """One delivery that a worker holds, and one whose workers died."""
     await probe.deliver(target="held", payload=b'"held"', id=_id(1))
     worker = await probe.worker()
     suspect = (await probe.claim(worker, requests=[await probe.claim_request(target="held")]))[0]
