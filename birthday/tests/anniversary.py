@@ -1,4 +1,4 @@
-"""The anniversary of the day on which somebody joined."""
+"""The anniversary of the day on which a person joined."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from duly_birthday.users.events import Person
 
 
 class Anniversary:
-    """The day on which somebody joined."""
+    """The day on which a person joined."""
 
     name = "anniversary"
 
@@ -17,5 +17,5 @@ class Anniversary:
         return person.since.date()
 
     def text(self, person: Person) -> str:
-        """What is said."""
+        """The text of the greeting."""
         return f"Thank you, {person.first_name}: another year with us"

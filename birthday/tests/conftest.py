@@ -1,4 +1,4 @@
-"""The birthday service from outside: its port, on each store in turn, and a clock to move."""
+"""The birthday service from outside: its HTTP API, on each store, and a clock to move."""
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
@@ -22,20 +22,20 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 async def service(database_url: str, clock: VirtualClock) -> AsyncIterator[Service]:
-    """A served app on each store in turn."""
+    """A served app on each store."""
     async with serving(database_url, clock) as found:
         yield found
 
 
 @pytest.fixture
 async def small_service(sqlite_url: str, clock: VirtualClock) -> AsyncIterator[Service]:
-    """The same on SQLite, where the store is no matter."""
+    """The same on SQLite, for tests that do not depend on the store."""
     async with serving(sqlite_url, clock) as found:
         yield found
 
 
 class serving:  # noqa: N801 - it is used as a function
-    """An open app and a client of its port."""
+    """An open app and a client of its API."""
 
     def __init__(self, url: str, clock: VirtualClock, **options: object) -> None:
         environment: dict[str, str] = {}

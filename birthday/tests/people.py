@@ -1,4 +1,4 @@
-"""People to register, and what to ask of the service about them."""
+"""People to register, and short ways to call the service."""
 
 from __future__ import annotations
 
@@ -34,42 +34,42 @@ class Service:
         self.client = client
 
     async def register(self, **fields: Any) -> dict[str, Any]:
-        """Somebody new; Ann, but for the fields."""
+        """Register a person; Ann, except for the given fields."""
         answer = await self.client.post("/user", json=ANN | fields)
         assert answer.status_code == 201, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
     async def show(self, id: str) -> dict[str, Any]:
-        """All that is known of a user."""
+        """Read a user."""
         answer = await self.client.get(f"/user/{id}")
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
     async def edit(self, id: str, **fields: Any) -> dict[str, Any]:
-        """An edit that is taken."""
+        """Edit a user, successfully."""
         answer = await self.client.put(f"/user/{id}", json=fields)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
     async def refused(self, **fields: Any) -> dict[str, Any]:
-        """Why somebody cannot be registered, by field; nothing is stored."""
+        """Why a person cannot be registered, by field; nothing is stored."""
         return reasons(await self.client.post("/user", json=ANN | fields))
 
     async def run(self, send: Send | None = None) -> int:
-        """Send all that is due, maybe in another way."""
+        """Send everything that is due, with another transport if given."""
         transport = None if send is None else Sending(send)
         return await run_until_idle(self.app, transport=transport)
 
     def go_to(self, moment: datetime) -> None:
-        """Move the clock on to a moment."""
+        """Advance the clock to a moment."""
         assert isinstance(self.app.clock, VirtualClock)
         self.app.clock.advance(moment - self.app.clock.now())
 
     async def greetings(self, state: State = State.COMPLETED) -> list[str]:
-        """What was said, the oldest first."""
+        """The texts of the greetings, oldest first."""
         found = await self.app.list(tag="birthday", state=state)
         return [message(each.payload_json) for each in sorted(found, key=lambda each: each.due_at)]
 
@@ -83,19 +83,19 @@ class Service:
 
 
 class Sending(RecordingTransport):
-    """Stands in for whatever sends greetings."""
+    """A transport that calls a function."""
 
     def __init__(self, send: Send) -> None:
         super().__init__("log")
         self._send = send
 
     async def attempt(self, execution: Execution) -> Outcome:
-        """Send what the greeting says."""
+        """Send the text of the greeting."""
         return await self._send(message(msgspec.Raw(execution.claimed.payload)))
 
 
 def message(payload: msgspec.Raw) -> str:
-    """What a greeting says."""
+    """The text of a greeting."""
     text: str = msgspec.json.decode(payload)["message"]
     return text
 

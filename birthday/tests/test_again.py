@@ -1,4 +1,4 @@
-"""The same registration again, with its Idempotency-Key: nobody is there, or greeted, twice."""
+"""A registration repeated with its Idempotency-Key: no person is added or greeted twice."""
 
 import asyncio
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 from birthday.tests.people import ANN, Service
 
 pytestmark = pytest.mark.requirement("S2", "B1")
-KEY = {"idempotency-key": "ann-and-nobody-else"}
-TWO = [ANN, ANN | {"firstName": "Bea"}, {"firstName": "nobody"}]
+KEY = {"idempotency-key": "only-ann"}
+TWO = [ANN, ANN | {"firstName": "Bea"}, {"firstName": "invalid"}]
 CASES = [("/user", ANN, ["Ann"]), ("/user/bulk", TWO, ["Ann", "Bea"])]
 
 
@@ -19,7 +19,7 @@ async def people(service: Service) -> list[str]:
 
 
 @pytest.mark.parametrize(("path", "body", "names"), CASES)
-async def test_the_same_again_is_answered_as_the_first_time(
+async def test_a_repeated_request_gets_the_first_response(
     service: Service, path: str, body: Any, names: list[str]
 ) -> None:
     answers = [await service.client.post(path, json=body, headers=KEY) for _ in range(2)]
@@ -32,22 +32,22 @@ async def test_the_same_again_is_answered_as_the_first_time(
 
 
 @pytest.mark.parametrize(("path", "body", "names"), CASES)
-async def test_whoever_takes_over_from_a_dead_one_adds_nobody_twice(
+async def test_a_repeated_request_after_a_crash_adds_no_person_twice(
     service: Service, monkeypatch: pytest.MonkeyPatch, path: str, body: Any, names: list[str]
 ) -> None:
-    async def dies(*_: object) -> None:
+    async def crash(*_: object) -> None:
         raise asyncio.CancelledError
 
-    with monkeypatch.context() as dying:
-        dying.setattr(service.app.store.idempotency, "finish", dies)
+    with monkeypatch.context() as context:
+        context.setattr(service.app.store.idempotency, "finish", crash)
         with pytest.raises(asyncio.CancelledError):
             await service.client.post(path, json=body, headers=KEY)
     assert await people(service) == names
-    again = await service.client.post(path, json=body, headers=KEY)
-    assert again.is_success, again.text
+    second = await service.client.post(path, json=body, headers=KEY)
+    assert second.is_success, second.text
     assert await people(service) == names
     assert len(await service.app.schedules.list()) == len(names)
-    answer = again.json()
+    answer = second.json()
     if path == "/user":
         shown = await service.show(answer["user"]["id"])
         assert shown == answer | {"lastBirthdayEvent": None}
@@ -55,28 +55,28 @@ async def test_whoever_takes_over_from_a_dead_one_adds_nobody_twice(
         assert (answer["created"], len(answer["ids"]), len(answer["refused"])) == (2, 2, 1)
 
 
-async def test_while_it_is_under_way_it_is_a_conflict(
+async def test_a_concurrent_repetition_is_a_conflict(
     small_service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests = small_service.app.store.idempotency
-    begin, begun, goes_on = requests.begin, asyncio.Event(), asyncio.Event()
+    begin, begun, proceed = requests.begin, asyncio.Event(), asyncio.Event()
 
-    async def slow(asked: Any) -> Any:
+    async def slow(request: Any) -> Any:
         begun.set()
-        await goes_on.wait()
-        return await begin(asked)
+        await proceed.wait()
+        return await begin(request)
 
     monkeypatch.setattr(requests, "begin", slow)
     first = asyncio.create_task(small_service.client.post("/user", json=ANN, headers=KEY))
     await begun.wait()
     second = await small_service.client.post("/user", json=ANN, headers=KEY)
     assert (second.status_code, second.json()["error"]["code"]) == (409, "CONFLICT")
-    goes_on.set()
+    proceed.set()
     assert (await first).status_code == 201
     assert await people(small_service) == ["Ann"]
 
 
-async def test_without_a_key_each_is_somebody_new(small_service: Service) -> None:
+async def test_without_a_key_each_request_adds_a_person(small_service: Service) -> None:
     for _ in range(2):
         assert (await small_service.client.post("/user", json=ANN)).status_code == 201
     assert await people(small_service) == ["Ann", "Ann"]

@@ -1,4 +1,4 @@
-"""Bad input: which field, why, and nothing stored."""
+"""Bad input: the field and the reason are reported, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_wrong_field_is_named_with_its_reason(
     assert await small_service.stored() == (0, 0, 0)
 
 
-async def test_all_that_is_wrong_is_told_at_once(service: Service) -> None:
+async def test_all_errors_are_reported_at_once(service: Service) -> None:
     answer = await service.client.post("/user", json={"firstName": "", "timezone": "x", "y": 1})
     assert set(reasons(answer)) == {"firstName", "lastName", "dateOfBirth", "timezone", "y"}
     id = (await service.register())["user"]["id"]
@@ -75,19 +75,19 @@ async def test_a_body_of_a_megabyte_is_refused(small_service: Service) -> None:
     assert answer.status_code in (400, 415)
 
 
-async def test_an_id_that_is_none_is_told_from_one_that_nobody_has(service: Service) -> None:
+async def test_an_invalid_id_is_distinguished_from_an_unknown_one(service: Service) -> None:
     for method in ("GET", "PUT", "DELETE"):
         body: dict[str, Any] = {"json": {"lastName": "Ng"}} if method == "PUT" else {}
         answer = await service.client.request(method, "/user/7", **body)
         assert reasons(answer) == {"id": "'7' is no UUID"}
-        nobody = "01980000-0000-7000-8000-000000000000"
-        answer = await service.client.request(method, f"/user/{nobody}", **body)
+        unknown = "01980000-0000-7000-8000-000000000000"
+        answer = await service.client.request(method, f"/user/{unknown}", **body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "USER_NOT_FOUND")
     assert set(reasons(await service.client.get("/user?cursor=7"))) == {"cursor"}
     assert set(reasons(await service.client.get("/user?limit=0"))) == {"limit"}
 
 
-async def test_whoever_needs_a_key_needs_one_here_too(sqlite_url: str, clock: Any) -> None:
+async def test_authentication_applies_here_too(sqlite_url: str, clock: Any) -> None:
     async with serving(sqlite_url, clock, loopback_open=False) as service:
         answer = await service.client.post("/user", json=ANN)
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "UNAUTHORIZED")
@@ -116,11 +116,11 @@ async def test_whoever_needs_a_key_needs_one_here_too(sqlite_url: str, clock: An
         ("GET", "/user/bulk/more", 404, "NOT_FOUND"),
     ],
 )
-async def test_what_no_route_answers_is_told_in_the_same_shape(
+async def test_unknown_routes_have_errors_of_the_same_shape(
     small_service: Service, method: str, path: str, status: int, code: str
 ) -> None:
     answer = await small_service.client.request(method, path)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert answer.headers["content-type"] == "application/json"
-    elsewhere = await small_service.client.get("/users")
-    assert elsewhere.headers["content-type"] == "application/problem+json"
+    other = await small_service.client.get("/users")
+    assert other.headers["content-type"] == "application/problem+json"

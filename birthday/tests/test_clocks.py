@@ -1,4 +1,4 @@
-"""Nine o'clock wherever people live, on the day of their birth, whatever their clocks do."""
+"""Greetings at nine local time on the birthday, in every zone and through clock changes."""
 
 import os
 from datetime import UTC, date, datetime, timedelta
@@ -90,10 +90,10 @@ def test_the_hour_and_the_policy_can_be_set(tmp_path: object) -> None:
 
 
 def by_hand(born: date, zone: ZoneInfo, now: datetime) -> datetime:
-    """The next nine o'clock of a birthday, found by walking over the days and asking a clock.
+    """The next nine o'clock of a birthday, found by checking day after day.
 
-    It knows nothing of years that begin in UTC, nor of how wall times become instants: it asks
-    what the clock on the wall shows, minute by minute of the day that is found.
+    It does not compute with UTC years or wall times: it checks what a local clock shows, minute
+    by minute.
     """
     day = now.astimezone(zone).date()
     while True:
@@ -112,7 +112,7 @@ def is_birthday(born: date, day: date) -> bool:
 
 
 def nine(day: date, zone: ZoneInfo) -> datetime:
-    """The first moment at which the wall shows nine or later on that day."""
+    """The first moment at which a local clock shows nine or later on that day."""
     moment = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(hours=6)
     while True:
         local = moment.astimezone(zone)
@@ -129,7 +129,7 @@ EXAMPLES = int(os.environ.get("DULY_BIRTHDAY_ORACLE", "300"))
 
 
 def next_birthday(born: date, zone: str, now: datetime) -> datetime:
-    """What the service makes of it."""
+    """The moment that the service computes."""
     person = Person(
         id="x", first_name="A", last_name="B", date_of_birth=born, timezone=zone, feb29=None,
         since=now,
@@ -145,7 +145,5 @@ def next_birthday(born: date, zone: str, now: datetime) -> datetime:
 
 @settings(max_examples=EXAMPLES)
 @given(st.dates(date(1900, 1, 1), date(2026, 12, 31)), st.sampled_from(ZONES), MOMENTS)
-def test_it_agrees_with_somebody_who_walks_over_the_days(
-    born: date, zone: str, now: datetime
-) -> None:
+def test_the_service_agrees_with_a_search_day_by_day(born: date, zone: str, now: datetime) -> None:
     assert next_birthday(born, zone, now) == by_hand(born, zones.zone(zone), now)

@@ -1,4 +1,4 @@
-"""Edits: what is pending moves, what is being sent goes out, and a year is greeted once."""
+"""Edits: pending greetings change, running ones do not, and each year is greeted once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NINE_IN_TOKYO = datetime(2026, 11, 15, 0, tzinfo=UTC)
 
 
 async def years(service: Service, id: str) -> list[int]:
-    """For which local years somebody was greeted, the first one first."""
+    """The local years in which a person was greeted, in order."""
     found = await service.app.list(schedule=f"birthday:{id}", state=State.COMPLETED)
     return sorted(each.scheduled_for.year for each in found if each.scheduled_for is not None)
 
@@ -69,7 +69,7 @@ async def test_an_edit_of_another_version_is_refused(service: Service) -> None:
 
 
 @pytest.mark.requirement("B4")
-async def test_a_new_date_or_zone_moves_what_is_pending_and_a_new_name_what_it_says(
+async def test_a_new_date_or_zone_moves_the_pending_greeting_and_a_new_name_changes_its_text(
     service: Service,
 ) -> None:
     id = (await service.register())["user"]["id"]
@@ -88,17 +88,17 @@ async def test_a_new_date_or_zone_moves_what_is_pending_and_a_new_name_what_it_s
 
 
 @pytest.mark.requirement("B4", "B5")
-async def test_what_is_being_sent_goes_out_as_it_was_and_is_told(
+async def test_a_greeting_that_is_being_sent_is_not_changed_and_reported(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     id = (await service.register())["user"]["id"]
     sending, edited = asyncio.Event(), asyncio.Event()
-    said: list[str] = []
+    sent: list[str] = []
 
     async def send(text: str) -> Outcome:
         sending.set()
         await edited.wait()
-        said.append(text)
+        sent.append(text)
         return Completed()
 
     due = (await service.show(id))["nextBirthdayEvent"]
@@ -107,8 +107,8 @@ async def test_what_is_being_sent_goes_out_as_it_was_and_is_told(
     await asyncio.wait_for(sending.wait(), 10)
     answer = await service.edit(id, lastName="Ng", timezone=TOKYO)
     assert (answer["skipped"], answer["skippedIds"]) == (1, [due["id"]])
-    told = [each for each in caplog.records if each.name == "duly_birthday"]
-    assert [each.facts["deliveries"] for each in told] == [[due["id"]]]  # type: ignore[attr-defined]
+    logged = [each for each in caplog.records if each.name == "duly_birthday"]
+    assert [each.facts["deliveries"] for each in logged] == [[due["id"]]]  # type: ignore[attr-defined]
     entry = (await service.app.audit.list())[0]
     assert (entry.action, entry.detail) == ("schedule.changed", {"unchanged": [due["id"]]})
     assert (await service.show(id))["nextBirthdayEvent"]["state"] == "processing"
@@ -116,12 +116,12 @@ async def test_what_is_being_sent_goes_out_as_it_was_and_is_told(
     await running
     service.go_to(datetime(2027, 11, 15, 0, tzinfo=UTC))
     await service.run(send)
-    assert said == ["Hey, Ann Lee it's your birthday", "Hey, Ann Ng it's your birthday"]
+    assert sent == ["Hey, Ann Lee it's your birthday", "Hey, Ann Ng it's your birthday"]
     assert await years(service, id) == [2026, 2027]
 
 
 @pytest.mark.requirement("B3")
-async def test_whoever_is_removed_while_being_greeted_is_not_greeted_again(
+async def test_a_user_removed_while_being_greeted_is_not_greeted_again(
     service: Service,
 ) -> None:
     id = (await service.register())["user"]["id"]
@@ -145,7 +145,7 @@ async def test_whoever_is_removed_while_being_greeted_is_not_greeted_again(
 
 
 @pytest.mark.requirement("B3", "B4")
-async def test_one_that_waits_for_another_attempt_keeps_its_words_and_goes_with_its_user(
+async def test_a_waiting_retry_keeps_its_text_and_is_cancelled_with_its_user(
     service: Service,
 ) -> None:
     async def fail(_text: str) -> Outcome:
@@ -163,12 +163,12 @@ async def test_one_that_waits_for_another_attempt_keeps_its_words_and_goes_with_
 @pytest.mark.requirement("B5")
 @pytest.mark.parametrize(("was", "becomes"), [(LA, TOKYO), (TOKYO, LA)])
 @pytest.mark.parametrize("back", [False, True])
-async def test_another_zone_around_the_birthday_neither_repeats_nor_loses_a_year(
+async def test_a_change_of_zone_around_the_birthday_neither_repeats_nor_loses_a_year(
     small_service: Service, was: str, becomes: str, back: bool
 ) -> None:
-    """At every relation of now, the old moment and the new one, also there and back again.
+    """For every order of now, the old moment and the new one, also with a change back.
 
-    Whoever moves to where the day is over, before they were to be greeted, waits for the next year.
+    A person who moves to a zone where the day is over, before the greeting, waits for next year.
     """
     service, offsets = small_service, (-1, 0, 1)
     moments = sorted(
@@ -204,18 +204,18 @@ async def test_another_zone_around_the_birthday_neither_repeats_nor_loses_a_year
         ({"dateOfBirth": "2000-09-01"}, "2026-09-01"),
     ],
 )
-async def test_whoever_was_to_wait_for_a_leap_year_no_longer_does(
+async def test_an_edit_can_end_the_wait_for_a_leap_year(
     service: Service, edit: dict[str, Any], due: str
 ) -> None:
-    leaper = {"dateOfBirth": "2000-02-29", "feb29": "skip", "timezone": "UTC"}
-    id = (await service.register(**leaper))["user"]["id"]
+    leap_day = {"dateOfBirth": "2000-02-29", "feb29": "skip", "timezone": "UTC"}
+    id = (await service.register(**leap_day))["user"]["id"]
     assert (await service.show(id))["nextBirthdayEvent"]["localTime"][:10] == "2028-02-29"
     assert (await service.edit(id, **edit))["rescheduled"] == 1
     assert (await service.show(id))["nextBirthdayEvent"]["localTime"][:10] == due
 
 
 @pytest.mark.requirement("B2", "B4")
-async def test_nobody_is_greeted_for_the_day_of_their_birth_by_an_edit(service: Service) -> None:
+async def test_an_edit_causes_no_greeting_for_the_day_of_birth(service: Service) -> None:
     id = (await service.register())["user"]["id"]
     await service.edit(id, dateOfBirth="2026-07-20", timezone="UTC")
     assert (await service.show(id))["nextBirthdayEvent"]["localTime"] == "2027-07-20T09:00:00"

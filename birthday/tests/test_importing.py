@@ -28,14 +28,14 @@ FILE = HEADER + (
 REFUSED = {3: "lastName is empty", 5: "the same as line 2", 6: "has 2 fields", 7: "feb29 is none"}
 
 
-async def taken(service: Service, text: str) -> tuple[Summary, dict[int, str]]:
+async def import_text(service: Service, text: str) -> tuple[Summary, dict[int, str]]:
     refused: dict[int, str] = {}
     birthdays = Birthdays(service.app, service.app.manner)
     summary = await import_people(birthdays, io.StringIO(text), refused.__setitem__, lambda _: None)
     return summary, refused
 
 
-async def test_many_are_registered_and_those_with_faults_are_told(service: Service) -> None:
+async def test_many_are_registered_and_invalid_ones_are_reported(service: Service) -> None:
     people = [ANN, ANN | {"timezone": "x", "firstName": ""}, ANN | {"firstName": "Bob"}]
     answer = await service.client.post("/user/bulk", json=people)
     assert answer.status_code == 200, answer.text
@@ -56,16 +56,16 @@ async def test_many_are_registered_and_those_with_faults_are_told(service: Servi
         assert answer.status_code == 400, answer.text
 
 
-async def test_a_file_is_imported_once_and_its_faults_are_told(service: Service) -> None:
-    summary, refused = await taken(service, FILE)
+async def test_a_file_is_imported_once_and_its_errors_are_reported(service: Service) -> None:
+    summary, refused = await import_text(service, FILE)
     assert summary == Summary(lines=6, created=2, known=0, refused=4)
     assert refused.keys() == REFUSED.keys()
     assert all(REFUSED[number] in reason for number, reason in refused.items()), refused
-    assert (await taken(service, FILE))[0] == Summary(lines=6, created=0, known=2, refused=4)
+    assert (await import_text(service, FILE))[0] == Summary(lines=6, created=0, known=2, refused=4)
     assert await service.stored() == (2, 2, 2)
 
 
-async def test_an_import_that_breaks_off_leaves_whole_batches(
+async def test_an_interrupted_import_leaves_whole_batches(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for dialect in PACE:
@@ -73,16 +73,16 @@ async def test_an_import_that_breaks_off_leaves_whole_batches(
     text = HEADER + "".join(f"A{n},Lee,1990-11-15,UTC,\n" for n in range(35))
     arm("schedule.middle=raise@2")
     with pytest.raises(FailpointRaised):
-        await taken(service, text)
+        await import_text(service, text)
     arm("")
     assert await service.stored() == (10, 10, 10)
-    assert (await taken(service, text))[0] == Summary(lines=35, created=25, known=10)
+    assert (await import_text(service, text))[0] == Summary(lines=35, created=25, known=10)
     assert await service.stored() == (35, 35, 35)
 
 
-async def test_bytes_that_are_no_text_are_one_line_s_fault(small_service: Service) -> None:
+async def test_invalid_bytes_are_an_error_of_one_line(small_service: Service) -> None:
     text = FILE.replace("Cid", "C\udce9d")
-    summary, refused = await taken(small_service, text)
+    summary, refused = await import_text(small_service, text)
     assert (summary.created, summary.refused) == (1, 5)
     assert refused[4] == "firstName has a character that cannot be shown"
 
@@ -90,13 +90,13 @@ async def test_bytes_that_are_no_text_are_one_line_s_fault(small_service: Servic
 async def test_a_file_that_is_no_csv_is_refused(small_service: Service) -> None:
     for text in ("x" * 200_000, HEADER + "x" * 200_000):
         with pytest.raises(InvalidInput, match="cannot be read: field larger"):
-            await taken(small_service, text)
+            await import_text(small_service, text)
 
 
 @pytest.mark.parametrize("header", ["", "firstName\n", "a,b,c,d\n", HEADER[:-1] + ",x\n"])
 async def test_a_file_without_its_columns_is_refused(small_service: Service, header: str) -> None:
     with pytest.raises(InvalidInput, match="its first line has to name"):
-        await taken(small_service, header + "x,y,z\n")
+        await import_text(small_service, header + "x,y,z\n")
 
 
 def test_the_command_reports_and_exits_with_1(sqlite_url: str, tmp_path: Path) -> None:

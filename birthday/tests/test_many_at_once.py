@@ -1,4 +1,4 @@
-"""`POST /user/bulk` with as many as it takes: whoever else asks gets their turn meanwhile."""
+"""`POST /user/bulk` with the maximum: other requests are answered meanwhile."""
 
 from itertools import cycle
 
@@ -13,21 +13,21 @@ pytestmark = pytest.mark.requirement("X2")
 __all__ = ["bound", "still"]
 
 
-async def test_a_thousand_users_do_not_hold_the_loop(small_service: Service, bound: float) -> None:
-    # Each with a day and a zone of its own: what is known of another is not computed again.
+async def test_a_thousand_users_do_not_block_the_loop(small_service: Service, bound: float) -> None:
+    # Each with its own day and zone, since equal ones are computed once.
     people = [
         ANN | {"dateOfBirth": f"{1950 + n % 50}-{1 + n % 12:02}-{1 + n % 28:02}", "timezone": zone}
         for n, zone in zip(range(1000), cycle(sorted(zones.names())[::9]))
     ]
 
-    async def ask() -> None:
+    async def request() -> None:
         answer = await small_service.client.post("/user/bulk", json=people)
         assert answer.json()["created"] == 1000, answer.text[:300]
 
-    await assert_others_get_their_turn(ask, bound / 2, "users")
+    await assert_others_get_their_turn(request, bound / 2, "users")
 
 
-async def test_what_is_no_list_of_users_does_not_hold_the_loop(
+async def test_an_invalid_list_of_users_does_not_block_the_loop(
     small_service: Service, bound: float
 ) -> None:
     wide = b"{}," * 100_000
@@ -37,9 +37,9 @@ async def test_what_is_no_list_of_users_does_not_hold_the_loop(
         ("/user", b'{"firstName": [%s{}]}' % wide[:60_000], 400),
     ):
 
-        async def ask(path: str = path, body: bytes = body, status: int = status) -> None:
+        async def request(path: str = path, body: bytes = body, status: int = status) -> None:
             kind = {"content-type": "application/json"}
             answer = await small_service.client.post(path, content=body, headers=kind)
             assert answer.status_code == status, answer.text[:300]
 
-        await assert_others_get_their_turn(ask, bound, (path, body[:20]))
+        await assert_others_get_their_turn(request, bound, (path, body[:20]))

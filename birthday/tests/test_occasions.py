@@ -23,7 +23,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.requirement("B6")
-async def test_another_occasion_is_one_small_file(database_url: str, clock: VirtualClock) -> None:
+async def test_another_occasion_needs_one_small_file(
+    database_url: str, clock: VirtualClock
+) -> None:
     async with serving(database_url, clock) as service:
         id = (await service.register())["user"]["id"]
     occasions = (Birthday(), Anniversary())
@@ -44,7 +46,9 @@ async def test_another_occasion_is_one_small_file(database_url: str, clock: Virt
 
 
 @pytest.mark.requirement("B2")
-async def test_a_greeting_goes_to_the_webhook_signed(sqlite_url: str, clock: VirtualClock) -> None:
+async def test_a_greeting_is_sent_to_the_webhook_signed(
+    sqlite_url: str, clock: VirtualClock
+) -> None:
     async with receiver() as there:
         environment = {
             "BIRTHDAY_WEBHOOK_URL": there.url(),

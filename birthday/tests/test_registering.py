@@ -1,4 +1,4 @@
-"""Somebody is registered and greeted, year after year."""
+"""A person is registered and greeted, year after year."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.requirement("B1")
 HEY_ANN = "Hey, Ann Lee it's your birthday"
 
 
-async def test_a_user_is_answered_with_the_next_greeting(service: Service) -> None:
+async def test_a_registration_returns_the_next_greeting(service: Service) -> None:
     answer = await service.client.post("/user", json=ANN)
     assert answer.status_code == 201, answer.text
     registered = answer.json()
@@ -34,7 +34,7 @@ async def test_a_user_is_answered_with_the_next_greeting(service: Service) -> No
     assert await service.show(user["id"]) == registered | {"lastBirthdayEvent": None}
 
 
-async def test_a_greeting_goes_out_at_nine_and_the_next_year_is_on_the_books(
+async def test_a_greeting_is_sent_at_nine_and_the_next_year_is_planned(
     service: Service,
 ) -> None:
     id = (await service.register())["user"]["id"]
@@ -50,7 +50,7 @@ async def test_a_greeting_goes_out_at_nine_and_the_next_year_is_on_the_books(
     assert await service.greetings() == [HEY_ANN] * 3
 
 
-async def test_a_worker_on_an_empty_database_makes_the_users_tables(
+async def test_a_worker_on_an_empty_database_creates_the_users_tables(
     empty_database_url: str,
 ) -> None:
     app = BirthdayApp(empty_database_url, environment={})

@@ -1,4 +1,4 @@
-"""User, schedule and first delivery are stored together, or not at all; races have one winner."""
+"""User, schedule and first delivery are stored together or not at all, also under races."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ async def test_a_user_that_cannot_be_stored_leaves_no_schedule(service: Service)
     app = service.app
     table = "birthday_users" if app.store.single_owner else "birthday.users"
 
-    async def twice() -> None:
+    async def insert_duplicate() -> None:
         async with app.transaction() as tx:
             await app.schedule("birthday:x", yearly(1, 1), "log", connection=tx)
             await tx.execute(f"insert into {table} select * from {table} where id = '{id}'")
 
     with pytest.raises(Exception, match=r"(?i)unique"):
-        await twice()
+        await insert_duplicate()
     assert await service.stored() == (1, 1, 1)
 
 
@@ -66,10 +66,10 @@ async def test_an_edit_or_a_removal_that_fails_changes_nothing(
     id = (await service.register())["user"]["id"]
     before = await service.show(id)
     birthdays = Birthdays(service.app, service.app.manner)
-    for act in (birthdays.edit(id, {"timezone": "Asia/Tokyo"}, None), birthdays.remove(id)):
+    for operation in (birthdays.edit(id, {"timezone": "Asia/Tokyo"}, None), birthdays.remove(id)):
         arm(f"{place}=raise@1")
         with pytest.raises(FailpointRaised):
-            await act
+            await operation
         arm("")
         assert await service.show(id) == before
 
@@ -113,7 +113,7 @@ async def test_schedules_are_declared_created_and_removed_in_a_transaction(
 
 
 async def greeted_once(app: BirthdayApp, ids: list[str], year: int) -> None:
-    """Everybody once in that year, nobody twice in any."""
+    """Everybody once in that year, and at most once in any."""
     for id in ids:
         found = await app.list(schedule=f"birthday:{id}", state=State.COMPLETED)
         years = Counter(each.scheduled_for.year for each in found if each.scheduled_for)
@@ -122,7 +122,7 @@ async def greeted_once(app: BirthdayApp, ids: list[str], year: int) -> None:
 
 
 @pytest.mark.requirement("B5")
-async def test_zone_edits_that_race_claims_give_one_greeting_a_year(service: Service) -> None:
+async def test_zone_edits_concurrent_with_claims_give_one_greeting_a_year(service: Service) -> None:
     people = [ANN | {"timezone": "America/Los_Angeles"}] * RACES
     answer = await service.client.post("/user/bulk", json=people)
     ids = answer.json()["ids"]
@@ -143,7 +143,7 @@ async def test_zone_edits_that_race_claims_give_one_greeting_a_year(service: Ser
 
 
 @pytest.mark.requirement("B5")
-async def test_zone_edits_race_the_claims_of_another_process(
+async def test_zone_edits_concurrent_with_claims_of_another_process_give_one_greeting_a_year(
     postgres_url: str, clock: VirtualClock
 ) -> None:
     async with serving(postgres_url, clock) as service:

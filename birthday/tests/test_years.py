@@ -1,4 +1,4 @@
-"""Greetings on the right day, whatever is edited: through `PUT /user` and `app.schedule`."""
+"""Greetings on the right day after any edit: through `PUT /user` and `app.schedule`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ZONES = ["America/Los_Angeles", "Asia/Tokyo", "Pacific/Kiritimati", "Pacific/Pag
 
 
 @pytest.mark.requirement("B2", "B4", "B5")
-async def test_a_birthday_that_is_edited_to_a_past_day_and_back_is_greeted_on_its_day(
+async def test_a_birthday_edited_to_a_past_day_and_back_is_greeted_on_its_day(
     service: Service,
 ) -> None:
     id = (await service.register(dateOfBirth="1990-08-03", timezone="UTC"))["user"]["id"]
@@ -35,10 +35,10 @@ async def test_a_birthday_that_is_edited_to_a_past_day_and_back_is_greeted_on_it
 
 
 @pytest.mark.requirement("B4")
-async def test_a_late_greeting_that_nobody_is_sending_says_the_new_name(service: Service) -> None:
+async def test_a_late_greeting_that_is_not_being_sent_gets_the_new_name(service: Service) -> None:
     id = (await service.register(dateOfBirth="1990-08-03", timezone="UTC"))["user"]["id"]
     service.go_to(datetime(2026, 8, 5, tzinfo=UTC))
-    await planned(service)
+    await plan(service)
     edited = await service.edit(id, lastName="Ng")
     assert (edited["skipped"], edited["skippedIds"]) == (0, [])
     moved = await service.edit(id, timezone="Asia/Tokyo")
@@ -48,7 +48,7 @@ async def test_a_late_greeting_that_nobody_is_sending_says_the_new_name(service:
 
 
 @pytest.mark.requirement("B2")
-async def test_the_body_of_a_greeting_has_its_id_also_after_an_edit(service: Service) -> None:
+async def test_the_body_of_a_greeting_has_its_id_after_an_edit_too(service: Service) -> None:
     registered = await service.register(dateOfBirth="1990-08-03", timezone="UTC")
     id, event = registered["user"]["id"], registered["nextBirthdayEvent"]["id"]
     assert await event_ids(service, id) == {event: event}
@@ -68,7 +68,7 @@ async def event_ids(service: Service, id: str) -> dict[str, str]:
 
 
 class Person:
-    """Somebody, a model of their greetings, and their schedule."""
+    """A person, a model of their greetings, and their schedule."""
 
     def __init__(self, service: Service, rule: Yearly) -> None:
         self.service, self.rule, self.before = service, rule, rule
@@ -91,7 +91,7 @@ class Person:
         await self.service.edit(self.id, **self.day())
 
     async def check(self) -> None:
-        """What was greeted and what is pending is what the model says."""
+        """Compare sent and pending greetings with the model."""
         app, oracle = self.service.app, self.oracle
         done = await app.list(schedule=self.name, state=State.COMPLETED)
         due = await app.list(schedule=self.name, state=State.PENDING)
@@ -103,7 +103,7 @@ class Person:
 
 
 class Declared(Person):
-    """The same by a schedule of one's own."""
+    """The same with a schedule of their own."""
 
     async def register(self) -> None:
         self.name = f"own {id(self)}"
@@ -121,7 +121,7 @@ class Declared(Person):
 @pytest.mark.requirement("B2", "B4", "B5", "C2", "C3")
 @pytest.mark.parametrize("kind", [Person, Declared])
 @pytest.mark.parametrize("seed", range(3))
-async def test_edits_outages_and_claims_greet_each_year_when_it_should_be(
+async def test_with_edits_outages_and_claims_each_year_is_greeted_at_the_right_time(
     service: Service, kind: type[Person], seed: int
 ) -> None:
     chance = Random(seed)
@@ -134,22 +134,22 @@ async def test_edits_outages_and_claims_greet_each_year_when_it_should_be(
         for person in people:
             person.oracle.wait(now)
         if chance.random() < 0.4:
-            await planned(service)
-        await edited_some(people, chance)
+            await plan(service)
+        await edit_some(people, chance)
         if chance.random() < 0.4:
-            await claimed(service, people)
-    await claimed(service, people)
+            await end_outage(service, people)
+    await end_outage(service, people)
     assert sum(len(person.greeted) for person in people) > len(people)
 
 
-async def edited_some(people: list[Person], chance: Random) -> None:
+async def edit_some(people: list[Person], chance: Random) -> None:
     for person in people:
-        if (luck := chance.random()) < 0.35:
-            await person.edit(person.before if luck < 0.15 else any_rule(chance))
+        if (number := chance.random()) < 0.35:
+            await person.edit(person.before if number < 0.15 else any_rule(chance))
 
 
-async def claimed(service: Service, people: list[Person]) -> None:
-    """The outage ends: all that is due goes out."""
+async def end_outage(service: Service, people: list[Person]) -> None:
+    """End the outage: everything due is sent."""
     await service.run()
     for person in people:
         oracle = person.oracle
@@ -159,7 +159,7 @@ async def claimed(service: Service, people: list[Person]) -> None:
 
 
 def local_year(delivery: DeliveryRecord) -> int:
-    """Which year it is there at nine on the day for which it was made."""
+    """The local year of the day for which it was made."""
     assert delivery.scheduled_for is not None
     return (delivery.scheduled_for + timedelta(hours=12)).year
 
@@ -175,8 +175,8 @@ def any_wait(chance: Random) -> timedelta:
     )
 
 
-async def planned(service: Service) -> None:
-    """A planner comes by, and no worker."""
+async def plan(service: Service) -> None:
+    """Run a planner, and no worker."""
     app = service.app
     planner = Planner(app.store, app.clock, app.chance, lambda _event: None, poll=1)
     await planner.catch_up()

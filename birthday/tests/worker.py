@@ -1,4 +1,4 @@
-"""A process that greets whoever is due at a moment, again and again until its stdin ends."""
+"""A process that sends due greetings repeatedly until its stdin ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from duly_birthday.service import BirthdayApp
 
 
 async def work(database: str, moment: str, concurrency: str) -> None:
-    """Say that it has begun, and greet."""
+    """Report the start, and send greetings."""
     clock = VirtualClock(datetime.fromisoformat(moment))
     environment = {"DULY_CONCURRENCY": concurrency}
     async with BirthdayApp(database, clock=clock, environment=environment) as app:

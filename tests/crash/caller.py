@@ -1,4 +1,4 @@
-"""Processes that deliver, or receive, in transactions; they say how far they are and wait."""
+"""Processes that deliver, or receive, in transactions; they report each stage and wait."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from contextlib import AsyncExitStack
 
 import duly
-from tests.crash.worker import say
-from tests.services.drivers import ASYNC, PLAIN, hand_over
+from tests.crash.worker import report
+from tests.services.drivers import ASYNC, PLAIN, deliver_with
 
 REDELIVERIES = 25
 
@@ -17,27 +17,27 @@ REDELIVERIES = 25
 async def by_every_driver(app: duly.App, database: str) -> None:
     """Deliver once with each driver, all transactions open; then commit them all."""
     async with AsyncExitStack() as transactions:
-        for name, way in (ASYNC | PLAIN).items():
-            connection, execute = await transactions.enter_async_context(way(database))
+        for name, driver in (ASYNC | PLAIN).items():
+            connection, execute = await transactions.enter_async_context(driver(database))
             await execute("insert into effects values ('caller', 1)")
-            await hand_over(app, name, connection, "touch", name, key=name)
-        say("delivered")
-        await heard()
-    say("committed")
-    await heard()
+            await deliver_with(app, name, connection, "touch", name, key=name)
+        report("delivered")
+        await next_line()
+    report("committed")
+    await next_line()
 
 
 async def by_itself(app: duly.App) -> None:
-    """Deliver in duly's own transaction; a failpoint kills it on the way."""
+    """Deliver in duly's own transaction; a failpoint kills the process meanwhile."""
     async with app.transaction() as tx:
         await tx.execute("insert into effects values ('caller', 1)")
         await app.deliver("touch", "own", key="own", connection=tx)
 
 
-async def redelivered(app: duly.App) -> None:
-    """Receive one message again and again, several at a time."""
-    say("ready")
-    await heard()
+async def receive_repeatedly(app: duly.App) -> None:
+    """Receive one message repeatedly, several times concurrently."""
+    report("ready")
+    await next_line()
     numbers = iter(range(REDELIVERIES))
 
     async def consume() -> None:
@@ -46,18 +46,18 @@ async def redelivered(app: duly.App) -> None:
                 if message.is_new:
                     await message.execute("insert into effects values ('m', 1)")
                     await message.keep({"pid": os.getpid(), "number": number})
-                say("received", message.is_new, message.result["pid"], message.result["number"])
+                report("received", message.is_new, message.result["pid"], message.result["number"])
 
     await asyncio.gather(*(consume() for _ in range(5)))
 
 
-async def heard() -> None:
-    """Wait for a line, which may never come."""
+async def next_line() -> None:
+    """Wait for a line on stdin, which may never come."""
     await asyncio.to_thread(sys.stdin.readline)
 
 
 async def main(mode: str, database: str) -> None:
-    """Do what the mode says."""
+    """Run the mode."""
     app = duly.App(database)
     app.expect("touch")
     async with app:
@@ -66,8 +66,8 @@ async def main(mode: str, database: str) -> None:
         elif mode == "own":
             await by_itself(app)
         else:
-            await redelivered(app)
-    say("done")
+            await receive_repeatedly(app)
+    report("done")
 
 
 if __name__ == "__main__":

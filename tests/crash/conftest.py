@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.fleet import Books, Fleet
+from tests.crash.fleet import Fleet, StoreUnderTest
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def fleet(database_url: str) -> Iterator[Fleet]:
 
 
 @pytest.fixture
-async def books(database_url: str) -> Books:
+async def store(database_url: str) -> StoreUnderTest:
     """The store under test, with its schema and a table for effects."""
-    books = Books(database_url)
-    await books.prepare()
-    return books
+    store = StoreUnderTest(database_url)
+    await store.prepare()
+    return store

@@ -1,4 +1,4 @@
-"""Worker processes under a test's control: started, watched by what they say, killed, stopped."""
+"""Worker processes under a test's control: started, watched by their output, killed, stopped."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Process:
         assert self.popen.stdout is not None
         with self.popen.stdout as lines:
             for line in lines:
-                self._fleet.said.put((self, line.decode().split()))
+                self._fleet.output.put((self, line.decode().split()))
         self.popen.wait()
-        self._fleet.said.put((self, ["exited"]))
+        self._fleet.output.put((self, ["exited"]))
 
     def kill(self) -> None:
         """SIGKILL: nothing runs after it."""
         self.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> None:
-        """Send a signal, if it still lives."""
+        """Send a signal, if the process is alive."""
         if self.popen.poll() is None:
             self.popen.send_signal(number)
 
@@ -60,11 +60,11 @@ class Process:
 
 
 class Fleet:
-    """The processes of one test, and everything they say."""
+    """The processes of one test, and everything they print."""
 
     def __init__(self, database: str) -> None:
         self.database = database
-        self.said: queue.Queue[tuple[Process, list[str]]] = queue.Queue()
+        self.output: queue.Queue[tuple[Process, list[str]]] = queue.Queue()
         self.processes: list[Process] = []
 
     def start(self, **environment: str) -> Process:
@@ -73,18 +73,18 @@ class Fleet:
         self.processes.append(process)
         return process
 
-    def words(self, within: float = 60.0) -> Iterator[tuple[Process, list[str]]]:
-        """What is said, as it is said; a silence of `within` seconds is a failure."""
+    def lines(self, within: float = 60.0) -> Iterator[tuple[Process, list[str]]]:
+        """Lines as they are printed; `within` seconds without a line is a failure."""
         while True:
             try:
-                yield self.said.get(timeout=within)
+                yield self.output.get(timeout=within)
             except queue.Empty:
-                raise AssertionError(f"no worker said anything for {within} s") from None
+                raise AssertionError(f"no worker printed a line for {within} s") from None
 
-    def wait_for(self, word: str, within: float = 30.0) -> tuple[Process, list[str]]:
-        """Wait until a worker says that word."""
-        for process, words in self.words(within):
-            if words[0] == word:
+    def wait_for(self, event: str, within: float = 30.0) -> tuple[Process, list[str]]:
+        """Wait until a worker prints a line that begins with this event."""
+        for process, words in self.lines(within):
+            if words[0] == event:
                 return process, words
         raise AssertionError("unreachable")
 
@@ -97,8 +97,8 @@ class Fleet:
             process._reader.join(5)
 
 
-class Books:
-    """The database as an auditor sees it: plain SQL beside the workers."""
+class StoreUnderTest:
+    """The database, read with plain SQL while the workers run."""
 
     def __init__(self, database: str) -> None:
         self.database = database
@@ -106,20 +106,20 @@ class Books:
         self._pause = threading.Event()
 
     async def prepare(self) -> None:
-        """Make the schema and the table of effects."""
+        """Create the schema and the table of effects."""
         app = build(self.database)
         async with app:
             await app.store.targets.numbers(app.handlers.serves(), create=True)
         await self.run("create table effects (delivery text, worker integer)")
 
     async def deliver(self, target: str, count: int) -> list[str]:
-        """Accept that many deliveries for a target."""
+        """Accept this many deliveries for a target."""
         async with build(self.database) as app:
             accepted = await app.deliver_many((target, {"n": n}) for n in range(count))
         return [each.id for each in accepted]
 
     async def run(self, sql: str) -> list[tuple[Any, ...]]:
-        """One statement; `duly.` is spelled for the dialect."""
+        """Run one statement; `duly.` is translated for the dialect."""
         if self.postgres:
             connection = await asyncpg.connect(self.database, timeout=10)
             try:
@@ -134,32 +134,32 @@ class Books:
             connection.close()
 
     async def unfinished(self) -> int:
-        """How many deliveries are not at an end."""
+        """How many deliveries have not ended."""
         rows = await self.run("select count(*) from duly.deliveries where state = 'pending'")
         return int(rows[0][0])
 
     async def until(self, sql: str, wanted: object, within: float = 60.0) -> None:
-        """Look until the statement's single value is the wanted one."""
+        """Wait until the statement's single value is the wanted one."""
         deadline = time.monotonic() + within
         while (found := (await self.run(sql))[0][0]) != wanted:
             if time.monotonic() > deadline:
-                left = "\n".join(map(str, await self._left()))
+                left = "\n".join(map(str, await self._remaining()))
                 raise AssertionError(
-                    f"{sql} is {found!r} and not {wanted!r} after {within} s; left are:\n{left}"
+                    f"{sql} is {found!r} and not {wanted!r} after {within} s; remaining:\n{left}"
                 )
             self._pause.wait(0.05)
 
-    async def _left(self) -> list[tuple[Any, ...]]:
-        """What tells why work did not end: the agenda's first rows and the workers."""
+    async def _remaining(self) -> list[tuple[Any, ...]]:
+        """Rows that show why work did not end: of the agenda and the workers."""
         agenda = await self.run("select * from duly.agenda limit 20")
         return agenda + await self.run("select * from duly.workers limit 20")
 
     async def until_finished(self, within: float = 60.0) -> None:
-        """Look until every delivery is at an end."""
+        """Wait until every delivery has ended."""
         await self.until("select count(*) from duly.deliveries where state = 'pending'", 0, within)
 
     async def assert_all_once(self, ids: list[str]) -> None:
-        """Everything completed, each effect exactly once, nothing held, nothing left over."""
+        """Everything is completed, each effect exists exactly once, and no lane is left."""
         states = dict(await self.run("select state, count(*) from duly.deliveries group by state"))
         assert states == {"completed": len(ids)}
         effects = [row[0] for row in await self.run("select delivery from effects")]

@@ -1,4 +1,4 @@
-"""PostgreSQL crashes, restarts and drops connections under load; the workers live on."""
+"""PostgreSQL crashes, restarts and drops connections under load; the workers continue."""
 
 from __future__ import annotations
 
@@ -6,62 +6,62 @@ import random
 
 import pytest
 
-from tests.crash.fleet import Books, Fleet
+from tests.crash.fleet import Fleet, StoreUnderTest
 from tests.support.postgres import Server
 
 
 @pytest.fixture
 async def database_url(own_postgres: Server) -> str:
-    """A server of this test's own, since it is going to be hurt."""
+    """A server of this test alone, since it is crashed."""
     return await own_postgres.create_database("crash")
 
 
 @pytest.mark.requirement("D14", "D4")
 @pytest.mark.timeout(180)
 async def test_ten_immediate_restarts_under_load_lose_and_repeat_nothing(
-    fleet: Fleet, books: Books, own_postgres: Server
+    fleet: Fleet, store: StoreUnderTest, own_postgres: Server
 ) -> None:
-    ids = await books.deliver("effect", 2000)
+    ids = await store.deliver("effect", 2000)
     workers = [fleet.start() for _ in range(3)]
     for _ in workers:
-        # A start without a database is an error; what must not end is a worker that has begun.
+        # A start without a database is an error; a worker that has started must not end.
         fleet.wait_for("WorkerStarted")
     restarts, effects = 0, 0
-    for _process, words in fleet.words():
-        assert words[0] != "exited", "a worker process must outlive its database"
+    for _process, words in fleet.lines():
+        assert words[0] != "exited", "a worker must survive a crash of its database"
         effects += words[0] == "effect"
         if effects >= 120 and restarts < 10:
             own_postgres.restart("immediate")
             restarts, effects = restarts + 1, 0
         elif restarts == 10:
             break
-    await books.until_finished()
+    await store.until_finished()
     assert restarts == 10
     assert all(worker.alive for worker in workers)
-    await books.assert_all_once(ids)
+    await store.assert_all_once(ids)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("D14")
-async def test_terminated_connections_are_replaced(fleet: Fleet, books: Books) -> None:
+async def test_terminated_connections_are_replaced(fleet: Fleet, store: StoreUnderTest) -> None:
     workers = [fleet.start() for _ in range(2)]
     for _ in workers:
-        # A worker that loses its connection while it starts says so and ends, as it should.
+        # A worker that loses its connection during its start ends with an error, as it should.
         fleet.wait_for("WorkerStarted")
-    ids = await books.deliver("effect", 1000)
+    ids = await store.deliver("effect", 1000)
     chance = random.Random(7)
     until_next, terminations = 50, 0
-    for _process, words in fleet.words():
+    for _process, words in fleet.lines():
         until_next -= words[0] == "effect"
         if until_next <= 0:
-            await books.run(
+            await store.run(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
                 " where application_name like 'duly%'"
             )
             terminations, until_next = terminations + 1, chance.randrange(30, 120)
         if terminations == 8:
             break
-    await books.until_finished(within=400.0)
+    await store.until_finished(within=400.0)
     assert all(worker.alive for worker in workers)
-    await books.assert_all_once(ids)
+    await store.assert_all_once(ids)

@@ -1,4 +1,4 @@
-"""A day of outage, on the real clock: what was missed is caught up as each schedule says, once."""
+"""A day of outage, on the real clock: missed occurrences are caught up once, by their policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import duly
 from duly.testing import VirtualClock
-from tests.crash.fleet import Books, Fleet
+from tests.crash.fleet import Fleet, StoreUnderTest
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 
@@ -21,7 +21,7 @@ class Plan:
     def __init__(self, now: datetime) -> None:
         self.now = now
         self.began = now - DAY
-        # As */15, but minutes away from now, so that none falls due while the test runs.
+        # Like */15, but minutes away from now, so that none becomes due while the test runs.
         minute = (now.minute + 8) % 15
         expression = f"{minute},{minute + 15},{minute + 30},{minute + 45} * * * *"
         self.quarters = duly.cron(expression)
@@ -49,9 +49,9 @@ class Plan:
         return [f"{each:%Y-%m-%dT%H:%M:%SZ}" for each in found]
 
 
-async def delivered(books: Books) -> dict[str, list[tuple[str, int]]]:
-    """What took effect for each schedule: occurrences and how many each stands for."""
-    rows = await books.run(
+async def delivered(store: StoreUnderTest) -> dict[str, list[tuple[str, int]]]:
+    """The effects of each schedule: occurrences, and how many were merged into each."""
+    rows = await store.run(
         "select s.name, d.occurrence, d.occasion from effects e"
         " join duly.deliveries d on cast(d.id as text) = e.delivery"
         " join duly.schedules s on s.id = d.schedule"
@@ -62,8 +62,8 @@ async def delivered(books: Books) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
-async def counted(books: Books) -> dict[str, tuple[int, int]]:
-    rows = await books.run(
+async def counted(store: StoreUnderTest) -> dict[str, tuple[int, int]]:
+    rows = await store.run(
         "select s.name, p.merged, p.skipped from duly.schedules s"
         " join duly.progress p on p.schedule = s.id"
     )
@@ -71,17 +71,17 @@ async def counted(books: Books) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.requirement("C1", "C3", "D4")
-async def test_a_day_away_is_caught_up_once_even_if_killed_in_the_middle_of_it(
-    fleet: Fleet, books: Books
+async def test_a_day_of_outage_is_caught_up_once_even_if_killed_meanwhile(
+    fleet: Fleet, store: StoreUnderTest
 ) -> None:
     plan = Plan(datetime.now(UTC))
-    await plan.declare(books.database)
+    await plan.declare(store.database)
     for place in ("plan.middle=kill@1", "complete.middle=kill@30", "complete.after=kill@30"):
         killed = fleet.start(DULY_FAILPOINTS=place, DULY_CONCURRENCY="8")
         assert killed.popen.wait(30) == -9, f"{place} was never reached"
     fleet.start()
-    await books.until("select count(*) from effects", 100)
-    found = await delivered(books)
+    await store.until("select count(*) from effects", 100)
+    found = await delivered(store)
     assert found == {
         "all": [(each, 0) for each in plan.missed()],
         "latest": [(plan.missed()[-1], 95)],
@@ -89,7 +89,7 @@ async def test_a_day_away_is_caught_up_once_even_if_killed_in_the_middle_of_it(
         "yearly": [(str((plan.now - 12 * HOUR).year), 0)],
         "at": [(plan.once.occurrence().identity, 0)],
     }
-    assert await counted(books) == {
+    assert await counted(store) == {
         "all": (0, 0),
         "latest": (95, 0),
         "skip": (0, 96),
@@ -97,19 +97,19 @@ async def test_a_day_away_is_caught_up_once_even_if_killed_in_the_middle_of_it(
         "yearly": (0, 0),
         "at": (0, 0),
     }
-    await nothing_more_comes(fleet, books, found)
+    await assert_nothing_more(fleet, store, found)
 
 
-async def nothing_more_comes(fleet: Fleet, books: Books, found: dict[str, Any]) -> None:
-    """A restart, once more by force, makes nothing again, and every next one is on the books."""
+async def assert_nothing_more(fleet: Fleet, store: StoreUnderTest, found: dict[str, Any]) -> None:
+    """A restart after another kill repeats nothing, and every schedule has its next occurrence."""
     fleet.processes[-1].kill()
     fleet.processes[-1].popen.wait(10)
-    await books.deliver("effect", 1)
+    await store.deliver("effect", 1)
     fleet.start()
-    # It is claimed only after a start has caught up.
-    await books.until("select count(*) from effects", 101)
-    assert await delivered(books) == found
-    rows = await books.run(
+    # It is claimed only after the start has caught up.
+    await store.until("select count(*) from effects", 101)
+    assert await delivered(store) == found
+    rows = await store.run(
         "select s.name, count(d.id) from duly.schedules s left join duly.deliveries d"
         " on d.schedule = s.id and d.state = 'pending' group by s.name"
     )

@@ -1,4 +1,4 @@
-"""Planners that are killed at every step make each occurrence once, and leave none out."""
+"""Planners that are killed at every step make each occurrence once, and skip none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import duly
 from duly.testing import VirtualClock
-from tests.crash.fleet import Books, Fleet, Process
+from tests.crash.fleet import Fleet, Process, StoreUnderTest
 
 pytestmark = pytest.mark.long
 
@@ -21,69 +21,69 @@ UUID = (
 )
 
 
-async def schedules_due_at_once(books: Books) -> None:
-    """10 000 schedules whose moment has just come; some were missed for hours already."""
+async def schedules_due_at_once(store: StoreUnderTest) -> None:
+    """10 000 schedules that are due now; some were missed for hours."""
     now = datetime.now(UTC)
     rule = duly.every("1h", anchor=now - timedelta(seconds=1))
-    for name, many, away in (("punctual", PUNCTUAL, HOUR), ("behind", BEHIND, MISSED * HOUR)):
-        clock = VirtualClock(now - away + timedelta(minutes=1))
-        async with duly.App(books.database, clock=clock, environment={}) as app:
-            app.expect("elsewhere")
-            await app.schedule(f"{name} 0", rule, "elsewhere", catch_up="all")
-        await multiply(books, name, many)
-    assert await count(books, "schedules") == await count(books, "agenda") == PUNCTUAL + BEHIND
+    for name, many, age in (("punctual", PUNCTUAL, HOUR), ("behind", BEHIND, MISSED * HOUR)):
+        clock = VirtualClock(now - age + timedelta(minutes=1))
+        async with duly.App(store.database, clock=clock, environment={}) as app:
+            app.expect("unserved")
+            await app.schedule(f"{name} 0", rule, "unserved", catch_up="all")
+        await multiply(store, name, many)
+    assert await count(store, "schedules") == await count(store, "agenda") == PUNCTUAL + BEHIND
 
 
-async def multiply(books: Books, name: str, many: int) -> None:
-    """Write the first schedule of that name and all it has on the books so many times."""
-    columns = {table: await columns_of(books, table) for table in ("schedules", "deliveries")}
+async def multiply(store: StoreUnderTest, name: str, many: int) -> None:
+    """Copy the first schedule of that name, and all its rows, this many times."""
+    columns = {table: await columns_of(store, table) for table in ("schedules", "deliveries")}
     numbers = f"generate_series(1, {many - 1}) as n"
     new_id, series, of = "gen_random_uuid()", "", "n"
-    if not books.postgres:
+    if not store.postgres:
         series = (
             f"with recursive s(n) as (select 1 union all select n + 1 from s where n < {many - 1}) "
         )
         numbers, new_id, of = "s", UUID, "s.n"
     others = ", ".join(each for each in columns["schedules"] if each not in ("id", "name"))
-    await books.run(
+    await store.run(
         f"insert into duly.schedules (name, {others}) {series}select '{name} ' || {of},"
         f" {', '.join('t.' + each for each in others.split(', '))}"
         f" from duly.schedules t, {numbers} where t.name = '{name} 0'"
     )
     progress = "namespace, version, fired, fired_at, made, made_at, next_at, runs, merged, skipped"
-    await books.run(
+    await store.run(
         f"insert into duly.progress (schedule, made_id, {progress}) select o.id, {new_id},"
         f" {', '.join('p.' + each for each in progress.split(', '))}"
         f" from duly.schedules o, duly.schedules t join duly.progress p on p.schedule = t.id"
         f" where t.name = '{name} 0' and o.name like '{name} %' and o.id <> t.id"
     )
     kept = [each for each in columns["deliveries"] if each not in ("id", "number", "schedule")]
-    await books.run(
+    await store.run(
         f"insert into duly.deliveries (id, schedule, {', '.join(kept)}) select p.made_id,"
         f" p.schedule, {', '.join('d.' + each for each in kept)} from duly.deliveries d"
         f" join duly.schedules t on t.id = d.schedule, duly.progress p"
         f" join duly.schedules o on o.id = p.schedule"
         f" where t.name = '{name} 0' and o.name like '{name} %' and o.id <> t.id"
     )
-    if books.postgres:
-        await books.run(
+    if store.postgres:
+        await store.run(
             "insert into duly.agenda (lane, delivery, target, priority, due_at)"
             " select id, id, target, priority, due_at from duly.deliveries on conflict do nothing"
         )
 
 
-async def columns_of(books: Books, table: str) -> list[str]:
-    if books.postgres:
-        found = await books.run(
+async def columns_of(store: StoreUnderTest, table: str) -> list[str]:
+    if store.postgres:
+        found = await store.run(
             "select column_name from information_schema.columns"
             f" where table_schema = 'duly' and table_name = '{table}'"
         )
         return [row[0] for row in found]
-    return [row[1] for row in await books.run(f"pragma table_info(duly_{table})")]
+    return [row[1] for row in await store.run(f"pragma table_info(duly_{table})")]
 
 
-async def count(books: Books, table: str) -> int:
-    return int((await books.run(f"select count(*) from duly.{table}"))[0][0])
+async def count(store: StoreUnderTest, table: str) -> int:
+    return int((await store.run(f"select count(*) from duly.{table}"))[0][0])
 
 
 WAVES = [
@@ -92,12 +92,12 @@ WAVES = [
 ]
 
 
-def killed(fleet: Fleet, books: Books, wave: tuple[str, ...]) -> list[Process]:
-    """Planners that die at these places: three at once, or on SQLite one after the other."""
+def killed(fleet: Fleet, store: StoreUnderTest, wave: tuple[str, ...]) -> list[Process]:
+    """Planners that die at these failpoints: three at once, or on SQLite one after the other."""
     started = []
     for place in wave:
         started.append(fleet.start(DULY_FAILPOINTS=place))
-        if not books.postgres:
+        if not store.postgres:
             started[-1].popen.wait(30)
     for each in started:
         each.popen.wait(30)
@@ -105,27 +105,27 @@ def killed(fleet: Fleet, books: Books, wave: tuple[str, ...]) -> list[Process]:
 
 
 @pytest.mark.requirement("C1", "D4", "D6")
-async def test_planners_killed_at_every_step_make_each_occurrence_once_and_leave_none_out(
-    fleet: Fleet, books: Books
+async def test_planners_killed_at_every_step_make_each_occurrence_once_and_skip_none(
+    fleet: Fleet, store: StoreUnderTest
 ) -> None:
-    await schedules_due_at_once(books)
-    deaths = [each.popen.returncode for wave in WAVES for each in killed(fleet, books, wave)]
-    assert deaths == [-9] * 6, "a place was never reached"
-    assert await count(books, "deliveries") < 2 * PUNCTUAL + (MISSED + 1) * BEHIND, "too late"
-    for _ in range(3 if books.postgres else 1):
+    await schedules_due_at_once(store)
+    deaths = [each.popen.returncode for wave in WAVES for each in killed(fleet, store, wave)]
+    assert deaths == [-9] * 6, "a failpoint was never reached"
+    assert await count(store, "deliveries") < 2 * PUNCTUAL + (MISSED + 1) * BEHIND, "too late"
+    for _ in range(3 if store.postgres else 1):
         fleet.start()
-    await until_planned(books)
-    await assert_each_once(books)
+    await until_planned(store)
+    await assert_each_once(store)
 
 
-async def until_planned(books: Books) -> None:
-    now = "now()" if books.postgres else "cast(unixepoch('subsec') * 1000000 as integer)"
-    await books.until(f"select count(*) from duly.progress where next_at <= {now}", 0)
+async def until_planned(store: StoreUnderTest) -> None:
+    now = "now()" if store.postgres else "cast(unixepoch('subsec') * 1000000 as integer)"
+    await store.until(f"select count(*) from duly.progress where next_at <= {now}", 0)
 
 
-async def assert_each_once(books: Books) -> None:
-    """All of a schedule's occurrences differ, and the last is the one its progress tells of."""
-    rows = await books.run(
+async def assert_each_once(store: StoreUnderTest) -> None:
+    """All occurrences of a schedule differ, and the last is the one in its progress."""
+    rows = await store.run(
         "select substr(s.name, 1, 3), next_ones, runs, many, different, count(*) from ("
         " select p.schedule, p.runs, count(*) as many, count(distinct d.occurrence) as different,"
         " sum(case when d.id = p.made_id and d.occurrence = p.made and d.state = 'pending'"
@@ -139,4 +139,4 @@ async def assert_each_once(books: Books) -> None:
         ("beh", "1", *[str(of_behind)] * 3, str(BEHIND)),
         ("pun", "1", "2", "2", "2", str(PUNCTUAL)),
     ]
-    assert await count(books, "agenda") == await count(books, "deliveries")
+    assert await count(store, "agenda") == await count(store, "deliveries")

@@ -1,4 +1,4 @@
-"""kill -9 between the steps of a handler: what was recorded is not done again."""
+"""kill -9 between the steps of a handler: recorded steps are not repeated."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections import Counter
 
 import pytest
 
-from tests.crash.fleet import Books, Fleet, Process
+from tests.crash.fleet import Fleet, Process, StoreUnderTest
 
 pytestmark = pytest.mark.long
 
 STEPS = ["one", "two", "three"]
 AFTER_THE_FIRST = [
     ("steps", "step.after=kill@1", (1, 1)),
-    # Between a step and its record nobody can tell that it was done.
+    # Between a step and its record it is not known that it was done.
     ("steps", "step.before=kill@2", (2, 1)),
-    # The third is done in a transaction, and with it undone.
+    # The third is done in a transaction, and rolled back with it.
     ("steps", "complete.before=kill@1", (1, 2)),
     ("steps", "complete.middle=kill@1", (1, 2)),
     ("steps", "handler.exit=kill@1", (1, 2)),
@@ -25,64 +25,64 @@ AFTER_THE_FIRST = [
     ("steps-in-thread", "settle.before=kill@1", (1, 1)),
     ("steps-in-thread", "settle.after=kill@1", (1, 1)),
 ]
-"""The handler, where its worker dies, and how often it runs its second and third step in all."""
+"""The handler, the failpoint, and how often its second and third step run in total."""
 Ran = Counter[tuple[str, ...]]
 
 
-def ended(fleet: Fleet, process: Process) -> Ran:
-    """What a worker that is dead had to say since somebody last listened."""
+def output_of(fleet: Fleet, process: Process) -> Ran:
+    """The lines of a worker that has ended, since they were last read."""
     process.popen.wait(60)
     process._reader.join(5)
     words: Ran = Counter()
-    while not fleet.said.empty():
-        words[tuple(fleet.said.get()[1])] += 1
+    while not fleet.output.empty():
+        words[tuple(fleet.output.get()[1])] += 1
     return words
 
 
-async def recovered(fleet: Fleet, books: Books) -> Ran:
-    """Let another worker finish; what it ran."""
+async def recover(fleet: Fleet, store: StoreUnderTest) -> Ran:
+    """Let another worker finish; returns its lines."""
     survivor = fleet.start()
-    await books.until_finished()
+    await store.until_finished()
     survivor.kill()
-    return ended(fleet, survivor)
+    return output_of(fleet, survivor)
 
 
-async def recorded(books: Books) -> set[tuple[str, ...]]:
-    """Each step that is on the books, as workers say it."""
-    rows = await books.run("select name, delivery from duly.steps")
+async def recorded(store: StoreUnderTest) -> set[tuple[str, ...]]:
+    """The recorded steps, in the form of the workers' lines."""
+    rows = await store.run("select name, delivery from duly.steps")
     return {(name, str(delivery)) for name, delivery in rows}
 
 
 @pytest.mark.requirement("F8", "D4")
 @pytest.mark.parametrize(("target", "place", "times"), AFTER_THE_FIRST)
 async def test_a_crash_after_the_first_of_three_steps_does_not_repeat_it(
-    fleet: Fleet, books: Books, target: str, place: str, times: tuple[int, int]
+    fleet: Fleet, store: StoreUnderTest, target: str, place: str, times: tuple[int, int]
 ) -> None:
-    (id,) = await books.deliver(target, 1)
+    (id,) = await store.deliver(target, 1)
     crashed = fleet.start(DULY_FAILPOINTS=place)
-    ran = ended(fleet, crashed)
+    ran = output_of(fleet, crashed)
     assert crashed.popen.returncode == -9, f"{place} was never reached"
-    assert ("one", id) in await recorded(books)
-    ran += await recovered(fleet, books)
+    assert ("one", id) in await recorded(store)
+    ran += await recover(fleet, store)
     assert [ran[name, id] for name in STEPS] == [1, *times]
-    assert await recorded(books) == {(name, id) for name in STEPS}
+    assert await recorded(store) == {(name, id) for name in STEPS}
     if target == "steps":
         # The first step's result is the number of the process that ran it.
-        assert await books.run("select delivery, worker from effects") == [(id, crashed.popen.pid)]
+        assert await store.run("select delivery, worker from effects") == [(id, crashed.popen.pid)]
 
 
 @pytest.mark.requirement("F8", "D4")
 @pytest.mark.parametrize("target", ["steps", "steps-in-thread"])
-async def test_kill_nine_repeats_no_step_that_was_recorded(
-    fleet: Fleet, books: Books, target: str
+async def test_a_kill_repeats_no_recorded_step(
+    fleet: Fleet, store: StoreUnderTest, target: str
 ) -> None:
-    ids = await books.deliver(target, 20)
+    ids = await store.deliver(target, 20)
     crashed = fleet.start()
     fleet.wait_for("recorded")
     crashed.kill()
-    ended(fleet, crashed)
-    before = await recorded(books)
-    ran = await recovered(fleet, books)
+    output_of(fleet, crashed)
+    before = await recorded(store)
+    ran = await recover(fleet, store)
     assert before
     assert not before & set(ran)
-    assert await recorded(books) == {(name, id) for name in STEPS for id in ids}
+    assert await recorded(store) == {(name, id) for name in STEPS for id in ids}

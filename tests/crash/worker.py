@@ -1,4 +1,4 @@
-"""A worker process for the crash tests: it says what it does on stdout, a line each."""
+"""A worker process for the crash tests: it reports its work on stdout, one line each."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import duly
 
 
-def say(*words: object) -> None:
-    """One line, at once, in one write, so that lines of several processes stay whole."""
+def report(*words: object) -> None:
+    """Write one line in one call, so that lines of several processes are not mixed."""
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
@@ -30,16 +30,16 @@ def build(database: str) -> duly.App:
             delivery.id,
             os.getpid(),
         )
-        say("effect", delivery.id)
+        report("effect", delivery.id)
 
     marks = ("$1", "$2", "$3") if database.startswith("postgres") else ("?", "?", "?")
 
-    @app.handler("in-line", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
-    async def in_line(delivery: duly.Delivery[dict[str, Any]]) -> None:
-        """One effect in its stream's order; every tenth fails at first, after it was written."""
+    @app.handler("in-stream", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
+    async def in_stream(delivery: duly.Delivery[dict[str, Any]]) -> None:
+        """One effect in the order of its stream; every tenth fails first, after it was written."""
         stream, n = delivery.payload["stream"], delivery.payload["n"]
         await delivery.transaction.execute(
-            f"insert into line (stream, n, worker) values ({', '.join(marks)})",
+            f"insert into stream_effects (stream, n, worker) values ({', '.join(marks)})",
             stream,
             n,
             os.getpid(),
@@ -49,8 +49,8 @@ def build(database: str) -> duly.App:
                 "select pg_try_advisory_xact_lock(hashtext($1))", str(stream)
             )
             if not rows[0][0]:
-                say("two-at-once", stream, n)
-        say("in-line", stream, n)
+                report("two-at-once", stream, n)
+        report("in-stream", stream, n)
         if n % 10 == 3 and delivery.attempt == 1:
             raise ValueError("not yet")
 
@@ -58,73 +58,73 @@ def build(database: str) -> duly.App:
     async def in_run(delivery: duly.Delivery[dict[str, Any]]) -> None:
         """As above without a transaction, so that whole runs of a stream are claimed."""
         stream, n = delivery.payload["stream"], delivery.payload["n"]
-        say("in-run", stream, n)
+        report("in-run", stream, n)
         if n % 10 == 3 and delivery.attempt == 1:
             raise ValueError("not yet")
 
     @app.handler("touch", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
     async def touch(delivery: duly.Delivery[Any]) -> None:
-        say("touch", delivery.id, delivery.attempt)
+        report("touch", delivery.id, delivery.attempt)
 
     @app.handler("steps", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
     async def steps(delivery: duly.Delivery[Any]) -> None:
-        """Three steps, each of which says that it runs; the last one tells what the first kept."""
-        first = await delivery.do("one", lambda: say("one", delivery.id) or os.getpid())
-        say("recorded", delivery.id)
-        await delivery.do("two", lambda: say("two", delivery.id))
+        """Three reported steps; the last writes the result of the first."""
+        first = await delivery.do("one", lambda: report("one", delivery.id) or os.getpid())
+        report("recorded", delivery.id)
+        await delivery.do("two", lambda: report("two", delivery.id))
         await delivery.transaction.execute(
             f"insert into effects (delivery, worker) values ({placeholder})", delivery.id, first
         )
-        await delivery.do("three", lambda: say("three", delivery.id))
+        await delivery.do("three", lambda: report("three", delivery.id))
 
     @app.handler("steps-in-thread", retry=duly.exponential(base=0.01, cap=0.05, attempts=50))
     def steps_in_thread(delivery: duly.Delivery[Any]) -> None:
         for name in ("one", "two", "three"):
-            delivery.do(name, say, name, delivery.id)
-            say("recorded", delivery.id)
+            delivery.do(name, report, name, delivery.id)
+            report("recorded", delivery.id)
 
     @app.handler("hang")
     async def hang(delivery: duly.Delivery[Any]) -> None:
-        say("hang", delivery.id)
+        report("hang", delivery.id)
         await asyncio.Event().wait()
 
     @app.handler("hang-first")
     async def hang_first(delivery: duly.Delivery[Any]) -> None:
-        say("hang-first", delivery.id, os.getpid())
+        report("hang-first", delivery.id, os.getpid())
         if os.environ.get("HANGS"):
             await asyncio.Event().wait()
 
     @app.handler("block")
     async def block(delivery: duly.Delivery[Any]) -> None:
-        say("block", delivery.id)
-        time.sleep(3)  # noqa: ASYNC251 - blocking the loop is what this is for
-        say("unblocked", delivery.id)
+        report("block", delivery.id)
+        time.sleep(3)  # noqa: ASYNC251 - this blocks the loop on purpose
+        report("unblocked", delivery.id)
 
     @app.handler("unique", retry=duly.exponential(base=0.01, cap=0.05, attempts=3))
     async def unique(delivery: duly.Delivery[Any]) -> None:
-        """Writes a row whose key others wait for; the process may stop before it commits."""
+        """Writes a row with a unique key; the process may stop before it commits."""
         await delivery.transaction.execute(
             f"insert into unique_effects (delivery, worker) values ({placeholder})",
             delivery.id,
             os.getpid(),
         )
-        say("unique", delivery.id)
+        report("unique", delivery.id)
         if os.environ.get("STOPS"):
             os.kill(os.getpid(), signal.SIGSTOP)
 
     @app.handler("poison", retry=duly.exponential(base=0.01, cap=0.05, attempts=4))
     async def poison(delivery: duly.Delivery[Any]) -> None:
-        say("poison", delivery.id)
+        report("poison", delivery.id)
         os._exit(9)
 
     return app
 
 
-class Refusals(logging.Handler):
-    """Says how many outcomes the store refused."""
+class ReportedEvents(logging.Handler):
+    """Reports the events that tests wait for."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass on what the test waits for."""
+        """Report the event's name."""
         name = getattr(record, "event", "")
         if name in (
             "SettleRefused",
@@ -133,18 +133,18 @@ class Refusals(logging.Handler):
             "StoreUnreachable",
             "WorkerStarted",
         ):
-            say(name)
+            report(name)
 
 
 async def main(database: str) -> None:
-    """Work until told to stop."""
+    """Work until stopped."""
     app = build(database)
     async with app:
         await app.run()
-    say("stopped")
+    report("stopped")
 
 
 if __name__ == "__main__":
-    logging.getLogger("duly").addHandler(Refusals())
+    logging.getLogger("duly").addHandler(ReportedEvents())
     logging.getLogger("duly").setLevel(logging.INFO)
     asyncio.run(main(sys.argv[1]))
